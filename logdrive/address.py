@@ -1,0 +1,49 @@
+"""Addresses that users write: receivers as host:port, streams as one URI everywhere (sink, source, --from, --to)."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+RECEIVER_PORT = 5044
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAddress:
+    """`file:///path/to/store#scope/stream`; *path* is the store's directory."""
+
+    path: str
+    scope: str
+    stream: str
+
+    @property
+    def uri(self) -> str:
+        """The address as it is written."""
+        return f"file://{self.path}#{self.scope}/{self.stream}"
+
+
+def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
+    """Split `host`, `host:port` or `[v6]:port`. Raises ValueError saying what is wrong."""
+    parts = urlsplit(f"//{text}")
+    try:
+        port = parts.port if parts.port is not None else default_port
+    except ValueError:
+        raise ValueError(f"{text!r} has no port between 0 and 65535: write host:port") from None
+    if not parts.hostname or parts.path or parts.username:
+        raise ValueError(f"{text!r} is no address: write host:port")
+    return parts.hostname, port
+
+
+def stream_address(uri: str) -> StreamAddress:
+    """Read a stream's URI. Raises ValueError saying what is wrong and how it is written."""
+    parts = urlsplit(uri)
+    scope, slash, stream = parts.fragment.partition("/")
+    if parts.scheme != "file":
+        raise ValueError(f"{uri!r}: only file:///path#scope/stream is served by this version")
+    if parts.netloc or not parts.path.startswith("/"):
+        raise ValueError(f"{uri!r}: the path must be absolute, as in file:///var/lib/logdrive/store#logs/app")
+    if not (slash and _is_name(scope) and _is_name(stream)):
+        raise ValueError(f"{uri!r}: after # goes scope/stream, of letters, digits, '.' and '-', as in #logs/app")
+    return StreamAddress(parts.path, scope, stream)
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= 250 and all(c.isascii() and (c.isalnum() or c in ".-") for c in text)

@@ -1,0 +1,52 @@
+"""Named places where a test may kill the process: inert unless the environment arms one.
+
+`LOGDRIVE_FAULT=agent.checkpoint.before_rename` sends SIGKILL to the process at its first passage there;
+`…before_rename:7` at the seventh. A simulator sets `on_reach` instead and decides for itself.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+
+POINTS = (
+    "agent.checkpoint.before_write",
+    "agent.checkpoint.before_rename",
+    "agent.checkpoint.after_rename",
+    "agent.window.before_send",
+    "agent.window.after_send",
+    "agent.ack.before_apply",
+    "agent.ack.after_apply",
+    "receiver.window.before_append",
+    "receiver.ack.before_send",
+    "receiver.ack.after_send",
+    "store.commit.before_write",
+    "store.commit.after_write",
+    "store.commit.before_sync",
+    "store.commit.after_sync",
+    "store.roll.before_create",
+    "store.index.before_rename",
+)
+"""Every fault point there is; `reach` takes no other name."""
+
+
+def _armed(setting: str) -> tuple[str, int]:
+    name, _, count = setting.partition(":")
+    if name and name not in POINTS:
+        raise ValueError(f"LOGDRIVE_FAULT={setting}: no such fault point; there are {', '.join(POINTS)}")
+    return name, int(count or 1)
+
+
+_name, _remaining = _armed(os.environ.get("LOGDRIVE_FAULT", ""))
+on_reach: Callable[[str], None] | None = None
+"""A simulator's hook, called with the name of every point passed."""
+
+
+def reach(name: str) -> None:
+    """Pass the fault point *name*; costs one comparison when nothing is armed. Per batch, never per event."""
+    global _remaining  # noqa: PLW0603 - the countdown belongs to the process that dies at its end
+    if on_reach is not None:
+        on_reach(name)
+    if name == _name:
+        _remaining -= 1
+        if _remaining == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

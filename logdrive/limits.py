@@ -1,0 +1,50 @@
+"""Every size that a peer or a file may ask of us. Compared before memory is taken; units stand in the comments."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# One event, one run, one batch (delivery rule R3), in encoded bytes.
+RECORD_BYTES = 768 * KIB
+RUN_BYTES = 896 * KIB  # sum of 8 + payload over the records of one run
+RUN_RECORDS = 999
+HEADER_BYTES = 32 * KIB
+ATTRIBUTES_BYTES = 16 * KIB
+BLOCK_TEXT_BYTES = 256 * KIB  # text of one block record, before JSON
+
+# Identity and positions (rules G2, G4, P1).
+FIRST_LINE_BYTES = 1024
+TAIL_BYTES = 256  # bytes before a position that its check covers
+MAX_POSITION = 1 << 46
+
+
+@dataclass(frozen=True, slots=True)
+class LumberjackLimits:
+    """What a reader of Lumberjack frames accepts from its peer."""
+
+    envelope: int = 16 * MIB  # bytes of one C frame's payload, packed
+    inflated: int = 64 * MIB  # bytes of one C frame's payload, unpacked
+    ratio: int = 1200  # unpacked bytes for one packed byte (deflate's own ceiling is 1032); judged beyond 64 KiB
+    payload: int = 16 * MIB  # bytes of one J frame's JSON
+    pairs: int = 1024  # key/value pairs of one D frame
+    item: int = 1 * MIB  # bytes of one key or value of a D frame
+    window: int = 1 << 32  # events a W frame may announce; a counter only, never a size of memory
+    attributes: int = ATTRIBUTES_BYTES  # bytes of an S frame's JSON
+    error_text: int = 1 * KIB  # bytes of an E frame's text
+    zstd_window: int = 8 * MIB  # bytes of history a zstd frame may ask the reader to keep
+
+
+PLAIN_LUMBERJACK = LumberjackLimits()
+"""For Lumberjack v1 and v2 peers."""
+
+LOGDRIVE_1 = LumberjackLimits(envelope=8 * MIB, inflated=8 * MIB, payload=RECORD_BYTES, window=65_535)
+"""For peers that agreed on `logdrive/1` (rule D1)."""
+
+WINDOW_BYTES = 8 * MIB  # unpacked bytes of one logdrive/1 window
+WINDOWS_IN_FLIGHT = 16  # unacknowledged windows a logdrive/1 writer may have
+LIVE_INDICES = 65_536  # sources registered at one time on one connection
+UNANSWERED_SOURCES = 256  # S frames waiting for their P
+
+PRAVEGA_FRAME_BYTES = 0x00FFFFFF  # header included
+PRAVEGA_READ_BYTES = 2 * MIB  # a server's cap on one SegmentRead

@@ -1,0 +1,43 @@
+"""Where batches go: one small interface (rules S1–S6)."""
+
+import asyncio
+from typing import Protocol
+from uuid import UUID
+
+from logdrive.errors import LogdriveError
+
+
+class NumberConflict(LogdriveError):
+    """The append's *previous* is not the number submitted last for this writer; nothing was stored."""
+
+
+class Sink(Protocol):
+    """A stream of a streaming service. Segments are named in full; a writer is a source id."""
+
+    store_id: UUID
+    keeps_numbers: bool
+    """False for services without writer numbers (rule S5)."""
+
+    def segment_for(self, routing_key: str) -> str:
+        """Return the segment that *routing_key* belongs to."""
+        ...
+
+    async def open(self, segment: str, writer: UUID) -> int:
+        """Return the writer's durable number, read anew from the service; `record.ABSENT` when never seen.
+
+        It waits until what was submitted before for this writer is durable or has failed (rules D2, S2).
+        """
+        ...
+
+    def append(self, segment: str, writer: UUID, batch: bytes, events: int, previous: int, number: int) -> "asyncio.Future[None]":
+        """Submit one batch, atomic, conditional on *previous* being the number submitted last (`record.ABSENT`: never seen).
+
+        The future ends once the batch is durable. It fails with `TransientError` where the sink could not take it (a full
+        disk), with `StorageError` where it never will again. Raises `NumberConflict` at once, storing nothing.
+        *events* is Pravega's numEvents. Appends of one process become durable in the order submitted.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was submitted and let go."""
+        ...
