@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from logdrive import faults
+
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
@@ -101,8 +103,6 @@ def write_atomically(disk: Disk, path: str, data: bytes, *, before_rename: str |
 
     *before_rename* names a fault point to pass between the sync and the rename.
     """
-    from logdrive import faults  # noqa: PLC0415 - only callers that name a point need it
-
     temporary = f"{path}.new"
     with contextlib.suppress(FileNotFoundError):
         disk.remove(temporary)

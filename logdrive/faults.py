@@ -43,7 +43,7 @@ on_reach: Callable[[str], None] | None = None
 
 def reach(name: str) -> None:
     """Pass the fault point *name*; costs one comparison when nothing is armed. Per batch, never per event."""
-    global _remaining  # noqa: PLW0603 - the countdown belongs to the process that dies at its end
+    global _remaining
     if on_reach is not None:
         on_reach(name)
     if name == _name:

@@ -132,15 +132,15 @@ def mark_of(record: bytes) -> bytes:
         log = msgspec.json.decode(record, type=_MarkRecord).log
     except msgspec.DecodeError as error:
         raise ValueError(f"not a gap or end record: {error}") from error
-    found = log.gap or log.ended
-    if found is None:
+    found = bytes(log.gap) or bytes(log.ended)
+    if not found:
         raise ValueError("not a gap or end record")
-    return bytes(found)
+    return found
 
 
 class _Marks(msgspec.Struct):
-    gap: msgspec.Raw | None = None
-    ended: msgspec.Raw | None = None
+    gap: msgspec.Raw = msgspec.Raw(b"")
+    ended: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _MarkRecord(msgspec.Struct):
@@ -177,7 +177,7 @@ def event_length(head: bytes) -> int:
 
 
 class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch's manifest. Positions are None for foreign writers; *bytes* counts what follows, framing included.
+    """A batch's manifest. Positions are None for foreign writers; *size* (`bytes`) counts what follows, framing included.
 
     *read* and *received* are ms since 1970: when the run's last byte was read, and when the receiver had it.
     """
@@ -190,14 +190,14 @@ class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
     position: int | None = None
     records: int
     events: int
-    bytes: int
+    size: int = msgspec.field(name="bytes")
     skipped: int = 0
     read: int = 0
     received: int
     store: str
     peer: msgspec.Raw = msgspec.Raw(b"{}")
     attributes: msgspec.Raw = msgspec.Raw(b"{}")
-    mark: msgspec.Raw | None = None
+    mark: msgspec.Raw = msgspec.Raw(b"null")
 
     def encode(self) -> bytes:
         """Return the header record's payload: keys in this order, no white space (rule R4)."""

@@ -1,13 +1,14 @@
 """Where batches go: one small interface (rules S1–S6)."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
 
 
-class NumberConflict(LogdriveError):
+class NumberConflictError(LogdriveError):
     """The append's *previous* is not the number submitted last for this writer; nothing was stored."""
 
 
@@ -29,11 +30,11 @@ class Sink(Protocol):
         """
         ...
 
-    def append(self, segment: str, writer: UUID, batch: bytes, events: int, previous: int, number: int) -> "asyncio.Future[None]":
-        """Submit one batch, atomic, conditional on *previous* being the number submitted last (`record.ABSENT`: never seen).
+    def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
+        """Submit one batch, given in parts, atomic, conditional on *previous* being the number submitted last (`record.ABSENT`: never seen).
 
         The future ends once the batch is durable. It fails with `TransientError` where the sink could not take it (a full
-        disk), with `StorageError` where it never will again. Raises `NumberConflict` at once, storing nothing.
+        disk), with `StorageError` where it never will again. Raises `NumberConflictError` at once, storing nothing.
         *events* is Pravega's numEvents. Appends of one process become durable in the order submitted.
         """
         ...
