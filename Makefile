@@ -1,0 +1,34 @@
+# Everything runs from a fresh clone with python3 (3.11 or later), make and git: the first target called makes .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help demo test check bench clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## watch real log lines travel from rotating files to an audited table, with kills on the way
+	@$(BIN)/logdrive demo $(ARGS)
+
+test: $(STAMP) check ## run every test, after ruff, mypy --strict and import-linter
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## run ruff, mypy --strict and import-linter
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(STAMP) ## run every benchmark and write build/bench.json
+	@$(BIN)/python -m bench $(ARGS)
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "logdrive needs Python 3.11 or later: make PYTHON=python3.11"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { echo "no venv module: install it (Debian: apt-get install python3-venv)"; exit 2; }
+	@echo "installing logdrive and what it needs into $(VENV) (about 1 GB, a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,dev]'
+	@touch $@
