@@ -1,0 +1,119 @@
+"""The tests' own judge: segment bytes in, per source the exact bytes delivered out. Shares no code with the pipeline.
+
+It knows the format from the rules alone: a batch is a header and records (R4, R5), records have the forms of R1, and the
+intervals of one source must follow on one another (A3).
+"""
+
+import base64
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+
+@dataclass
+class Delivered:
+    """What arrived of one source: *data* from *start* on, gaps in between as (start, end, reason)."""
+
+    source: str
+    path: str
+    attributes: dict[str, Any]
+    position: int = 0
+    pieces: list[tuple[int, bytes]] = field(default_factory=list)
+    gaps: list[tuple[int, int, str]] = field(default_factory=list)
+    ended: str | None = None
+    events: int = 0
+
+    @property
+    def data(self) -> bytes:
+        """All bytes delivered, in order."""
+        return b"".join(piece for _, piece in self.pieces)
+
+
+@dataclass
+class Ledger:
+    """Everything that the segments hold, checked while it was read."""
+
+    sources: dict[str, Delivered] = field(default_factory=dict)
+    foreign: list[bytes] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, segments: Iterable[bytes]) -> "Ledger":
+        """Read whole segments; any overlap, hole or inconsistency is an AssertionError."""
+        ledger = cls()
+        for segment in segments:
+            for header, records in batches(segment):
+                ledger._take(header, records)
+        return ledger
+
+    def by_data(self) -> dict[bytes, Delivered]:
+        """Return the sources by what they delivered, for comparing with files whose names moved."""
+        return {delivered.data: delivered for delivered in self.sources.values()}
+
+    def _take(self, header: dict[str, Any], records: list[bytes]) -> None:
+        assert len(records) == header["records"], f"{header} has {len(records)} records"
+        if header["kind"] == "foreign":
+            self.foreign += records
+            return
+        attributes = header["attributes"]
+        found = self.sources.setdefault(header["source"], Delivered(header["source"], attributes.get("path", ""), attributes))
+        assert found.ended is None, f"a run after the end record of {found.path}"
+        assert header["previous"] == found.position, f"{found.path}: previous {header['previous']} after position {found.position}"
+        if header["kind"] == "data":
+            self._take_data(found, header, records)
+        elif header["kind"] == "gap":
+            mark = orjson.loads(records[0])["log"]["gap"]
+            found.gaps.append((mark["start"], mark["end"], mark["reason"]))
+        else:
+            found.ended = orjson.loads(records[0])["log"]["ended"]["reason"]
+        found.position = header["position"]
+
+    def _take_data(self, found: Delivered, header: dict[str, Any], records: list[bytes]) -> None:
+        position, events = header["previous"], 0
+        for record in map(orjson.loads, records):
+            log = record["log"]
+            assert log["offset"] == position, f"{found.path}: record at {log['offset']} after {position}"
+            piece, count = _bytes_of(record)
+            assert log["end"] - log["offset"] == len(piece), f"{found.path}: {log} holds {len(piece)} bytes"
+            found.pieces.append((position, piece))
+            position, events = log["end"], events + count
+        assert position == header["position"], f"{found.path}: the run ends at {position}, its header says {header['position']}"
+        assert events == header["events"], f"{found.path}: {events} events, the header says {header['events']}"
+        found.events += events
+
+
+def batches(segment: bytes) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
+    """Yield header and records of each batch, hopping as rule R5 says."""
+    place = 0
+    while place < len(segment):
+        payload, after = _event(segment, place)
+        assert payload.startswith(b'{"logdrive":{"v":'), f"no header at {place}: {payload[:60]!r}"
+        header = orjson.loads(payload)["logdrive"]
+        end, records = after + header["bytes"], []
+        while after < end:
+            record, after = _event(segment, after)
+            records.append(record)
+        assert after == end, f"the batch at {place} does not end where its header says"
+        yield header, records
+        place = end
+
+
+def _event(segment: bytes, place: int) -> tuple[bytes, int]:
+    kind, length = struct.unpack_from("!ii", segment, place)
+    assert kind == 0, f"no event at {place}"
+    end = place + 8 + length
+    assert end <= len(segment), f"the event at {place} is cut short"
+    return segment[place + 8 : end], end
+
+
+def _bytes_of(record: dict[str, Any]) -> tuple[bytes, int]:
+    """Return the file's bytes in a lean or block record, and how many events they are."""
+    log = record["log"]
+    if "lines" in log:
+        return record["message"].encode(), log["lines"]
+    eol = log.get("eol", "\n").encode()
+    original = record.get("event", {}).get("original_base64")
+    message = base64.b64decode(original) if original is not None else record["message"].encode()
+    return message + eol, 1
