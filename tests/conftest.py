@@ -1,0 +1,35 @@
+"""Fixtures that many tests share, and the rule that CI must not skip what users may."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA with a server and a client certificate, made by the real command."""
+    directory = tmp_path_factory.mktemp("tls") / "tls"
+    arguments = [sys.executable, "-m", "logdrive.cli.main", "certs", str(directory), "--name", "localhost"]
+    subprocess.run(arguments, check=True, capture_output=True, timeout=60)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def real_logs() -> list[Path]:
+    """Lines that real systems wrote, where they are at hand."""
+    beside = Path(__file__).parents[2] / "shared"
+    directory = Path(os.environ.get("LOGDRIVE_SHARED", beside)) / "data" / "logs"
+    found = sorted(directory.glob("*.log"))
+    if not found:
+        unavailable(f"no real logs in {directory}")
+    return found
+
+
+def unavailable(reason: str) -> None:
+    """Skip for a user who lacks something; fail in CI, which must have everything."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI lacks what this test needs: {reason}")
+    pytest.skip(reason)
