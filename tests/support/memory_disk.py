@@ -1,0 +1,331 @@
+"""A disk in memory that forgets what was not synced.
+
+`MemoryDisk` keeps two states: what a running process sees, and what is durable. Data becomes durable by `datasync` on the
+file, names by `sync_directory` on their directory, each without the other. Between them lie the operations not yet synced;
+`crash` keeps any part of these, as a power cut may: each operation on its own is kept, lost, or (a write) torn, whatever came
+before or after it, with zeros where a later write left a hole.
+
+Faults are asked for by attributes and methods: `capacity` (a full disk, with the short write that goes before ENOSPC),
+`fail_write`, `fail_sync` (after which, as on Linux, the data lost is still seen and the next sync succeeds), `flip_bit`.
+"""
+
+import contextlib
+import errno
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from logdrive.disk import FileStat
+from tests.support.memory_node import Cut, Node, Write
+
+
+@dataclass(slots=True)
+class _Name:
+    """*path* comes to stand for *node*, or for nothing; a rename is both at once, with *source* losing its name."""
+
+    path: str
+    node: Node | None
+    source: str | None = None
+
+
+@dataclass(slots=True)
+class _Directory:
+    durable: bool = False
+    pending: list[_Name] = field(default_factory=list)
+
+
+class MemoryFile:
+    """An open file of a `MemoryDisk`."""
+
+    def __init__(self, disk: "MemoryDisk", node: Node, *, writable: bool) -> None:
+        self._disk, self._node, self._writable, self._open = disk, node, writable, True
+
+    def _node_if_open(self) -> Node:
+        if not self._open:
+            raise OSError(errno.EBADF, "the file is closed")
+        return self._node
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return up to *size* bytes from *offset*."""
+        return bytes(self._node_if_open().seen[offset : offset + size])
+
+    def append(self, parts: Sequence[bytes]) -> None:
+        """Write all parts at the end, or as much as the faults in force let through."""
+        node = self._node_if_open()
+        if not self._writable:
+            raise OSError(errno.EBADF, "the file is open for reading only")
+        data = b"".join(parts)
+        room, failure = self._disk._room_for(len(data))
+        if room:
+            node.change(Write(len(node.seen), data[:room]), self._disk.now_ns())
+        if failure:
+            raise OSError(failure, os.strerror(failure))
+
+    def datasync(self) -> None:
+        """Make the data durable; after a failure what was pending never will be, though it is still seen."""
+        node = self._node_if_open()
+        failure = self._disk._sync_failure()
+        if failure:
+            node.pending.clear()
+            raise OSError(failure, os.strerror(failure))
+        node.sync()
+
+    def truncate(self, size: int) -> None:
+        """Cut the file, or fill it up with zeros."""
+        self._node_if_open().change(Cut(size), self._disk.now_ns())
+
+    def stat(self) -> FileStat:
+        """Return what the file is now."""
+        return self._disk._stat(self._node_if_open())
+
+    def close(self) -> None:
+        """Give the handle back."""
+        self._open = False
+
+
+class MemoryDisk:
+    """A `Disk` whose paths are absolute and whose only directories are those made, the durable *directories* among them.
+
+    *capacity* is how many bytes all files together may hold, None for no end.
+    """
+
+    def __init__(self, directories: Sequence[str] = (), *, now_ns: Callable[[], int] | None = None, capacity: int | None = None) -> None:
+        ticks = count(1_700_000_000_000_000_000, 1_000_000)
+        self.now_ns: Callable[[], int] = now_ns or (lambda: next(ticks))
+        self.capacity = capacity
+        self._files: dict[str, Node] = {}
+        self._durable: dict[str, Node] = {}
+        self._directories: dict[str, _Directory] = {"/": _Directory(durable=True)}
+        self._locked: set[str] = set()
+        self._next_inode = 1
+        self._write_failures: list[tuple[int, int]] = []
+        self._sync_failures: list[int] = []
+        for directory in directories:
+            self.make_directory(directory)
+        self.sync()
+
+    # Disk ------------------------------------------------------------------------------------------------------------
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> MemoryFile:
+        """Open *path*; with *create* it must not exist yet."""
+        node = self._files.get(path)
+        if create:
+            if node is not None or path in self._directories:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            now = self.now_ns()
+            node = Node(self._next_inode, now, now)
+            self._next_inode += 1
+            self._name(path, node)
+        elif node is None:
+            raise self._missing(path)
+        return MemoryFile(self, node, writable=write)
+
+    def stat(self, path: str) -> FileStat:
+        """Return what stands at *path*."""
+        if path in self._directories:
+            return FileStat(1, 0, 0, 2, 0, 0, is_file=False)
+        if path not in self._files:
+            raise self._missing(path)
+        return self._stat(self._files[path])
+
+    def names(self, directory: str) -> list[str]:
+        """Return the entries of *directory*, sorted."""
+        if directory not in self._directories:
+            raise self._missing(directory)
+        return sorted(os.path.basename(p) for p in (*self._files, *self._directories) if p != "/" and os.path.dirname(p) == directory)
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename, atomically, over what may be there."""
+        if source not in self._files:
+            raise self._missing(source)
+        if source != target:
+            self._name(target, self._files[source], source)
+
+    def remove(self, path: str) -> None:
+        """Unlink a file."""
+        if path not in self._files:
+            raise self._missing(path)
+        self._name(path, None)
+
+    def make_directory(self, path: str) -> None:
+        """Create *path* and its parents where missing; their names are durable once their parents are synced."""
+        if path in self._files:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if path not in self._directories:
+            self.make_directory(os.path.dirname(path))
+            self._directories[path] = _Directory()
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in *path* durable."""
+        if path not in self._directories:
+            raise self._missing(path)
+        if failure := self._sync_failure():
+            raise OSError(failure, os.strerror(failure), path)
+        for change in self._directories[path].pending:
+            _rename(self._durable, change)
+        self._directories[path].pending.clear()
+        for child, directory in self._directories.items():
+            if child != "/" and os.path.dirname(child) == path:
+                directory.durable = True
+
+    @contextlib.contextmanager
+    def lock(self, path: str) -> Iterator[None]:
+        """Hold *path*, created where missing; raises BlockingIOError where it is held."""
+        if path in self._locked:
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
+        if path not in self._files:
+            self.open(path, write=True, create=True)
+        self._locked.add(path)
+        try:
+            yield
+        finally:
+            self._locked.discard(path)
+
+    def mount_point(self, path: str) -> str:
+        """Return "/": there is one file system."""
+        return "/"
+
+    # What tests do to it ---------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Make everything durable, as sync(1) does."""
+        for node in (*self._files.values(), *self._durable.values()):
+            node.sync()
+        for directory in self._directories.values():
+            directory.durable = True
+            directory.pending.clear()
+        self._durable = dict(self._files)
+
+    def write(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Append *data* to *path*, created where missing."""
+        file = self.open(path, write=True, create=path not in self._files)
+        file.append([data])
+        if durable:
+            file.datasync()
+            self.sync_directory(os.path.dirname(path))
+        file.close()
+
+    def content(self, path: str) -> bytes:
+        """Return what a reader of *path* sees."""
+        if path not in self._files:
+            raise self._missing(path)
+        return bytes(self._files[path].seen)
+
+    def unsynced(self) -> int:
+        """Return how many operations on data and names a crash could still lose."""
+        nodes = {id(node): node for node in self._files.values()}
+        return sum(len(n.pending) for n in nodes.values()) + sum(len(d.pending) for d in self._directories.values())
+
+    def fail_write(self, number: int = errno.EIO, *, after: int = 0) -> None:
+        """Let the next write put down *after* bytes and then fail; calls queue up, one a write."""
+        self._write_failures.append((after, number))
+
+    def fail_sync(self, number: int = errno.EIO) -> None:
+        """Let the next `datasync` or `sync_directory` fail; calls queue up, one a sync."""
+        self._sync_failures.append(number)
+
+    def flip_bit(self, path: str, offset: int, bit: int = 0) -> None:
+        """Damage *path* for whoever reads it, now and after any crash."""
+        node = self._files[path]
+        for content in (node.seen, node.durable):
+            if offset < len(content):
+                content[offset] ^= 1 << bit
+
+    def cut(self, path: str, size: int) -> None:
+        """Cut *path* durably, as a bad copy would."""
+        node = self._files[path]
+        del node.seen[size:]
+        node.durable = bytearray(node.seen)
+        node.pending.clear()
+
+    def killed(self) -> "MemoryDisk":
+        """Return the disk as the next process finds it after a SIGKILL: all that was written, no locks. This one stays to its ghosts."""
+        return self._copied(lambda node: node.copy(), dict(self._files), durable=False)
+
+    def crash(self, random: random.Random) -> "MemoryDisk":
+        """Return the disk as it may be found after a power cut. This one stays to its ghosts."""
+        names = dict(self._durable)
+        for directory in self._directories.values():
+            for change in directory.pending:
+                if random.random() < 0.5:
+                    _rename(names, change)
+        return self._copied(lambda node: node.after_crash(random), names, durable=True, random=random)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _copied(
+        self, copy: Callable[[Node], Node], names: dict[str, Node], *, durable: bool, random: "random.Random | None" = None
+    ) -> "MemoryDisk":
+        """Return a new disk with *names*; all of it durable, or as durable as this one."""
+        disk = MemoryDisk(now_ns=self.now_ns, capacity=self.capacity)
+        disk._next_inode = self._next_inode
+        lost: set[str] = set()
+        for path in sorted(self._directories):
+            old = self._directories[path]
+            kept = old.durable or random is None or random.random() < 0.5
+            if os.path.dirname(path) in lost or not kept:
+                lost.add(path)
+            else:
+                disk._directories[path] = _Directory(durable or old.durable)
+        copies: dict[int, Node] = {}
+
+        def copied(node: Node) -> Node:
+            if id(node) not in copies:
+                copies[id(node)] = copy(node)
+            return copies[id(node)]
+
+        disk._files = {path: copied(node) for path, node in sorted(names.items()) if os.path.dirname(path) in disk._directories}
+        if durable:
+            disk._durable = dict(disk._files)
+        else:
+            disk._durable = {path: copied(node) for path, node in self._durable.items()}
+            for path, directory in disk._directories.items():
+                changes = self._directories[path].pending
+                directory.pending = [_Name(c.path, c.node and copied(c.node), c.source) for c in changes]
+        for node in copies.values():
+            node.links = sum(1 for other in disk._files.values() if other is node)
+        return disk
+
+    def _name(self, path: str, node: Node | None, source: str | None = None) -> None:
+        """Change what *path* stands for, not yet durably. A rename across directories is durable once the target's is synced."""
+        parent = os.path.dirname(path)
+        if parent not in self._directories or path in self._directories:
+            raise self._missing(path)
+        change = _Name(path, node, source)
+        replaced = self._files.get(path)
+        _rename(self._files, change)
+        self._directories[parent].pending.append(change)
+        if replaced is not None:
+            replaced.links -= 1
+        if node is not None and source is None:
+            node.links += 1
+
+    def _room_for(self, size: int) -> tuple[int, int]:
+        """Return how many of *size* bytes can be written now, and the error number that comes after them, 0 for none."""
+        if self._write_failures:
+            after, number = self._write_failures.pop(0)
+            return min(size, after), number
+        if self.capacity is None:
+            return size, 0
+        room = max(0, self.capacity - sum(len(node.seen) for node in self._files.values()))
+        return (size, 0) if size <= room else (room, errno.ENOSPC)
+
+    def _sync_failure(self) -> int:
+        return self._sync_failures.pop(0) if self._sync_failures else 0
+
+    def _stat(self, node: Node) -> FileStat:
+        return FileStat(1, node.inode, len(node.seen), node.links, node.modified_ns, node.born_ns, is_file=True)
+
+    def _missing(self, path: str) -> OSError:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _rename(names: dict[str, Node], change: _Name) -> None:
+    if change.source is not None:
+        names.pop(change.source, None)
+    if change.node is None:
+        names.pop(change.path, None)
+    else:
+        names[change.path] = change.node

@@ -1,0 +1,82 @@
+"""An event loop whose time jumps to the next timer as soon as nothing else can run.
+
+Hours of waiting take no time, and every run with the same inputs takes the same steps. There are no sockets and no threads
+under it: use in-memory streams, `MemoryDisk` and `InlineExecutor`. Where every task waits and no timer is left, nothing can
+ever happen again: the loop raises `DeadlockError` naming the waiting tasks instead of hanging.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+EPOCH_MS = 1_700_000_000_000
+"""The wall clock at the loop's time 0, in ms since 1970."""
+
+
+class DeadlockError(Exception):
+    """Every task waits for another one, and no timer will wake any."""
+
+
+class _Jump(selectors.DefaultSelector):
+    """Never waits: passes the time that the loop wanted to wait instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise DeadlockError("every task waits and no timer is left:\n" + "\n".join(_waiting()))
+        if timeout > 0:
+            self.now += timeout
+        return []
+
+
+def _waiting() -> list[str]:
+    """Return one line a task, with the place where it waits, in the order of their names."""
+    lines = []
+    for task in asyncio.all_tasks(asyncio._get_running_loop()):
+        frames = task.get_stack(limit=1)
+        place = f"{frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else "not started"
+        lines.append(f"  {task.get_name()}: {place}")
+    return sorted(lines)
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """asyncio on virtual time: `asyncio.sleep`, timeouts and timers all run on it."""
+
+    def __init__(self) -> None:
+        self._jump = _Jump()
+        super().__init__(self._jump)
+
+    def time(self) -> float:
+        """Return virtual seconds since the loop was made."""
+        return self._jump.now
+
+
+class VirtualClock:
+    """A `Clock` on the running loop's time; `wall_ms` may be set to make the wall clock jump."""
+
+    def __init__(self, wall_ms: int = EPOCH_MS) -> None:
+        self.wall_ms = wall_ms
+
+    def now_ms(self) -> int:
+        """Return ms since 1970."""
+        return self.wall_ms + int(self.monotonic() * 1000)
+
+    def monotonic(self) -> float:
+        """Return the loop's time."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait in virtual time."""
+        await asyncio.sleep(seconds)
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run *main* to its end on a new loop, as `asyncio.run` does, in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(main)
