@@ -29,6 +29,7 @@ class LumberjackLimits:
     payload: int = 16 * MIB  # bytes of one J frame's JSON
     pairs: int = 1024  # key/value pairs of one D frame
     item: int = 1 * MIB  # bytes of one key or value of a D frame
+    frames: int = 1 << 18  # frames inside one C frame: each becomes an object
     window: int = 1 << 32  # events a W frame may announce; a counter only, never a size of memory
     attributes: int = ATTRIBUTES_BYTES  # bytes of an S frame's JSON
     error_text: int = 1 * KIB  # bytes of an E frame's text
@@ -48,3 +49,6 @@ UNANSWERED_SOURCES = 256  # S frames waiting for their P
 
 PRAVEGA_FRAME_BYTES = 0x00FFFFFF  # header included
 PRAVEGA_READ_BYTES = 2 * MIB  # a server's cap on one SegmentRead
+PRAVEGA_LIST_ITEMS = 65_536  # items of one list inside a message
+PRAVEGA_UNACKED_BYTES = 32 * MIB  # appended on one connection and not yet durable; beyond it no more is read
+PRAVEGA_TAIL_READS = 1024  # reads of one connection that may wait for data; further ones are answered empty

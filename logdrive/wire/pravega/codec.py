@@ -1,0 +1,99 @@
+"""Frames of the Pravega segment-store protocol, sans I/O: code:i32, length:i32, payload; big-endian.
+
+To add a message, declare it in `control`, `appends` or `segments`: the catalogue below finds it there.
+"""
+
+import struct
+from collections.abc import Iterator
+from types import MappingProxyType, ModuleType
+from typing import Final
+
+from logdrive.errors import ProtocolError
+from logdrive.limits import KIB, PRAVEGA_FRAME_BYTES
+from logdrive.wire.pravega import appends, control, segments
+from logdrive.wire.pravega.control import WIRE_VERSION, Hello
+from logdrive.wire.pravega.layout import Message
+
+_HEAD: Final = struct.Struct("!ii")
+_JOIN_BELOW: Final = 64 * KIB  # a copy of so few bytes costs less than a longer list of parts
+
+
+def _messages(*modules: ModuleType) -> dict[int, type[Message]]:
+    found: dict[int, type[Message]] = {}
+    for made in (value for module in modules for value in vars(module).values()):
+        if isinstance(made, type) and issubclass(made, Message) and made is not Message:
+            assert found.setdefault(made.code, made) is made, f"message code {made.code} is used twice"
+    return found
+
+
+CATALOGUE: Final = MappingProxyType(_messages(control, appends, segments))
+"""Every message that travels, by its code."""
+
+
+def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[bytes]:
+    """Return the frame in parts, long ones uncopied; *peer_version* is the highest that the peer's Hello named.
+
+    Raises ValueError where it is longer than any peer takes.
+    """
+    parts = [b""]
+    message.layout_for(peer_version).write(message, parts)
+    size = sum(map(len, parts))
+    if _HEAD.size + size > PRAVEGA_FRAME_BYTES:
+        raise ValueError(f"a {type(message).__name__} of {size} bytes; a frame holds {PRAVEGA_FRAME_BYTES - _HEAD.size}")
+    parts[0] = _HEAD.pack(message.code, size)
+    return parts if size > _JOIN_BELOW else [b"".join(parts)]
+
+
+class FrameReader:
+    """Cuts a byte stream, split anywhere, into messages; discard it after an error.
+
+    Bytes of a message's data are copied twice: into the buffer, and out of it. *peer_version* follows the peer's Hello.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0
+        """Where in the stream the message returned last began; after an error, where the offending frame does."""
+        self.peer_version = WIRE_VERSION
+        self._buffer = bytearray()
+        self._next = 0
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a message that is not complete."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Add *data* at once and return an iterator over the messages it completes. That raises `ProtocolError`."""
+        self._buffer += data
+        return self._messages()
+
+    def _messages(self) -> Iterator[Message]:
+        while len(self._buffer) >= _HEAD.size:
+            self.offset = self._next
+            code, size = _HEAD.unpack_from(self._buffer)
+            kind = self._checked(code, size)  # refused from the header alone
+            end = _HEAD.size + size
+            if len(self._buffer) < end:
+                return
+            message = self._decoded(kind, end)
+            del self._buffer[:end]
+            self._next += end
+            if isinstance(message, Hello):
+                self.peer_version = message.high
+            yield message
+
+    def _checked(self, code: int, size: int) -> type[Message]:
+        kind = CATALOGUE.get(code)
+        if kind is None:
+            raise ProtocolError(f"unknown message code {code}", offset=self.offset)
+        if not 0 <= size <= PRAVEGA_FRAME_BYTES - _HEAD.size:
+            raise ProtocolError(f"a {kind.__name__} of {size} bytes; a frame holds {PRAVEGA_FRAME_BYTES - _HEAD.size}", offset=self.offset)
+        return kind
+
+    def _decoded(self, kind: type[Message], end: int) -> Message:
+        try:
+            with memoryview(self._buffer) as whole, whole[_HEAD.size : end] as payload:
+                message: Message = kind.layout_for(self.peer_version).read(payload)[0]
+        except ValueError as error:
+            raise ProtocolError(f"a broken {kind.__name__}: {error}", offset=self.offset) from error
+        return message

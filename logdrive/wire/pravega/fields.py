@@ -1,0 +1,180 @@
+"""The field types that messages are declared with: each alias names a Python type and how it travels.
+
+    @message(28)
+    class SealSegment(Message):
+        request_id: I64
+        segment: Text
+        token: Text = ""
+
+Fields travel in the order declared. `Tail…` types may be missing at a payload's end, and everything after them too; they then
+take their default. Surplus bytes after the last field are ignored. A default on any other type only helps whoever makes one.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Generic, TypeVar
+from uuid import UUID
+
+from logdrive.limits import PRAVEGA_LIST_ITEMS
+from logdrive.wire.pravega.text import decode_text, encode_text
+
+T = TypeVar("T")
+
+
+class TruncatedError(ValueError):
+    """A payload ends inside a field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """How one field travels.
+
+    *read* takes (payload, place) and returns (value, next place), raising ValueError; *write* takes (value, parts) and adds its
+    bytes to *parts*, long ones as they are, so that they aren't copied.
+    """
+
+    read: Callable[[memoryview, int], tuple[T, int]]
+    write: Callable[[T, list[bytes]], None]
+    optional: bool = False
+
+    def as_tail(self) -> "Kind[T]":
+        """Return the same kind, allowed to be missing at the end of a payload."""
+        return Kind(self.read, self.write, optional=True)
+
+
+def _slice(payload: memoryview, start: int, size: int) -> bytes:
+    end = start + size
+    if size < 0 or end > len(payload):
+        raise TruncatedError(f"a field of {size} bytes where {len(payload) - start} are left")
+    return bytes(payload[start:end])
+
+
+def _fixed(layout: str) -> Kind[int]:
+    shape = struct.Struct(f"!{layout}")
+
+    def read(payload: memoryview, at: int) -> tuple[int, int]:
+        if at + shape.size > len(payload):
+            raise TruncatedError(f"a field of {shape.size} bytes where {len(payload) - at} are left")
+        return shape.unpack_from(payload, at)[0], at + shape.size
+
+    def write(value: int, parts: list[bytes]) -> None:
+        parts.append(shape.pack(value))
+
+    return Kind(read, write)
+
+
+_I8: Final = _fixed("b")
+_I32: Final = _fixed("i")
+_I64: Final = _fixed("q")
+_U16: Final = _fixed("H")
+
+
+def _read_bool(payload: memoryview, at: int) -> tuple[bool, int]:
+    value, end = _I8.read(payload, at)
+    return value != 0, end
+
+
+def _write_bool(value: bool, parts: list[bytes]) -> None:
+    parts.append(b"\1" if value else b"\0")
+
+
+def _read_text(payload: memoryview, at: int) -> tuple[str, int]:
+    size, start = _U16.read(payload, at)
+    return decode_text(_slice(payload, start, size)), start + size
+
+
+def _write_text(value: str, parts: list[bytes]) -> None:
+    data = encode_text(value)
+    if len(data) > 0xFFFF:
+        raise ValueError(f"a string of {len(data)} bytes; 65535 is the most that its length field can tell")
+    _U16.write(len(data), parts)
+    parts.append(data)
+
+
+def _read_uuid(payload: memoryview, at: int) -> tuple[UUID, int]:
+    return UUID(bytes=_slice(payload, at, 16)), at + 16
+
+
+def _write_uuid(value: UUID, parts: list[bytes]) -> None:
+    parts.append(value.bytes)
+
+
+def _read_bytes(payload: memoryview, at: int) -> tuple[bytes, int]:
+    size, start = _I32.read(payload, at)
+    return _slice(payload, start, size), start + size
+
+
+def _write_bytes(value: bytes, parts: list[bytes]) -> None:
+    _I32.write(len(value), parts)
+    parts.append(value)
+
+
+def _read_rest(payload: memoryview, at: int) -> tuple[bytes, int]:
+    return bytes(payload[at:]), len(payload)
+
+
+def _write_rest(value: bytes, parts: list[bytes]) -> None:
+    parts.append(value)
+
+
+def _read_event(payload: memoryview, at: int) -> tuple[bytes, int]:
+    kind, at = _I32.read(payload, at)
+    if kind != 0:
+        raise ValueError(f"an embedded event of type {kind}")
+    return _read_bytes(payload, at)
+
+
+def _write_event(value: bytes, parts: list[bytes]) -> None:
+    _I32.write(0, parts)
+    _write_bytes(value, parts)
+
+
+def many(item: Kind[T]) -> Kind[tuple[T, ...]]:
+    """Return the kind of a list: a count, then so many items."""
+
+    def read(payload: memoryview, at: int) -> tuple[tuple[T, ...], int]:
+        count, at = _I32.read(payload, at)
+        if not 0 <= count <= PRAVEGA_LIST_ITEMS:
+            raise ValueError(f"a list of {count} items; at most {PRAVEGA_LIST_ITEMS} are taken")
+        items: list[T] = []
+        for _ in range(count):
+            value, at = item.read(payload, at)
+            items.append(value)
+        return tuple(items), at
+
+    def write(values: tuple[T, ...], parts: list[bytes]) -> None:
+        _I32.write(len(values), parts)
+        for value in values:
+            item.write(value, parts)
+
+    return Kind(read, write)
+
+
+TEXT: Final = Kind(_read_text, _write_text)
+BYTES: Final = Kind(_read_bytes, _write_bytes)
+
+I8 = Annotated[int, _I8]
+I32 = Annotated[int, _I32]
+I64 = Annotated[int, _I64]
+Bool = Annotated[bool, Kind(_read_bool, _write_bool)]
+Text = Annotated[str, TEXT]
+Uuid = Annotated[UUID, Kind(_read_uuid, _write_uuid)]
+Bytes = Annotated[bytes, BYTES]
+"""Bytes after their i32 length."""
+Rest = Annotated[bytes, Kind(_read_rest, _write_rest)]
+"""Bytes up to the end of the frame."""
+Event = Annotated[bytes, Kind(_read_event, _write_event)]
+"""One event inside a message; the value is its payload, the eight bytes of framing left out."""
+Texts = Annotated[tuple[str, ...], many(TEXT)]
+TailI32 = Annotated[int, _I32.as_tail()]
+TailI64 = Annotated[int, _I64.as_tail()]
+TailText = Annotated[str, TEXT.as_tail()]
+
+
+def kind_of(annotation: Any) -> Kind[Any]:
+    """Return the kind inside one of the aliases. Raises TypeError for a plain type."""
+    for found in getattr(annotation, "__metadata__", ()):
+        if isinstance(found, Kind):
+            return found
+    raise TypeError(f"{annotation!r} says nothing of how it travels")
