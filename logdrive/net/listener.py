@@ -1,0 +1,123 @@
+"""A bound socket: takes connections, welcomes each in a task of its own, and turns away those beyond the limit."""
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+
+from logdrive.errors import ConfigError, TransientError
+from logdrive.net.readiness import drain
+from logdrive.net.stream import Accept
+from logdrive.net.system_stream import SystemStream
+
+_log = structlog.get_logger("logdrive.net")
+_ACCEPTS_A_TURN: Final = 64
+_PAUSE_SECONDS: Final = 1.0
+_QUIET_SECONDS: Final = 10.0
+_ALERT_SECONDS: Final = 1.0
+_OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Admission:
+    """How many accepted connections there are and may be, over all listeners of one transport."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.count = limit, 0
+        self._refused = 0
+        self._said = float("-inf")
+
+    def refuse(self, peer: str, now: float) -> None:
+        """Count a connection turned away, and say so, but not for each one of a flood."""
+        self._refused += 1
+        if now - self._said >= _QUIET_SECONDS:
+            _log.warning("too many connections, new ones are turned away", limit=self.limit, turned_away=self._refused, latest=peer)
+            self._said, self._refused = now, 0
+
+
+class SystemListener:
+    """Implements `Listener`. *welcome* makes a stream of an accepted socket, with TLS where that is wanted."""
+
+    def __init__(
+        self, sock: socket.socket, welcome: Callable[[socket.socket, str], Awaitable[SystemStream]], accept: Accept, admission: Admission
+    ) -> None:
+        self.address: tuple[str, int] = sock.getsockname()[:2]
+        self._socket, self._welcome, self._accept, self._admission = sock, welcome, accept, admission
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()  # keeps them from being collected
+        self._resume: asyncio.TimerHandle | None = None
+        self._loop.add_reader(sock, self._take)
+
+    def _take(self) -> None:
+        for _ in range(_ACCEPTS_A_TURN):
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF:
+                    _log.warning("a connection could not be accepted", reason=str(error))
+                    return
+                self._pause(error)
+                return
+            self._start(accepted, _peer_name(address))
+
+    def _pause(self, error: OSError) -> None:
+        """Wait for descriptors to come free; the kernel's backlog holds the clients meanwhile."""
+        _log.warning("no connections are accepted for a second", reason=str(error), remedy="raise the limit on open files")
+        self._loop.remove_reader(self._socket)
+        self._resume = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, self._socket, self._take)
+
+    def _start(self, accepted: socket.socket, peer: str) -> None:
+        if self._admission.count >= self._admission.limit:
+            self._admission.refuse(peer, self._loop.time())
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        self._admission.count += 1
+        task = self._loop.create_task(self._serve(accepted, peer), name=f"connection {peer}")
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._admission.count -= 1
+        self._tasks.discard(task)
+
+    async def _serve(self, accepted: socket.socket, peer: str) -> None:
+        with contextlib.closing(accepted):
+            try:
+                stream = await self._welcome(accepted, peer)
+            except (TransientError, ConfigError) as error:
+                _log.warning("connection refused", peer=peer, reason=str(error).removeprefix(f"{peer}: "))
+                await drain(accepted, _ALERT_SECONDS)
+                return
+            try:
+                await self._accept(stream)
+                await stream.close()
+            except TransientError as error:
+                _log.info("connection lost", peer=peer, reason=str(error).removeprefix(f"{peer}: "))
+            except Exception:
+                _log.exception("connection failed", peer=peer)
+            finally:
+                stream.abort()
+
+    async def close(self) -> None:
+        """Take no more connections; those that stand go on."""
+        if self._resume is not None:
+            self._resume.cancel()
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+
+
+def _peer_name(address: Any) -> str:
+    """Return `host:port`; an IPv4 client of an IPv6 socket is written as the IPv4 client that it is."""
+    host, port = address[0], address[1]
+    if ":" not in host:
+        return f"{host}:{port}"
+    mapped = ipaddress.IPv6Address(host.partition("%")[0]).ipv4_mapped
+    return f"{mapped}:{port}" if mapped is not None else f"[{host}]:{port}"

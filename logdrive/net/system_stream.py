@@ -1,0 +1,199 @@
+"""A stream over a socket of this machine, on the running loop's add_reader and add_writer."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from logdrive.errors import TransientError
+from logdrive.limits import KIB
+from logdrive.net.readiness import drain, until
+from logdrive.net.stream import Peer
+from logdrive.net.wires import Want, Wire
+
+_CLOSE_SECONDS: Final = 2.0
+_PIECE_BYTES: Final = 256 * KIB
+_RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s
+_CLOSED = "the connection was closed on this side"
+
+
+class SystemStream:
+    """One connection; *wire* is ready to carry bytes over *sock*.
+
+    The socket is watched for bytes to read from the first read on; bytes are taken when it has some, so an idle
+    connection costs no calls and a busy one costs one try too many a turn. A turn takes up to 256 KiB and then lets the others run.
+    """
+
+    def __init__(self, sock: socket.socket, wire: Wire, peer: Peer) -> None:
+        self.peer = peer
+        self._socket, self._wire = sock, wire
+        self._loop = asyncio.get_running_loop()
+        self._arrived: bytes | None = None
+        self._failure: TransientError | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self._watched = False  # for reading
+        self._read_wants_write = False
+        self._torn = self._closing = self._released = False
+
+    # Reading -----------------------------------------------------------------------------------------------------------
+
+    async def read(self) -> bytes:
+        """Return the next bytes, at most 256 KiB, b"" at the end, which closing on this side is too."""
+        while self._arrived is None:
+            if self._failure is not None:
+                raise TransientError(str(self._failure)) from self._failure
+            if self._closing:
+                return b""
+            self._reader = self._loop.create_future()
+            if self._wire.more:
+                self._loop.call_soon(self._take)
+            self._watch()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        data = self._arrived
+        if data:  # the end stays
+            self._arrived = None
+        return data
+
+    def _watch(self) -> None:
+        if not self._watched and not self._released:
+            self._watched = True
+            self._loop.add_reader(self._socket, self._on_readable)
+
+    def _on_readable(self) -> None:
+        if self._reader is None or self._reader.done():  # nobody reads: leave the bytes to the kernel, which slows the peer
+            self._watched = False
+            self._loop.remove_reader(self._socket)
+        else:
+            self._take()
+
+    def _take(self) -> None:
+        """Take what is there and wake the reader, who may have been cancelled meanwhile: then it waits for the next one."""
+        if self._released or self._reader is None or self._reader.done():
+            return
+        try:
+            got = self._wire.receive()
+        except TransientError as error:
+            self._failure = error
+        else:
+            if got is Want.READ:
+                return
+            if got is Want.WRITE:
+                self._read_wants_write = True
+                self._loop.add_writer(self._socket, self._on_writable)
+                return
+            assert isinstance(got, bytes)
+            self._arrived = got
+        self._reader.set_result(None)
+
+    # Writing -----------------------------------------------------------------------------------------------------------
+
+    async def write(self, parts: Sequence[bytes]) -> None:
+        """Return once the kernel took all *parts*. A write that was cancelled half-way leaves the stream unfit for more."""
+        if self._torn:
+            raise TransientError(f"{self.peer.address}: an earlier write was given up half-way")
+        self._torn = True
+        for piece in _pieces(parts):
+            await self._send(memoryview(piece))
+        self._torn = False
+
+    async def _send(self, data: memoryview) -> None:
+        while data:
+            if self._closing:
+                raise TransientError(f"{self.peer.address}: {_CLOSED}")
+            sent = self._wire.send(data)
+            if isinstance(sent, int):
+                data = data[sent:]
+            elif sent is Want.WRITE:
+                await self._until_writable()
+            else:
+                raise TransientError(f"{self.peer.address}: the peer asked for a renegotiation, which is not done here")
+
+    async def _until_writable(self) -> None:
+        self._writer = self._loop.create_future()
+        self._loop.add_writer(self._socket, self._on_writable)
+        try:
+            await self._writer
+        finally:
+            self._writer = None
+            if not self._read_wants_write and not self._released:
+                self._loop.remove_writer(self._socket)
+
+    def _on_writable(self) -> None:
+        if self._read_wants_write:
+            self._read_wants_write = False
+            self._take()
+        if self._writer is None:
+            if not self._read_wants_write:
+                self._loop.remove_writer(self._socket)
+        elif not self._writer.done():
+            self._writer.set_result(None)
+
+    # Ending ------------------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Say goodbye, let the peer take what was written, and close, within two seconds."""
+        if self._closing:
+            return
+        self._closing = True
+        self._wake()
+        self._unwatch()
+        try:
+            if self._failure is None and not self._torn:
+                with contextlib.suppress(TransientError, TimeoutError):
+                    async with asyncio.timeout(_CLOSE_SECONDS):
+                        await self._part()
+        finally:
+            self._release()
+
+    async def _part(self) -> None:
+        while (want := self._wire.say_goodbye()) is not None:
+            await until(self._socket, want)
+        if self._arrived != b"":
+            await drain(self._socket, _CLOSE_SECONDS)
+
+    def abort(self) -> None:
+        """Reset the connection."""
+        if self._released:
+            return
+        self._closing = True
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._unwatch()
+        self._release()
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiting in (self._reader, self._writer):
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
+
+    def _unwatch(self) -> None:
+        if not self._released:
+            self._watched = self._read_wants_write = False
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+
+    def _release(self) -> None:
+        if not self._released:
+            self._released = True
+            self._socket.close()
+
+
+def _pieces(parts: Sequence[bytes]) -> Iterator[bytes]:
+    """Join small neighbours up to 256 KiB, so that they share records and calls; longer parts go as they are."""
+    run: list[bytes] = []
+    size = 0
+    for part in parts:
+        if run and size + len(part) > _PIECE_BYTES:
+            yield run[0] if len(run) == 1 else b"".join(run)
+            run, size = [], 0
+        run.append(part)
+        size += len(part)
+    if run:
+        yield run[0] if len(run) == 1 else b"".join(run)

@@ -1,0 +1,171 @@
+"""The machine's own network: TCP streams with and without TLS, on the running event loop."""
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import socket
+from typing import Any, Final
+
+from OpenSSL import SSL
+
+from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.net.contexts import Contexts
+from logdrive.net.failures import socket_failure, tls_failure
+from logdrive.net.identity import identity_of
+from logdrive.net.listener import Admission, SystemListener
+from logdrive.net.readiness import until
+from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
+from logdrive.net.system_stream import SystemStream
+from logdrive.net.tls import client_connection, client_context, server_connection, server_context
+from logdrive.net.verification import Handshake
+from logdrive.net.wires import PlainWire, TlsWire, Want
+
+_BACKLOG: Final = 1024
+_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))  # s, s, tries
+_ADDRESS_REMEDIES: Final = {
+    errno.EADDRINUSE: "another program listens there: stop it, or choose another port",
+    errno.EADDRNOTAVAIL: "this host does not have that address: 0.0.0.0 and [::] stand for all it has",
+    errno.EACCES: "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one, or grant it",
+}
+
+
+class SystemTransport:
+    """Implements `Transport`. *max_connections* bounds what all its listeners have accepted, the others are turned away."""
+
+    def __init__(self, *, max_connections: int = 10_000, connect_timeout: float = 10.0, handshake_timeout: float = 10.0) -> None:
+        self._connect_timeout, self._handshake_timeout = connect_timeout, handshake_timeout
+        self._admission = Admission(max_connections)
+        self._client_contexts = Contexts(client_context)
+        self._server_contexts = Contexts(server_context)
+
+    async def connect(self, host: str, port: int, tls: ClientTls | None) -> SystemStream:
+        """Return a connected stream, handshake done. Raises `TransientError`; `ConfigError` for certificates never loaded well."""
+        peer = _written(host, port)
+        context = None if tls is None else self._client_contexts.get(tls)
+        sock = await self._connected(host, port, peer)
+        with contextlib.ExitStack() as undo:
+            undo.callback(sock.close)
+            _tune(sock)
+            if tls is None or context is None:
+                stream = SystemStream(sock, PlainWire(sock, peer), Peer(peer))
+            else:
+                connection = client_connection(context, sock, tls.server_name or host)
+                await self._shake_hands(connection, sock, peer)
+                ours = f"our certificate {tls.cert}" if tls.cert else "a client without a certificate"
+                stream = SystemStream(sock, TlsWire(connection, peer, ours), _peer(peer, connection))
+            undo.pop_all()
+        return stream
+
+    async def _connected(self, host: str, port: int, peer: str) -> socket.socket:
+        """Return a socket connected to the first address of *host* that answers."""
+        failures: list[str] = []
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                for family, address in await _addresses(host, port):
+                    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+                    try:
+                        await asyncio.get_running_loop().sock_connect(sock, address)
+                    except OSError as error:
+                        sock.close()
+                        failures.append((error.strerror or str(error)).lower())
+                    except BaseException:
+                        sock.close()
+                        raise
+                    else:
+                        return sock
+        except TimeoutError as error:
+            raise TransientError(f"{peer}: no answer within {self._connect_timeout:g} s") from error
+        except socket.gaierror as error:
+            raise TransientError(f"{peer}: the name can't be resolved: {error.strerror}") from error
+        reasons = ", ".join(dict.fromkeys(failures)) or "the name has no address"
+        raise TransientError(f"{peer}: {reasons}: does the other side listen there?")
+
+    async def _shake_hands(self, connection: SSL.Connection, sock: socket.socket, peer: str) -> None:
+        """Finish the handshake within the time limit. Raises `TransientError` saying why it failed."""
+        try:
+            async with asyncio.timeout(self._handshake_timeout):
+                while True:
+                    try:
+                        connection.do_handshake()
+                    except SSL.WantReadError:
+                        await until(sock, Want.READ)
+                    except SSL.WantWriteError:
+                        await until(sock, Want.WRITE)
+                    else:
+                        return
+        except TimeoutError as error:
+            raise TransientError(f"{peer}: the TLS handshake did not end within {self._handshake_timeout:g} s") from error
+        except SSL.Error as error:
+            handshake = connection.get_app_data()
+            raise tls_failure(peer, error, handshake if isinstance(handshake, Handshake) else None) from error
+
+    async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> SystemListener:
+        """Bind and take connections, each with a task of its own. Raises `ConfigError` for the address or the certificates."""
+        if tls is not None:
+            self._server_contexts.get(tls)  # a mistake shows now, not with the first client
+        sock = await _bound(host, port)
+
+        async def welcome(accepted: socket.socket, peer: str) -> SystemStream:
+            return await self._welcome(accepted, peer, tls)
+
+        return SystemListener(sock, welcome, accept, self._admission)
+
+    async def _welcome(self, sock: socket.socket, peer: str, tls: ServerTls | None) -> SystemStream:
+        """Turn an accepted socket into a stream. Raises `TransientError`; the caller closes the socket then."""
+        try:
+            _tune(sock)
+        except OSError as error:
+            raise socket_failure(peer, error) from error
+        if tls is None:
+            return SystemStream(sock, PlainWire(sock, peer), Peer(peer))
+        connection = server_connection(self._server_contexts.get(tls), sock)
+        await self._shake_hands(connection, sock, peer)
+        return SystemStream(sock, TlsWire(connection, peer, None), _peer(peer, connection))
+
+
+def _peer(address: str, connection: SSL.Connection) -> Peer:
+    alpn = connection.get_alpn_proto_negotiated().decode("ascii", "replace")
+    identity = identity_of(connection.get_peer_certificate(as_cryptography=True))
+    return Peer(address, identity, alpn or None, secure=True)
+
+
+def _tune(sock: socket.socket) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE:
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _written(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
+    """Resolve *host*; what is an address already asks nobody."""
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return [(family, address) for family, _type, _protocol, _name, address in found]
+    return [(socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))]
+
+
+async def _bound(host: str, port: int) -> socket.socket:
+    where = _written(host, port)
+    try:
+        family, address = (await _addresses(host, port))[0]
+        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    except OSError as error:
+        raise ConfigError("listen", [Mistake("address", where, f"{(error.strerror or str(error)).lower()}: write host:port")]) from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(_BACKLOG)
+    except (OSError, OverflowError) as error:
+        sock.close()
+        number = error.errno if isinstance(error, OSError) else None
+        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        remedy = _ADDRESS_REMEDIES.get(number or 0, "write host:port of this host")
+        raise ConfigError("listen", [Mistake("address", where, f"{reason}: {remedy}")]) from error
+    return sock

@@ -1,0 +1,129 @@
+"""TLS contexts and connections: what both sides bring, demand, and never do (TLS below 1.2, sessions, tickets, renegotiation).
+
+A server that is given a CA demands a client certificate signed by it. A client always verifies the server: the chain up to
+its CA, and the name it asked for among the certificate's names. A certificate named as CA is trusted as it stands, whoever
+signed it, so that a server's own certificate can be pinned.
+"""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from OpenSSL import SSL, crypto
+
+from logdrive.errors import ConfigError, Mistake
+from logdrive.net.stream import ClientTls, ServerTls
+from logdrive.net.verification import Handshake, is_address, verify
+
+_MODE_ENABLE_PARTIAL_WRITE = 1  # SSL_MODE_ENABLE_PARTIAL_WRITE of openssl/ssl.h, set by pyOpenSSL
+
+
+def client_context(tls: ClientTls) -> SSL.Context:
+    """Return what a client connects with. Raises `ConfigError` naming the file that can't be used."""
+    context = _context(SSL.TLS_CLIENT_METHOD)
+    _trust(context, tls.ca)
+    if tls.cert is not None and tls.key is not None:
+        _present(context, tls.cert, tls.key)
+    elif tls.cert is not None or tls.key is not None:
+        missing = "key" if tls.key is None else "cert"
+        raise _mistake(missing, "", "cert and key go together: give both, or neither where the server asks for none")
+    context.set_verify(SSL.VERIFY_PEER, verify)
+    if tls.alpn:
+        context.set_alpn_protos([name.encode() for name in tls.alpn])
+    return context
+
+
+def server_context(tls: ServerTls) -> SSL.Context:
+    """Return what a server accepts with. Raises `ConfigError` naming the file that can't be used."""
+    context = _context(SSL.TLS_SERVER_METHOD)
+    _present(context, tls.cert, tls.key)
+    if tls.ca is not None:
+        _trust(context, tls.ca)
+        context.load_client_ca(tls.ca.encode())
+        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, verify)
+    if tls.alpn:
+        context.set_alpn_select_callback(_alpn_choice(tls.alpn))
+    return context
+
+
+def client_connection(context: SSL.Context, sock: socket.socket, server_name: str) -> SSL.Connection:
+    """Return a connection over *sock* that will accept only a peer that speaks for *server_name*."""
+    connection = SSL.Connection(context, sock)
+    connection.set_app_data(Handshake(expected=server_name))
+    if not is_address(server_name):  # SNI carries names only
+        connection.set_tlsext_host_name(server_name.rstrip(".").encode("ascii" if server_name.isascii() else "idna"))
+    connection.set_connect_state()
+    return connection
+
+
+def server_connection(context: SSL.Context, sock: socket.socket) -> SSL.Connection:
+    """Return the server's end over an accepted *sock*."""
+    connection = SSL.Connection(context, sock)
+    connection.set_app_data(Handshake())
+    connection.set_accept_state()
+    return connection
+
+
+def _context(method: int) -> SSL.Context:
+    context = SSL.Context(method)
+    context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_session_id(b"logdrive")  # without it a client that offers a session is refused rather than shaken hands with anew
+    context.set_mode(SSL.MODE_RELEASE_BUFFERS)  # half the memory of an idle connection
+    context.clear_mode(_MODE_ENABLE_PARTIAL_WRITE)  # else a call into OpenSSL sends one record of 16 KiB, not the whole buffer
+    return context
+
+
+def _trust(context: SSL.Context, path: str) -> None:
+    with _loading("ca", path, "it must hold the CA's certificate in PEM form"):
+        context.load_verify_locations(path)
+    store = context.get_cert_store()
+    assert store is not None
+    store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
+
+
+def _present(context: SSL.Context, cert: str, key: str) -> None:
+    with _loading("cert", cert, "it must hold the certificate, then those that signed it, in PEM form"):
+        context.use_certificate_chain_file(cert)
+    context.set_passwd_cb(_no_passphrase)
+    with _loading("key", key, "it must hold the certificate's private key in PEM form, without a passphrase"):
+        context.use_privatekey_file(key)
+    try:
+        context.check_privatekey()
+    except SSL.Error:
+        raise _mistake("key", key, f"it is not the private key of {cert}") from None
+
+
+def _no_passphrase(_size: int, _verify: bool, _data: object) -> bytes:
+    return b""  # without a callback OpenSSL would ask on the terminal
+
+
+@contextmanager
+def _loading(name: str, path: str, demand: str) -> Iterator[None]:
+    """Name the file and the remedy in whatever goes wrong inside."""
+    try:
+        with open(path, "rb"):
+            pass
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise _mistake(name, path, f"{reason}; `logdrive certs DIR` makes certificates to try things out") from error
+    except SSL.Error as error:
+        if "mismatch" in str(error):
+            raise _mistake(name, path, "it is not the private key of the certificate") from error
+        raise _mistake(name, path, demand) from error
+
+
+def _mistake(name: str, path: str, remedy: str) -> ConfigError:
+    return ConfigError("tls", [Mistake(name, path, remedy)])
+
+
+def _alpn_choice(ours: tuple[str, ...]) -> "Callable[[SSL.Connection, list[bytes]], bytes | SSL._NoOverlappingProtocols]":
+    names = [name.encode() for name in ours]
+
+    def choose(_connection: SSL.Connection, theirs: list[bytes]) -> "bytes | SSL._NoOverlappingProtocols":
+        # None in common goes on without: deployed peers expect plain Lumberjack there, not an alert.
+        return next((name for name in names if name in theirs), SSL.NO_OVERLAPPING_PROTOCOLS)
+
+    return choose

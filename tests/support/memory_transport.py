@@ -1,0 +1,286 @@
+"""A network in memory: connections with back-pressure, delay, cuts, stalls and silence, on the running loop's time.
+
+`MemoryNetwork` is the wire, `network.host("name", identity="dns:a")` the `Transport` of one machine on it. A listener is
+found under the name of the host that made it, whatever address it bound; loopback names mean the own host. Nothing here
+reads a clock or starts a thread, so a virtual-time loop drives it, and with a seeded `random.Random` every split and every
+delay repeats.
+
+TLS is told, not spoken: who needs a certificate and does not bring one, or speaks plain to a TLS port, is refused as the
+real transport would, and the dialect is the first of the server's list that the client offers.
+"""
+
+import asyncio
+import random as random_module
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
+from tests.support.memory_pipe import Pipe
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_FIRST_FREE_PORT = 40_000
+
+
+class MemoryStream:
+    """One end of a connection in memory; see `Connection` for what a test may do to it."""
+
+    def __init__(self, connection: "Connection", incoming: Pipe, outgoing: Pipe, peer: Peer) -> None:
+        self.connection = connection
+        self.peer = peer
+        self._incoming, self._outgoing = incoming, outgoing
+
+    async def read(self) -> bytes:
+        """Return the next bytes, b"" at the end."""
+        return await self._incoming.get()
+
+    async def write(self, parts: Sequence[bytes]) -> None:
+        """Return once the connection's buffer took all *parts*."""
+        await self._outgoing.put(parts)
+
+    async def end_writing(self) -> None:
+        """Close one direction only: the peer reads b"", and may go on writing."""
+        self._outgoing.end()
+
+    async def close(self) -> None:
+        """Let what was written arrive, then end; the peer reads b"", and writes into a broken connection."""
+        self._outgoing.end()
+        self._incoming.leave()
+
+    def abort(self) -> None:
+        """Reset: the peer reads what has arrived, then `TransientError`."""
+        self._outgoing.fail("connection reset by the peer")
+        self._incoming.leave()
+
+
+class Connection:
+    """Both directions between two hosts, for a test to harm. *client* and *server* are its ends."""
+
+    def __init__(self, network: "MemoryNetwork", client: "MemoryHost", server: "MemoryHost", port: int, peers: tuple[Peer, Peer]) -> None:
+        self.hosts = (client.name, server.name)
+        self.port = port
+        link = network.link(client.name, server.name)
+        there, back = Pipe(link, network.random), Pipe(link, network.random)
+        seen_by_client, seen_by_server = peers
+        self.client = MemoryStream(self, back, there, seen_by_client)
+        self.server = MemoryStream(self, there, back, seen_by_server)
+        self._pipes = (there, back)
+
+    @property
+    def alive(self) -> bool:
+        """Whether anything can still travel in either direction."""
+        return not all(pipe.over for pipe in self._pipes)
+
+    def cut(self) -> None:
+        """Break it: what is on the way is lost, both ends see `TransientError` after what had arrived."""
+        for pipe in self._pipes:
+            pipe.fail("connection reset by the peer")
+            pipe.refuse_writes("connection reset by the peer")
+
+    def stall(self) -> None:
+        """Let nothing arrive any more, in silence, until `resume`."""
+        for pipe in self._pipes:
+            pipe.stall()
+
+    def resume(self) -> None:
+        """Deliver what waited, in order."""
+        for pipe in self._pipes:
+            pipe.resume()
+
+    def lose(self, host: str) -> None:
+        """End it for *host* alone; the other end is told nothing and waits (a half-open connection)."""
+        there, back = self._pipes
+        incoming, outgoing = (back, there) if host == self.hosts[0] else (there, back)
+        self.stall()
+        incoming.fail("the host is gone")
+        outgoing.refuse_writes("the host is gone")
+
+
+@dataclass(slots=True)
+class Link:
+    """What travels between two hosts suffers: seconds one way, and bytes that fit into one direction of a connection."""
+
+    delay: float = 0.0
+    jitter: float = 0.0
+    capacity: int = 256 * 1024
+    up: bool = True
+
+
+class MemoryListener:
+    """A bound port of one host; it owns the tasks of the connections that it took."""
+
+    def __init__(self, host: "MemoryHost", port: int, tls: ServerTls | None, accept: Accept) -> None:
+        self.address = (host.name, port)
+        self.host, self.tls = host, tls
+        self._accept = accept
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def take(self, stream: MemoryStream) -> None:
+        """Start the task of a new connection."""
+        task = asyncio.get_running_loop().create_task(self._serve(stream), name=f"{self.address[0]}:{self.address[1]}")
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
+
+    async def _serve(self, stream: MemoryStream) -> None:
+        try:
+            await self._accept(stream)
+        except TransientError:
+            stream.abort()
+        except Exception as error:
+            stream.abort()
+            self.host.network.failures.append(error)
+        finally:
+            await stream.close()
+
+    async def close(self) -> None:
+        """Take no more connections; those that stand go on."""
+        self.host.forget(self)
+
+    def kill(self) -> list[asyncio.Task[None]]:
+        """Cancel the tasks of all its connections, as the end of their process does; returns them."""
+        self.host.forget(self)
+        for task in self._tasks:
+            task.cancel()
+        return list(self._tasks)
+
+
+class MemoryHost:
+    """The `Transport` of one machine. *identity* is what its certificate says (rule D6)."""
+
+    def __init__(self, network: "MemoryNetwork", name: str, identity: str) -> None:
+        self.network, self.name, self.identity = network, name, identity
+        self.listeners: dict[int, MemoryListener] = {}
+        self._made: list[MemoryListener] = []
+
+    async def connect(self, host: str, port: int, tls: ClientTls | None) -> MemoryStream:
+        """Return a stream to the listener at (*host*, *port*), one round trip later."""
+        server = self.name if host in _LOOPBACK else host
+        link = self.network.link(self.name, server)
+        await asyncio.sleep(2 * link.delay)
+        where = f"{host}:{port}"
+        if not link.up:
+            raise TransientError(f"{where}: connection timed out")
+        target = self.network.hosts.get(server)
+        listener = target.listeners.get(port) if target is not None else None
+        if target is None or listener is None:
+            raise TransientError(f"{where}: connection refused")
+        alpn = _agreed(where, tls, listener.tls)
+        secure = tls is not None
+        brought = tls is not None and tls.cert is not None and listener.tls is not None and listener.tls.ca is not None
+        seen_by_client = Peer(where, target.identity if secure else "", alpn, secure)
+        seen_by_server = Peer(f"{self.name}:{self.network.next_port()}", self.identity if brought else "", alpn, secure)
+        connection = Connection(self.network, self, target, port, (seen_by_client, seen_by_server))
+        self.network.add(connection)
+        listener.take(connection.server)
+        return connection.client
+
+    async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> MemoryListener:
+        """Take connections at *port* of this host; 0 asks for a free one."""
+        port = port or self.network.next_port()
+        if port in self.listeners:
+            raise ConfigError(f"{host}:{port}", [Mistake("address", f"{host}:{port}", "the address is in use: stop the other program")])
+        listener = MemoryListener(self, port, tls, accept)
+        self.listeners[port] = listener
+        self._made.append(listener)
+        return listener
+
+    def forget(self, listener: MemoryListener) -> None:
+        """Free the port of *listener*."""
+        port = listener.address[1]
+        if self.listeners.get(port) is listener:
+            del self.listeners[port]
+
+    def kill_tasks(self) -> list[asyncio.Task[None]]:
+        """Cancel the tasks of every connection this host has accepted; returns them."""
+        killed = [task for listener in self._made for task in listener.kill()]
+        self._made.clear()
+        return killed
+
+
+def _agreed(where: str, client: ClientTls | None, server: ServerTls | None) -> str | None:
+    """Return the dialect that both would agree on, or refuse as their handshake would."""
+    if (client is None) != (server is None):
+        raise TransientError(f"{where}: " + ("speaks no TLS" if server is None else "closed the connection: it wants TLS"))
+    if client is None or server is None:
+        return None
+    if server.ca is not None and client.cert is None:
+        raise TransientError(f"{where}: refused this client: it asks for a certificate")
+    return next((name for name in server.alpn if name in client.alpn), None)
+
+
+class MemoryNetwork:
+    """All hosts, links and connections of one test. *random* splits reads and spreads delays; without it nothing varies."""
+
+    def __init__(self, random: random_module.Random | None = None) -> None:
+        self.random = random
+        self.hosts: dict[str, MemoryHost] = {}
+        self.failures: list[Exception] = []
+        """What accepted connections raised beyond `TransientError`, in order."""
+        self._links: dict[tuple[str, str], Link] = {}
+        self._connections: list[Connection] = []
+        self._port = _FIRST_FREE_PORT
+
+    def host(self, name: str, identity: str = "") -> MemoryHost:
+        """Return the transport of *name*; the identity given last holds for its next connections."""
+        host = self.hosts.setdefault(name, MemoryHost(self, name, identity))
+        host.identity = identity or host.identity
+        return host
+
+    def link(self, a: str, b: str) -> Link:
+        """Return what holds between two hosts, in either direction; change it at will, standing connections obey."""
+        return self._links.setdefault((min(a, b), max(a, b)), Link())
+
+    def next_port(self) -> int:
+        """Return a port that nobody has."""
+        self._port += 1
+        return self._port
+
+    def add(self, connection: Connection) -> None:
+        """Keep *connection* for as long as it lives."""
+        self._connections = [kept for kept in self._connections if kept.alive]
+        self._connections.append(connection)
+
+    def connections(self, *hosts: str) -> list[Connection]:
+        """Return the living connections that touch all of *hosts*, oldest first."""
+        return [c for c in self._connections if c.alive and all(host in c.hosts for host in hosts)]
+
+    def cut(self, *hosts: str) -> int:
+        """Cut the living connections that touch all of *hosts*; returns how many."""
+        found = self.connections(*hosts)
+        for connection in found:
+            connection.cut()
+        return len(found)
+
+    def partition(self, a: str, b: str) -> None:
+        """Let nothing through between two hosts, in silence; new connections time out."""
+        self.link(a, b).up = False
+        for connection in self.connections(a, b):
+            connection.stall()
+
+    def heal(self, a: str, b: str) -> None:
+        """End a partition; what waited arrives."""
+        self.link(a, b).up = True
+        for connection in self.connections(a, b):
+            connection.resume()
+
+    async def crash(self, host: str) -> None:
+        """End the process on *host* as SIGKILL does: its connections are reset, its ports are free, its tasks are gone."""
+        self.cut(host)
+        await self._end_tasks(host)
+
+    async def vanish(self, host: str) -> None:
+        """Take *host* from the network as a power cut does: nobody is told."""
+        for connection in self.connections(host):
+            connection.lose(host)
+        await self._end_tasks(host)
+
+    async def _end_tasks(self, host: str) -> None:
+        if host in self.hosts:
+            await asyncio.gather(*self.hosts[host].kill_tasks(), return_exceptions=True)
+
+    async def close(self) -> None:
+        """End everything; raises what accepted connections had raised."""
+        for name in self.hosts:
+            await self.crash(name)
+        if self.failures:
+            raise ExceptionGroup("accepted connections failed", self.failures)
