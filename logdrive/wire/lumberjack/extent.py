@@ -1,0 +1,94 @@
+"""How many bytes a frame takes, found from its header, each length against its limit before the next byte is awaited."""
+
+from collections.abc import Callable
+from typing import Final
+
+from logdrive.errors import ProtocolError
+from logdrive.limits import LumberjackLimits
+from logdrive.wire.lumberjack.frames import EVENT, LENGTH, POSITION, REFUSAL, RUN, SHORT, SOURCE, RefusalCode
+
+KIND_HEAD: Final = 2
+"""Bytes that tell a frame's version and type."""
+
+_Bytes = bytes | bytearray
+
+
+class Extent:
+    """Measures frames. Keeps its place inside a half-read D frame, so that no byte of one is looked at twice."""
+
+    __slots__ = ("_items", "_limits", "_measures", "_reach")
+
+    def __init__(self, limits: LumberjackLimits) -> None:
+        self._limits = limits
+        self._items = 0  # keys and values still to come of the D frame at hand
+        self._reach = 0  # its bytes accounted for; 0 between frames
+        self._measures: dict[int, Callable[[_Bytes, int, int, int], int]] = {
+            ord("W"): self._window,
+            ord("A"): lambda data, at, have, offset: SHORT.size,
+            ord("C"): self._envelope,
+            ord("J"): self._json,
+            ord("D"): self._data,
+            ord("S"): self._source,
+            ord("P"): lambda data, at, have, offset: POSITION.size,
+            ord("B"): lambda data, at, have, offset: RUN.size,
+            ord("E"): self._refusal,
+        }
+
+    def of(self, data: _Bytes, at: int, offset: int) -> int:
+        """Return the least length that the frame at *at* has, as far as its bytes tell.
+
+        The frame is whole if so many bytes are there. *at* must have `KIND_HEAD` bytes, of a known type. Raises
+        `ProtocolError` with *offset* where a limit forbids the frame.
+        """
+        return self._measures[data[at + 1]](data, at, len(data) - at, offset)
+
+    def _window(self, data: _Bytes, at: int, have: int, offset: int) -> int:
+        if have >= SHORT.size:
+            self._check("a window of {} events", SHORT.unpack_from(data, at)[1], self._limits.window, offset)
+        return SHORT.size
+
+    def _envelope(self, data: _Bytes, at: int, have: int, offset: int) -> int:
+        if have < SHORT.size:
+            return SHORT.size
+        return SHORT.size + self._check("an envelope of {} bytes", SHORT.unpack_from(data, at)[1], self._limits.envelope, offset)
+
+    def _json(self, data: _Bytes, at: int, have: int, offset: int) -> int:
+        if have < EVENT.size:
+            return EVENT.size
+        length = self._check("an event of {} bytes", EVENT.unpack_from(data, at)[2], self._limits.payload, offset)
+        if length == 0:  # as deployed readers do: there is no event in it
+            raise ProtocolError("a J frame without JSON", offset=offset)
+        return EVENT.size + length
+
+    def _source(self, data: _Bytes, at: int, have: int, offset: int) -> int:
+        if have < SOURCE.size:
+            return SOURCE.size
+        return SOURCE.size + self._check("attributes of {} bytes", SOURCE.unpack_from(data, at)[3], self._limits.attributes, offset)
+
+    def _refusal(self, data: _Bytes, at: int, have: int, offset: int) -> int:
+        if have < REFUSAL.size:
+            return REFUSAL.size
+        return REFUSAL.size + self._check("a refusal of {} bytes", REFUSAL.unpack_from(data, at)[3], self._limits.error_text, offset)
+
+    def _data(self, data: _Bytes, at: int, have: int, offset: int) -> int:
+        if self._reach == 0:
+            if have < EVENT.size:
+                return EVENT.size
+            pairs = self._check("an event of {} pairs", EVENT.unpack_from(data, at)[2], self._limits.pairs, offset)
+            self._items, self._reach = 2 * pairs, EVENT.size
+        while self._items and self._reach <= have:
+            if have - self._reach < LENGTH.size:
+                return self._reach + LENGTH.size
+            length = self._check("a key or value of {} bytes", LENGTH.unpack_from(data, at + self._reach)[0], self._limits.item, offset)
+            self._reach += LENGTH.size + length
+            self._items -= 1
+            self._check("an event of {} bytes", self._reach - EVENT.size, self._limits.payload, offset)
+        reach = self._reach
+        if reach <= have:
+            self._reach = 0
+        return reach
+
+    def _check(self, what: str, size: int, limit: int, offset: int) -> int:
+        if size > limit:
+            raise ProtocolError(f"{what.format(size)}, over {limit},", offset=offset, code=RefusalCode.LIMIT)
+        return size

@@ -1,0 +1,294 @@
+"""Single frames of Lumberjack v1 and v2 and of the dialect `logdrive/1`: values, and how they travel.
+
+Every frame is a version byte ('1' or '2'), a type byte and a body; integers are big-endian and unsigned where not said
+otherwise. What a frame's bytes are is told here alone: `reader` finds frames in a stream, `order` judges their order. The
+byte layouts are tabled in `docs/protocols/lumberjack.md`.
+
+The frames that hold events carry *envelope*: 0 where they came bare, else which C frame of the connection held them,
+counted from 1. It says how they travelled, not what they are, so it takes no part in comparisons.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import chain
+from typing import Final
+from uuid import UUID
+
+VERSION_1: Final = b"1"
+VERSION_2: Final = b"2"
+
+CONNECTION: Final = 2**32 - 1
+"""The index in an E frame that means the connection, not one source."""
+
+SEQUENCES: Final = 2**32
+"""Sequence numbers are u32."""
+
+SHORT = struct.Struct("!2sI")  # W, A, C: version and type, one number
+EVENT = struct.Struct("!2sII")  # J: sequence, length; D: sequence, pairs
+SOURCE = struct.Struct("!2sI16sI")  # index, origin id, length
+POSITION = struct.Struct("!2sIq16s")  # index, number, store id
+RUN = struct.Struct("!2sIBqqqqII")  # index, kind, previous, number, read, skipped, events, records
+REFUSAL = struct.Struct("!2sIHI")  # index, code, length
+LENGTH = struct.Struct("!I")
+
+_NO_EVENT_TYPE = b"\0\0\0\0"  # Pravega's event type, before each length
+
+
+class RefusalCode(IntEnum):
+    """Why a reader refuses, in an E frame. Codes that are not here are taken as INTERNAL."""
+
+    DRAINING = 0
+    PROTOCOL = 1
+    LIMIT = 2
+    TRY_LATER = 3
+    NOT_ALLOWED = 4
+    NO_ROUTE = 5
+    NO_PROGRESS = 6
+    BAD_ATTRIBUTES = 7
+    REGISTERED_LATER = 8
+    INTERNAL = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """W: so many events follow before the writer waits for an acknowledgement."""
+
+    count: int
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels."""
+        return SHORT.pack(version + b"W", self.count)
+
+    @classmethod
+    def decode(cls, data: bytes, at: int, envelope: int) -> "Window":
+        """Return the frame that begins at *at* and is whole."""
+        return cls(SHORT.unpack_from(data, at)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """D: one event of Lumberjack v1, as pairs in the order they came; a key may come twice."""
+
+    sequence: int
+    pairs: tuple[tuple[str, str], ...]
+    envelope: int = field(default=0, compare=False)
+
+    def encode(self, version: bytes = VERSION_1) -> bytes:
+        """Return the frame as it travels."""
+        items = [item.encode() for item in chain.from_iterable(self.pairs)]
+        parts = [EVENT.pack(version + b"D", self.sequence, len(self.pairs))]
+        for item in items:
+            parts += (LENGTH.pack(len(item)), item)
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes, at: int, envelope: int) -> "Data":
+        """Return the frame that begins at *at* and is whole; bytes that are not UTF-8 become U+FFFD."""
+        _, sequence, pairs = EVENT.unpack_from(data, at)
+        at += EVENT.size
+        items: list[str] = []
+        for _ in range(2 * pairs):
+            start = at + LENGTH.size
+            at = start + LENGTH.unpack_from(data, at)[0]
+            items.append(data[start:at].decode(errors="replace"))
+        return cls(sequence, tuple(zip(items[::2], items[1::2], strict=True)), envelope)
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """J: one event of Lumberjack v2, the JSON as it is. Readers give `JsonRun` instead."""
+
+    sequence: int
+    payload: bytes
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels."""
+        return EVENT.pack(version + b"J", self.sequence, len(self.payload)) + self.payload
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRun:
+    """J frames found together, their numbers each one more than the last: one object for all of them.
+
+    *pieces* are the frames without version, type and sequence, each a u32 length and the payload; *size* is what they take
+    as Pravega events, 8 bytes and the payload each. Costs nothing per event beyond its slice.
+    """
+
+    first: int
+    pieces: list[bytes]
+    size: int
+    envelope: int = field(default=0, compare=False)
+
+    @classmethod
+    def of(cls, first: int, payloads: Sequence[bytes]) -> "JsonRun":
+        """Return the run of *payloads*, numbered from *first*."""
+        pieces = [LENGTH.pack(len(payload)) + payload for payload in payloads]
+        return cls(first, pieces, sum(map(len, pieces)) + 4 * len(pieces))
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    @property
+    def last(self) -> int:
+        """The sequence number of the last frame."""
+        return self.first + len(self.pieces) - 1
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """The JSON of each frame: one slice an event, made at each call."""
+        return [piece[4:] for piece in self.pieces]
+
+    def framed(self) -> bytes:
+        """Return all payloads as Pravega events (`i32 0, i32 length, payload`), back to back: one join."""
+        return framed_pieces(self.pieces)
+
+    def split(self, count: int) -> tuple["JsonRun", "JsonRun"]:
+        """Return the first *count* frames and the others, both at least one."""
+        head, tail = self.pieces[:count], self.pieces[count:]
+        size = sum(map(len, head)) + 4 * len(head)
+        return (
+            JsonRun(self.first, head, size, self.envelope),
+            JsonRun(self.first + count, tail, self.size - size, self.envelope),
+        )
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frames as they travel."""
+        head = version + b"J"
+        numbers = range(self.first, self.first + len(self.pieces))
+        return b"".join(chain.from_iterable((head, LENGTH.pack(n), piece) for n, piece in zip(numbers, self.pieces, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """C: frames packed together; *payload* as packed by `envelope.pack`. Readers open it and give what is inside."""
+
+    payload: bytes
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels."""
+        return SHORT.pack(version + b"C", len(self.payload)) + self.payload
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A: everything up to *sequence* is kept; 0 says only that the reader lives."""
+
+    sequence: int
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels, to be written in one piece: some clients read it without a loop."""
+        return SHORT.pack(version + b"A", self.sequence)
+
+    @classmethod
+    def decode(cls, data: bytes, at: int, envelope: int) -> "Ack":
+        """Return the frame that begins at *at* and is whole."""
+        return cls(SHORT.unpack_from(data, at)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """S (`logdrive/1`): a source and its attributes, JSON as it is; without attributes, the reader may forget *index*."""
+
+    index: int
+    origin: UUID
+    attributes: bytes
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels."""
+        return SOURCE.pack(version + b"S", self.index, self.origin.bytes, len(self.attributes)) + self.attributes
+
+    @classmethod
+    def decode(cls, data: bytes, at: int, envelope: int) -> "Source":
+        """Return the frame that begins at *at* and is whole."""
+        _, index, origin, length = SOURCE.unpack_from(data, at)
+        start = at + SOURCE.size
+        return cls(index, UUID(bytes=origin), data[start : start + length])
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """P (`logdrive/1`): the number stored for a source, and where; signed, as `record` names the special ones."""
+
+    index: int
+    number: int
+    store: UUID
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels."""
+        return POSITION.pack(version + b"P", self.index, self.number, self.store.bytes)
+
+    @classmethod
+    def decode(cls, data: bytes, at: int, envelope: int) -> "Position":
+        """Return the frame that begins at *at* and is whole."""
+        _, index, number, store = POSITION.unpack_from(data, at)
+        return cls(index, number, UUID(bytes=store))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """B (`logdrive/1`): opens a run of *records* J frames that takes a source from *previous* to *number*.
+
+    *kind* is one of `record.DATA`, `GAP`, `END`; *read* is ms since 1970; *skipped* counts bytes of the file.
+    """
+
+    index: int
+    kind: int
+    previous: int
+    number: int
+    read: int
+    skipped: int
+    events: int
+    records: int
+    envelope: int = field(default=0, compare=False)
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels."""
+        numbers = (self.index, self.kind, self.previous, self.number, self.read, self.skipped, self.events, self.records)
+        return RUN.pack(version + b"B", *numbers)
+
+    @classmethod
+    def decode(cls, data: bytes, at: int, envelope: int) -> "Run":
+        """Return the frame that begins at *at* and is whole."""
+        _, index, kind, previous, number, read, skipped, events, records = RUN.unpack_from(data, at)
+        return cls(index, kind, previous, number, read, skipped, events, records, envelope)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """E (`logdrive/1`): why a source, or the `CONNECTION`, is refused. *code* may be one that `RefusalCode` lacks."""
+
+    index: int
+    code: int
+    text: str
+
+    def encode(self, version: bytes = VERSION_2) -> bytes:
+        """Return the frame as it travels."""
+        text = self.text.encode()
+        return REFUSAL.pack(version + b"E", self.index, self.code, len(text)) + text
+
+    @classmethod
+    def decode(cls, data: bytes, at: int, envelope: int) -> "Refusal":
+        """Return the frame that begins at *at* and is whole; bytes that are not UTF-8 become U+FFFD."""
+        _, index, code, length = REFUSAL.unpack_from(data, at)
+        start = at + REFUSAL.size
+        return cls(index, code, data[start : start + length].decode(errors="replace"))
+
+
+Frame = Window | Data | JsonRun | Ack | Source | Position | Run | Refusal
+"""What a reader gives."""
+
+
+def framed_pieces(pieces: Sequence[bytes]) -> bytes:
+    """Return *pieces* (u32 length, payload) as Pravega events, back to back; pieces must not be empty."""
+    return b"".join((_NO_EVENT_TYPE, _NO_EVENT_TYPE.join(pieces))) if len(pieces) > 1 else _NO_EVENT_TYPE + pieces[0]
+
+
+def json_frames(first: int, payloads: Sequence[bytes]) -> list[bytes]:
+    """Return the v2 J frames of *payloads*, numbered from *first*, as parts to join, write or pack: no copy of a payload."""
+    head = EVENT.pack
+    parts: list[bytes] = []
+    for sequence, payload in enumerate(payloads, first):
+        parts += (head(b"2J", sequence, len(payload)), payload)
+    return parts
