@@ -1,0 +1,11 @@
+"""Every benchmark there is, in the groups whose runs are interleaved."""
+
+from collections.abc import Sequence
+
+from bench.measure import Benchmark
+from bench.peer_group import peers
+
+
+def groups() -> Sequence[Sequence[Benchmark]]:
+    """Return the groups in the order in which they are run."""
+    return (peers(),)

@@ -1,0 +1,32 @@
+"""What the figures should reach, so that the table can say whether they do."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A limit for a figure itself, or for its ratio to *peer*."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+    peer: str | None = None
+
+    def met(self, measured: float) -> bool:
+        """Tell whether *measured* keeps the limit."""
+        return (self.at_least is None or measured >= self.at_least) and (self.at_most is None or measured <= self.at_most)
+
+    def wanted(self) -> str:
+        """The limit in words."""
+        limit = f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
+        return limit if self.peer is None else f"{limit} × {self.peer}"
+
+
+GOALS: dict[str, tuple[Goal, ...]] = {
+    "end_to_end.blocks.lines_per_second": (Goal(at_least=1.0, peer="c_tools_json_frames"), Goal(at_least=15, peer="rsyslog_relp_tls")),
+    "end_to_end.blocks.sender_cpu": (Goal(at_most=0.8),),
+    "end_to_end.blocks.receiver_cpu": (Goal(at_most=0.5),),
+    "end_to_end.full_records.lines_per_second": (Goal(at_least=0.45, peer="c_tools_json_frames"),),
+    "end_to_end.full_records.sender_cpu": (Goal(at_most=1.6),),
+    "end_to_end.full_records.receiver_cpu": (Goal(at_most=1.3),),
+}
+"""By full name. CPU in µs a line; the ratios are those of lines a second."""

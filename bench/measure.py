@@ -1,0 +1,109 @@
+"""What a benchmark is, and how several are run so that one machine's noise meets all of them alike."""
+
+import contextlib
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.certificates import Certificates, certificates
+from bench.lines import log_file
+from bench.processes import BenchmarkError
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What every benchmark is given: how many lines, a directory of its own making, and the time one run may take."""
+
+    lines: int
+    work: Path
+
+    @property
+    def log(self) -> Path:
+        """The file of `bench.lines`."""
+        return log_file(self.work, self.lines)
+
+    @property
+    def certificates(self) -> Certificates:
+        """One authority, one server, one client."""
+        return certificates(self.work / "certs")
+
+    def seconds(self, lines_per_second: float) -> float:
+        """Return the time limit of a run that makes at least *lines_per_second*, with a minute for what does not grow."""
+        return 60 + self.lines / lines_per_second
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured value."""
+
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One thing that is measured. *run* raises `BenchmarkError` where the work was not done as it should be.
+
+    *missing* says what the machine lacks for it; *prepare* does what is not measured, once; *peers* names the benchmarks
+    that its figures are set in relation to.
+    """
+
+    name: str
+    title: str
+    run: Callable[[Setting], Mapping[str, Sample]]
+    missing: Callable[[], str | None] = lambda: None
+    prepare: Callable[[Setting], object] = lambda _: None
+    peers: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Series:
+    """Every run's value of one figure."""
+
+    unit: str
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The value reported."""
+        return statistics.median(self.values)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All figures by their full names, and by benchmark what was left out and why."""
+
+    figures: dict[str, Series] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def run_interleaved(group: Sequence[Benchmark], setting: Setting, runs: int, outcome: Outcome, say: Callable[[str], None]) -> None:
+    """Run A B C A B C … *runs* times over and add what they measured to *outcome*; one that fails is not run again."""
+    for benchmark in group:
+        lack = benchmark.missing()
+        if lack is not None:
+            outcome.skipped[benchmark.name] = lack
+            say(f"{benchmark.name}: skipped, {lack}")
+            continue
+        with _failures(benchmark, outcome, say):
+            benchmark.prepare(setting)
+    for number in range(1, runs + 1):
+        for benchmark in group:
+            if benchmark.name in outcome.skipped or benchmark.name in outcome.failed:
+                continue
+            say(f"{benchmark.name}: run {number} of {runs}")
+            with _failures(benchmark, outcome, say):
+                for name, sample in benchmark.run(setting).items():
+                    series = outcome.figures.setdefault(f"{benchmark.name}.{name}", Series(sample.unit))
+                    series.values.append(sample.value)
+
+
+@contextlib.contextmanager
+def _failures(benchmark: Benchmark, outcome: Outcome, say: Callable[[str], None]) -> Iterator[None]:
+    try:
+        yield
+    except BenchmarkError as error:
+        outcome.failed[benchmark.name] = str(error)
+        say(f"{benchmark.name}: failed, {error}")
