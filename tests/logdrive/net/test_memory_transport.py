@@ -55,7 +55,7 @@ def test_bytes_arrive_in_order_both_ways_whatever_the_splits_and_delays() -> Non
             await stream.end_writing()
 
         results = await asyncio.gather(send(ours, there), send(theirs, back), collect(ours), collect(theirs))
-        assert results[2:] == [back, there]
+        assert (results[2], results[3]) == (back, there)
 
     run(scenario())
 

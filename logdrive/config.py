@@ -1,0 +1,70 @@
+"""Configuration: a TOML file and the environment over it, checked against a msgspec Struct, all mistakes told at once.
+
+Every key can be set by a variable: `LOGDRIVE_OUTPUT__HOSTS` is `[output] hosts`, two underscores standing for the dot, a
+number for a place in a list (`LOGDRIVE_INPUT__0__PATHS`). Its value is TOML where that fits the key, else text; a list of
+texts may also be written with commas. The variable wins over the file.
+
+A key that takes either a word or a table is a union, `tls: Literal["off"] | ServerTlsConfig` (`logdrive.net.settings`):
+
+    [listen]                      [listen.tls]
+    tls = "off"                   ca = "ca.pem" …
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from logdrive.config_check import check
+from logdrive.config_environment import override
+from logdrive.errors import ConfigError, Mistake
+
+T = TypeVar("T", bound=msgspec.Struct)
+_PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+
+
+def load(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A002 - reads best at the call
+    """Return the configuration in the file at *path* with *environ* over it. Raises `ConfigError` with every mistake."""
+    document = _parse(path, _read(path))
+    names, mistakes = override(document, type, environ)
+    mistakes += [_named(mistake, names) for mistake in check(document, type)]
+    if mistakes:
+        raise ConfigError(path, mistakes)
+    return msgspec.convert(document, type)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode()
+    except FileNotFoundError as error:
+        remedy = "there is no such file: name one with --config; config/*.toml are complete examples to start from"
+        raise ConfigError(path, [Mistake("file", "", remedy)]) from error
+    except OSError as error:
+        raise ConfigError(path, [Mistake("file", "", f"it can't be read: {(error.strerror or str(error)).lower()}")]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(path, [Mistake(f"byte {error.start}", "", "TOML is UTF-8: save the file in that encoding")]) from error
+
+
+def _parse(path: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _PLACE.fullmatch(str(error))
+        lines = text.splitlines()
+        line, column = (int(found["line"]), found["column"]) if found and found["line"] else (max(len(lines), 1), "end")
+        reason = found["reason"] if found else str(error)
+        shown = lines[line - 1].strip() if line <= len(lines) else ""
+        raise ConfigError(path, [Mistake(f"line {line}, column {column}", shown, f"this is not TOML: {reason}")]) from error
+
+
+def _named(mistake: Mistake, names: Mapping[str, str]) -> Mistake:
+    """Name the variable where the key, or what it stands in, came from the environment."""
+    key = mistake.key
+    while key:
+        if key in names:
+            return Mistake(f"{names[key]} ({mistake.key})", mistake.value, mistake.remedy)
+        key = re.sub(r"(\.[^.\[\]]*|\[\d+\]|^[^.\[\]]*)$", "", key)
+    return mistake
