@@ -281,8 +281,8 @@ Frame = Window | Data | JsonRun | Ack | Source | Position | Run | Refusal
 
 
 def framed_pieces(pieces: Sequence[bytes]) -> bytes:
-    """Return *pieces* (u32 length, payload) as Pravega events, back to back; pieces must not be empty."""
-    return b"".join((_NO_EVENT_TYPE, _NO_EVENT_TYPE.join(pieces))) if len(pieces) > 1 else _NO_EVENT_TYPE + pieces[0]
+    """Return *pieces* (u32 length, payload) as Pravega events, back to back: one join, which copies each byte once."""
+    return _NO_EVENT_TYPE.join([b"", *pieces])
 
 
 def json_frames(first: int, payloads: Sequence[bytes]) -> list[bytes]:

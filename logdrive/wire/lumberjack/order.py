@@ -64,11 +64,12 @@ class WindowReader:
         self._unacknowledged = 0  # events given whose acknowledgement was not
         self._last = 0  # sequence number of the last event
         self._bare = True  # it came outside of an envelope
+        self._flushed = False  # what there is of the window was acknowledged, for the writer is quiet
 
     @property
     def open(self) -> bool:
         """Whether the writer may be waiting for events of its own to reach us; then v2 peers want a keepalive."""
-        return self._announced or self._unacknowledged > 0
+        return self._unacknowledged > 0 or (self._announced and not self._flushed)
 
     def feed(self, frames: Iterable[Frame], version: bytes = VERSION_2) -> list[Batch]:
         """Return what *frames* bring, in order; *version* is the connection's."""
@@ -81,7 +82,7 @@ class WindowReader:
                 if frame.count == 0 and version == VERSION_2:
                     batches.append(Batch((), 0, 0))
                 self._size = self._left = frame.count
-                self._announced = frame.count > 0
+                self._announced, self._flushed = frame.count > 0, False
             elif isinstance(frame, Data | JsonRun):
                 self._take(frame, events, batches)
             else:
@@ -98,6 +99,7 @@ class WindowReader:
         """
         if not self._unacknowledged or (self._announced and not self._bare):
             return None
+        self._flushed = True
         return self._batch([], end=True)
 
     def _take(self, frame: Data | JsonRun, events: list[Data | JsonRun], batches: list[Batch]) -> None:

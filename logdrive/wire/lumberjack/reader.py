@@ -5,7 +5,7 @@ looked at again before the frame is whole. So each byte is copied at most twice 
 Every length is compared with its limit as soon as it is there: before the bytes it announces are awaited.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 from logdrive.errors import ProtocolError
@@ -63,23 +63,41 @@ class FrameReader:
     def feed(self, data: bytes) -> list[Frame]:
         """Add *data*; return the frames it completes, those of envelopes in their place. Raises `ProtocolError`.
 
-        About 0.2 µs an event in J frames of 370 bytes, one slice each, and whatever inflating takes.
+        About 0.35 µs an event in J frames of 370 bytes, one slice each, and whatever inflating takes.
         """
-        held = self._held
-        if held:
-            held += data
-            self.copied += len(data)
-            if len(held) < self._need or not self._whole(held):
-                return []
-            data = bytes(held)
-            held.clear()
-            self.copied += len(data)
         frames: list[Frame] = []
-        done = self._walk(data, frames)
-        if done < len(data):
-            held += data[done:] if done else data
-            self.copied += len(held)
+        for some in self.steps(data):
+            frames += some
         return frames
+
+    def steps(self, data: bytes) -> Iterator[list[Frame]]:
+        """Add *data*; give the frames it completes a list at a time, each ending with its first envelope's.
+
+        So no more than one envelope's content is in memory at once, and frames before an error are given before it is raised.
+        Go to the end of the steps before adding more.
+        """
+        if self._held:
+            self._held += data
+            self.copied += len(data)
+            if len(self._held) < self._need or not self._whole():
+                return
+            data = bytes(self._held)
+            self._held.clear()
+            self.copied += len(data)
+        at, more = 0, True
+        while more:
+            frames: list[Frame] = []
+            try:
+                at, more = self._walk(data, at, frames)
+            except ProtocolError:
+                if frames:
+                    yield frames
+                raise
+            if frames:
+                yield frames
+        if at < len(data):
+            self._held += data[at:] if at else data
+            self.copied += len(self._held)
 
     def _use(self, limits: LumberjackLimits) -> None:
         self._limits = limits
@@ -88,14 +106,17 @@ class FrameReader:
             self._versions = _VERSIONS[self.dialect]
             self._bare, self._inside = _KINDS[self._side, self.dialect]
 
-    def _whole(self, held: bytearray) -> bool:
-        """Tell whether the frame at the start of *held* is whole, having learnt what it still needs."""
-        self._need = self._length(held, 0)
-        return self._need <= len(held)
+    def _whole(self) -> bool:
+        """Tell whether the frame that is held is whole, having learnt what it still needs."""
+        self._need = self._length(self._held, 0)
+        return self._need <= len(self._held)
 
-    def _walk(self, data: bytes, frames: list[Frame]) -> int:
-        """Append the whole frames of *data* to *frames*; return where the first that is not whole begins."""
-        at, end = 0, len(data)
+    def _walk(self, data: bytes, at: int, frames: list[Frame]) -> tuple[int, bool]:
+        """Append the whole frames from *at* on to *frames*, up to the end of the first envelope.
+
+        Return where it stopped, and whether an envelope was the reason rather than a frame that is not whole.
+        """
+        end = len(data)
         self._need = KIND_HEAD
         while end - at >= KIND_HEAD:
             need = self._length(data, at)
@@ -103,22 +124,26 @@ class FrameReader:
                 self._need = need
                 break
             kind = data[at + 1]
+            if kind == _ENVELOPE:
+                self._open(memoryview(data)[at + SHORT.size : at + need], frames)
+                self.offset += need
+                return at + need, True
             if kind == _JSON:
                 run, need = self._json(data, at, 0)
                 frames.append(run)
-            elif kind == _ENVELOPE:
-                self._open(memoryview(data)[at + SHORT.size : at + need], frames)
             else:
                 frames.append(_DECODE[kind](data, at, 0))
             at += need
             self.offset += need
-        return at
+        return at, False
 
     def _length(self, data: bytes | bytearray, at: int, *, inside: bool = False) -> int:
         """Return the least length of the frame at *at*, which has `KIND_HEAD` bytes and may be *inside* an envelope."""
         if not self.version:
             self._meet(bytes(data[at : at + KIND_HEAD]))
         if data[at] not in self._versions or data[at + 1] not in (self._inside if inside else self._bare):
+            if inside and data[at + 1] == _ENVELOPE:
+                raise ProtocolError("an envelope inside an envelope", offset=self.offset)
             head = bytes(data[at : at + KIND_HEAD])
             raise ProtocolError(f"a frame that begins {head!r}, which can't stand here in {self.dialect},", offset=self.offset)
         return self._extent.of(data, at, self.offset)
