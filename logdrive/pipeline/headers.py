@@ -1,0 +1,127 @@
+"""A batch's header as a row of the table `batches`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from logdrive.pipeline.cover import Interval
+from logdrive.pipeline.hop import Place
+from logdrive.pipeline.schema import BATCHES, HEADLESS
+from logdrive.record import BatchHeader
+
+
+@dataclass(slots=True)
+class BatchRow:
+    """One row of `batches`; times in ms since 1970. *kept* is None where there are no positions (foreign batches, marks)."""
+
+    batch: int
+    stream: str
+    segment: str
+    offset: int
+    next: int
+    crc: int
+    store: str | None
+    kind: str
+    source: str | None
+    origin: str | None
+    host: str | None
+    path: str | None
+    previous: int | None
+    position: int | None
+    kept: list[Interval] | None
+    records: int
+    events: int
+    bytes: int
+    skipped: int
+    read: int | None
+    received: int | None
+    mark_start: int | None = None
+    mark_end: int | None = None
+    mark_reason: str | None = None
+    mark_exact: bool | None = None
+    mark_store: str | None = None
+    resend: bool = False
+    peer: str | None = None
+    attributes: str | None = None
+    rows: int = 0
+    dropped: list[Interval] = field(default_factory=list)
+    committed: int | None = None
+
+
+def batch_row(stream: str, segment: str, place: Place) -> BatchRow:
+    """Return the row of *place*; `rows`, `dropped` and `committed` are filled in as the batch goes on its way."""
+    header = place.header
+    if header is None:
+        return BatchRow(
+            batch=place.batch, stream=stream, segment=segment, offset=place.offset, next=place.next, crc=place.crc, store=None,
+            kind=HEADLESS, source=None, origin=None, host=None, path=None, previous=None, position=None, kept=None,
+            records=1, events=1, bytes=0, skipped=0, read=None, received=None,
+        )  # fmt: skip
+    attributes, mark = _object(header.attributes), _object(header.mark)
+    return BatchRow(
+        batch=place.batch, stream=stream, segment=segment, offset=place.offset, next=place.next, crc=place.crc, store=header.store,
+        kind=header.kind, source=header.source, origin=header.origin,
+        host=_name(attributes.get("host")), path=_name(attributes.get("path")),
+        previous=header.previous, position=header.position, kept=_claimed(header), records=header.records, events=header.events,
+        bytes=header.size, skipped=header.skipped, read=header.read or None, received=header.received,
+        mark_start=_integer(mark.get("start")), mark_end=_integer(mark.get("end")), mark_reason=_name(mark.get("reason")),
+        mark_exact=bool(mark.get("end_exact", True)) if mark else None, mark_store=_name(mark.get("store")),
+        resend=attributes.get("resend") is True, peer=bytes(header.peer).decode(), attributes=bytes(header.attributes).decode(),
+    )  # fmt: skip
+
+
+def _claimed(header: BatchHeader) -> list[Interval] | None:
+    """Return what a data batch brings; the cover decides later what of it is kept (rule A2)."""
+    if header.kind != "data" or header.previous is None or header.position is None:
+        return None
+    return [(header.previous, header.position)] if header.previous < header.position else []
+
+
+def _object(raw: Any) -> dict[str, Any]:
+    value = orjson.loads(bytes(raw) or b"null")
+    return value if isinstance(value, dict) else {}
+
+
+def _name(value: Any) -> str | None:
+    if isinstance(value, dict):
+        value = value.get("name")
+    return value if isinstance(value, str) else None
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
+
+
+def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
+    """Return *rows* as the table's columns."""
+    rows = list(rows)
+    columns = []
+    for name in BATCHES.names:
+        values = [getattr(row, name) for row in rows]
+        if name in ("kept", "dropped"):
+            values = [None if value is None else [{"start": start, "end": end} for start, end in value] for value in values]
+        elif name in ("read", "received", "committed"):
+            values = [None if value is None else value * 1000 for value in values]
+        columns.append(pa.array(values, BATCHES.field(name).type))
+    return pa.table(columns, schema=BATCHES)
+
+
+def rows_of(table: pa.Table) -> list[BatchRow]:
+    """Return the rows of a table that `batches_table` made."""
+    found = []
+    for values in table.cast(_raw_times(table.schema)).to_pylist():
+        for name in ("kept", "dropped"):
+            intervals = values[name]
+            values[name] = None if intervals is None else [(one["start"], one["end"]) for one in intervals]
+        for name in ("read", "received", "committed"):
+            values[name] = None if values[name] is None else values[name] // 1000
+        values["dropped"] = values["dropped"] or []
+        found.append(BatchRow(**values))
+    return found
+
+
+def _raw_times(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field for field in schema])

@@ -1,0 +1,98 @@
+"""The columns of the two bronze tables (rule A1), as Arrow schemas; `docs/pipeline.md` says what each means.
+
+Repeated strings are dictionaries in memory and plain strings for readers: parquet knows only the latter.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+TIME: Final = pa.timestamp("us", tz="UTC")
+LABEL: Final = pa.dictionary(pa.int32(), pa.string())
+INTERVALS: Final = pa.list_(pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())]))
+
+EVENTS: Final = pa.schema(
+    [
+        pa.field("batch", pa.int64(), nullable=False),
+        pa.field("ordinal", pa.int32(), nullable=False),
+        pa.field("stream", LABEL, nullable=False),
+        pa.field("segment", LABEL, nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("source", LABEL),
+        pa.field("start", pa.int64()),
+        pa.field("end", pa.int64()),
+        pa.field("host", LABEL),
+        pa.field("path", LABEL),
+        pa.field("message", pa.string()),
+        pa.field("eol", LABEL),
+        pa.field("original", pa.binary()),
+        pa.field("form", LABEL),
+        pa.field("flag", LABEL),
+        pa.field("fields", pa.string()),
+        pa.field("time", TIME),
+        pa.field("received", TIME),
+    ]
+)
+"""One row an event."""
+
+BATCHES: Final = pa.schema(
+    [
+        pa.field("batch", pa.int64(), nullable=False),
+        pa.field("stream", pa.string(), nullable=False),
+        pa.field("segment", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("next", pa.int64(), nullable=False),
+        pa.field("crc", pa.int64(), nullable=False),
+        pa.field("store", pa.string()),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("source", pa.string()),
+        pa.field("origin", pa.string()),
+        pa.field("host", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("previous", pa.int64()),
+        pa.field("position", pa.int64()),
+        pa.field("kept", INTERVALS),
+        pa.field("dropped", INTERVALS),
+        pa.field("records", pa.int64(), nullable=False),
+        pa.field("events", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+        pa.field("skipped", pa.int64(), nullable=False),
+        pa.field("read", TIME),
+        pa.field("received", TIME),
+        pa.field("committed", TIME),
+        pa.field("mark_start", pa.int64()),
+        pa.field("mark_end", pa.int64()),
+        pa.field("mark_reason", pa.string()),
+        pa.field("mark_exact", pa.bool_()),
+        pa.field("mark_store", pa.string()),
+        pa.field("resend", pa.bool_(), nullable=False),
+        pa.field("peer", pa.string()),
+        pa.field("attributes", pa.string()),
+    ]
+)
+"""One row a header, and one a headless record."""
+
+
+def plain(schema: pa.Schema) -> pa.Schema:
+    """Return *schema* as readers see it: dictionaries are the strings they stand for."""
+    return pa.schema([field.with_type(pa.string()) if field.type.equals(LABEL) else field for field in schema])
+
+
+# What `batches.kind` may hold besides the kinds of `record.KINDS`.
+FOREIGN: Final = "foreign"
+HEADLESS: Final = "headless"
+
+# What `events.flag` may hold; null for the rows that nothing is to be said of.
+NOT_JSON: Final = "not_json"
+"""The record is no JSON; its bytes stand in `original`."""
+NOT_OBJECT: Final = "not_object"
+"""The record is JSON but no object; its bytes stand in `original`."""
+MALFORMED: Final = "malformed"
+"""The record is an object that contradicts its form (rule R1); its bytes stand in `original`."""
+HEADLESS_ROW: Final = "headless"
+"""The record stood where a header should (rule R5); its bytes stand in `original`."""
+CUT: Final = "cut"
+"""Only a part of the event: the rest came before, in another batch (rule A2)."""
+WHOLE: Final = "whole"
+"""The event is whole though a part of its bytes came before: *start* and *end* speak of the new part only (rule A2)."""

@@ -1,0 +1,118 @@
+"""Segments made by hand: batches as a receiver writes them, records as an agent does."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID, uuid5
+
+import msgspec
+import orjson
+
+from logdrive import record
+from logdrive.record import BatchHeader, framed, framed_all
+
+STORE = str(UUID(int=7))
+STREAM = "logs/app"
+SEGMENT = "logs/app/0.#epoch.0"
+SPACE = UUID(int=1)
+
+
+def source_id(name: str) -> str:
+    return str(uuid5(SPACE, name))
+
+
+@dataclass
+class Segment:
+    """A segment that grows; its bytes are `bytes(segment.data)`."""
+
+    name: str = SEGMENT
+    store: str = STORE
+    clock: int = 1_700_000_000_000
+    data: bytearray = field(default_factory=bytearray)
+
+    def data_batch(self, source: str, previous: int, position: int, records: Sequence[bytes], events: int, **more: object) -> None:
+        self.batch("data", source, records, events, previous=previous, position=position, **more)
+
+    def gap(self, source: str, start: int, end: int, reason: str, *, exact: bool = True) -> None:
+        payload = record.gap(start, end, reason, end_exact=exact)
+        self.batch("gap", source, [payload], 0, previous=start, position=end, mark=msgspec.Raw(record.mark_of(payload)))
+
+    def ended(self, source: str, end: int, reason: str = "removed") -> None:
+        payload = record.ended(end, reason)
+        self.batch("end", source, [payload], 0, previous=end, position=end, mark=msgspec.Raw(record.mark_of(payload)))
+
+    def foreign(self, source: str, records: Sequence[bytes], events: int | None = None) -> None:
+        self.batch("foreign", source, records, len(records) if events is None else events)
+
+    def batch(self, kind: str, source: str, records: Sequence[bytes], events: int, **more: object) -> None:
+        self.clock += 10
+        body = framed_all(records)
+        attributes = more.pop("attributes", None) or {"host": "web-1", "path": f"/var/log/{source}.log"}
+        values = {
+            "kind": kind,
+            "source": source_id(source),
+            "origin": None if kind == "foreign" else source_id(source + "/origin"),
+            "records": len(records),
+            "events": events,
+            "size": len(body),
+            "read": self.clock - 5,
+            "received": self.clock,
+            "store": self.store,
+            "attributes": msgspec.Raw(orjson.dumps(attributes)),
+        }
+        self.data += framed(BatchHeader(**(values | more)).encode()) + body  # type: ignore[arg-type]
+
+    def stray(self, payload: bytes) -> None:
+        """Append an event that stands where a header should."""
+        self.data += framed(payload)
+
+
+def lines(source: str, first: int, count: int) -> bytes:
+    return b"".join(b"%s line %d \xc3\xa4\n" % (source.encode(), n) for n in range(first, first + count))
+
+
+def text_block(data: bytes, start: int) -> bytes:
+    """Return valid UTF-8 as a block of lines."""
+    return record.block(start, start + len(data), data.count(b"\n") + (not data.endswith(b"\n")), data.decode())
+
+
+def line_record(line: bytes, start: int) -> bytes:
+    """Return one line, with its line end, as a lean record, as rule R2 wants it."""
+    bare, eol = line, ""
+    for candidate in (b"\r\n", b"\n"):
+        if line.endswith(candidate):
+            bare, eol = line[: -len(candidate)], candidate.decode()
+            break
+    try:
+        return record.lean(start, start + len(line), bare.decode(), eol=eol)
+    except UnicodeDecodeError:
+        exact = base64.b64encode(bare).decode()
+        return record.lean(start, start + len(line), bare.decode(errors="replace"), eol=eol, original=exact)
+
+
+def file_records(data: bytes, start: int = 0) -> tuple[list[bytes], int]:
+    """Return *data* as an agent sends it: blocks of valid lines, lean records for the others; and how many events that is."""
+    found: list[bytes] = []
+    count, held, held_at = 0, b"", start
+    for line in data.splitlines(keepends=True) if b"\r" not in data else _split(data):
+        count += 1
+        try:
+            line.decode()
+            held += line
+            continue
+        except UnicodeDecodeError:
+            pass
+        if held:
+            found.append(text_block(held, held_at))
+        at = held_at + len(held)
+        found.append(line_record(line, at))
+        held, held_at = b"", at + len(line)
+    if held:
+        found.append(text_block(held, held_at))
+    return found, count
+
+
+def _split(data: bytes) -> list[bytes]:
+    parts = [part + b"\n" for part in data.split(b"\n")]
+    parts[-1] = parts[-1][:-1]
+    return [part for part in parts if part]
