@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from bench import codec, decode
 from bench.measure import Benchmark
 from bench.peer_group import peers
 
 
 def groups() -> Sequence[Sequence[Benchmark]]:
     """Return the groups in the order in which they are run."""
-    return (peers(),)
+    return (peers(), codec.BENCHMARKS, decode.BENCHMARKS)

@@ -1,9 +1,10 @@
 """The certificates that every benchmarked connection uses, made as `logdrive certs` makes them."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from logdrive.net.certificates import today, write_certificates
+from logdrive.net.certificates import write_certificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +37,5 @@ class Certificates:
 def certificates(directory: Path) -> Certificates:
     """Return the certificates in *directory*, made if they are not there."""
     if not (directory / "client.key").exists():
-        write_certificates(str(directory), ["localhost", "127.0.0.1"], client="bench", days=30, now=today(), force=True)
+        write_certificates(str(directory), ["localhost", "127.0.0.1"], client="bench", days=30, now=datetime.now(UTC), force=True)
     return Certificates(directory)

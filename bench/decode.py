@@ -1,0 +1,72 @@
+"""Segment bytes to Arrow rows in one process, no Spark and no network: what a row costs the pipeline's source at least."""
+
+import time
+from collections.abc import Mapping
+
+from bench.frames import blocks
+from bench.measure import Benchmark, Sample, Setting
+from bench.processes import BenchmarkError
+from logdrive import record
+from logdrive.pipeline.decode import Decoder
+from logdrive.wire.lumberjack.frames import EVENT
+
+_BATCH_BLOCKS = 3  # what fits a run (rule R3)
+_READ = 8 << 20  # bytes of a segment decoded at once
+_TAKE = 32 << 20  # bytes after which rows are taken
+
+
+def _segment(setting: Setting) -> bytes:
+    """Return the log as a segment of batches of block records."""
+    payloads = [frame[EVENT.size :] for frame in blocks(setting.log)]
+    parts: list[bytes] = []
+    previous = 0
+    for first in range(0, len(payloads), _BATCH_BLOCKS):
+        batch = payloads[first : first + _BATCH_BLOCKS]
+        body = record.framed_all(batch)
+        extents = [_extent(payload) for payload in batch]
+        header = record.BatchHeader(
+            kind="data",
+            source="00000000-0000-5000-8000-000000000001",
+            origin="00000000-0000-5000-8000-000000000002",
+            previous=previous,
+            position=extents[-1][0],
+            records=len(batch),
+            events=sum(lines for _, lines in extents),
+            size=len(body),
+            received=1_763_700_000_000,
+            store="00000000-0000-5000-8000-000000000003",
+        )
+        previous = extents[-1][0]
+        parts += (record.framed(header.encode()), body)
+    return b"".join(parts)
+
+
+def _extent(block: bytes) -> tuple[int, int]:
+    """Return a block record's end and lines, read from its first bytes, which `record.block` wrote."""
+    head = block[: block.index(b"}")].split(b":")
+    return int(head[3].split(b",")[0]), int(head[4])
+
+
+def _decode(setting: Setting) -> Mapping[str, Sample]:
+    data = _segment(setting)
+    raw = setting.log.stat().st_size
+    began = time.process_time()
+    decoder, rows, at, taken = Decoder("bench"), 0, 0, 0
+    while at < len(data):
+        following = decoder.feed("bench/bench/0.#epoch.0", at, data[at : at + _READ])
+        if following == at:
+            raise BenchmarkError(f"the decoder stands still at {at}")
+        at = following
+        if at - taken >= _TAKE or at == len(data):
+            table, _ = decoder.take()
+            rows, taken = rows + table.num_rows, at
+    used = time.process_time() - began
+    if rows != setting.lines:
+        raise BenchmarkError(f"{rows} rows of {setting.lines} lines")
+    return {
+        "raw_bytes": Sample(raw / used / 1e6, "MB/s"),
+        "cpu": Sample(used / setting.lines * 1e6, "µs/line"),
+    }
+
+
+BENCHMARKS = (Benchmark("decode.blocks", "Decoding, one core: segment bytes of block records → Arrow rows", _decode, prepare=_decode),)

@@ -1,0 +1,51 @@
+"""What a benchmarked process took is the kernel's word, and none is left behind."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.certificates import certificates
+from bench.lines import log_file
+from bench.peers import c_tools, rsyslog
+from bench.processes import BenchmarkError, Child, family
+
+pytestmark = pytest.mark.process
+
+_BURN = "import time\nwhile time.process_time() < 0.3: pass"
+_HOLD = "import time; x = bytearray(64 << 20); time.sleep(0.3)"
+
+
+def test_cpu_and_memory_are_those_of_the_process(tmp_path: Path) -> None:
+    with family() as children:
+        children += [Child([sys.executable, "-c", code], log=tmp_path / "log") for code in (_BURN, _HOLD)]
+        burnt, held = (child.wait(30) for child in children)
+    assert burnt.code == held.code == 0
+    assert 0.3 <= burnt.cpu_seconds < 3
+    assert held.peak_rss >= 64 << 20 > burnt.peak_rss
+
+
+def test_a_run_leaves_no_process_behind(tmp_path: Path) -> None:
+    with family() as children:
+        child = Child(["sleep", "60"], log=tmp_path / "log")
+        children.append(child)
+        with pytest.raises(BenchmarkError, match="did not end within"):
+            child.wait(0.1)
+    assert child.usage is not None
+    assert child.usage.code < 0
+
+
+@pytest.mark.skipif(c_tools.missing() is not None, reason=str(c_tools.missing()))
+def test_the_c_tools_deliver_every_byte_even_lines_that_look_like_commands(tmp_path: Path) -> None:
+    payload = tmp_path / "payload"
+    payload.write_bytes(b"Q\nR\nk\nB\n" * 50_000 + log_file(tmp_path, 5_000).read_bytes())
+    passage = c_tools.carry(payload, tmp_path, certificates(tmp_path / "certs"), 30)
+    assert passage.seconds > 0
+    assert passage.sender_cpu > 0 < passage.receiver_cpu
+
+
+@pytest.mark.skipif(rsyslog.missing() is not None, reason=str(rsyslog.missing()))
+def test_rsyslog_delivers_every_line(tmp_path: Path) -> None:
+    passage = rsyslog.carry(log_file(tmp_path, 5_000), tmp_path, certificates(tmp_path / "certs"), 60)
+    assert passage.seconds > 0
+    assert passage.sender_rss > 0 < passage.receiver_rss
