@@ -1,0 +1,86 @@
+"""Which windows may be acknowledged: in order, each once, only when nothing of it is open (rules D1–D3).
+
+A window is *held* by every run in it that is not durable yet, and by every refusal of which the writer was not yet told.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+
+class Window:
+    """One window of one connection: what holds it, and the sequence number that acknowledges it once it has ended."""
+
+    __slots__ = ("holds", "last", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.holds = 0
+        self.last: int | None = None
+
+
+class AckQueue:
+    """The windows of one connection that are not acknowledged, oldest first.
+
+    *acknowledge* gets the numbers to send, as soon as they may be sent: one for each window, in window order.
+    """
+
+    def __init__(self, acknowledge: Callable[[list[int]], None]) -> None:
+        self._acknowledge = acknowledge
+        self._waiting: deque[Window] = deque()
+        self._current: Window | None = None
+        self._finished: asyncio.Event | None = None
+        self.count = 0
+        """How many windows have begun, ever."""
+
+    @property
+    def waiting(self) -> int:
+        """How many windows have begun and are not acknowledged."""
+        return len(self._waiting)
+
+    @property
+    def open(self) -> bool:
+        """Whether a window has begun and has not ended."""
+        return self._current is not None
+
+    @property
+    def current(self) -> Window:
+        """The window that is being received; it begins when it is first asked for."""
+        if self._current is None:
+            self.count += 1
+            self._current = Window(self.count)
+            self._waiting.append(self._current)
+        return self._current
+
+    def hold(self) -> Window:
+        """Hold the current window until `release`."""
+        window = self.current
+        window.holds += 1
+        return window
+
+    def release(self, window: Window) -> None:
+        """End one hold of *window*."""
+        window.holds -= 1
+        self._flush()
+
+    def end(self, last: int) -> None:
+        """End the current window; *last* is the sequence number of its last frame."""
+        self.current.last = last
+        self._current = None
+        self._flush()
+
+    async def finished(self) -> None:
+        """Return once no window is left that has ended."""
+        while any(window.last is not None for window in self._waiting):
+            self._finished = asyncio.Event()
+            await self._finished.wait()
+
+    def _flush(self) -> None:
+        ready: list[int] = []
+        while self._waiting and self._waiting[0].holds == 0 and (last := self._waiting[0].last) is not None:
+            self._waiting.popleft()
+            ready.append(last)
+        if ready:
+            self._acknowledge(ready)
+            if self._finished is not None:
+                self._finished.set()

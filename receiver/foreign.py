@@ -1,0 +1,110 @@
+"""The session of a plain Lumberjack v1 or v2 peer: events in, one acknowledgement a window out, at least once.
+
+The rules that satisfy every deployed writer are tabled in `docs/protocols/lumberjack.md`; which events make a window, and
+what number acknowledges it, is `WindowReader`'s.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from logdrive import faults
+from logdrive.errors import StorageError, TransientError
+from logdrive.record import NAMESPACE, source_id
+from logdrive.wire.lumberjack.frames import LENGTH, Frame, RefusalCode
+from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
+from receiver.acks import Window
+from receiver.batch import ForeignBatches
+from receiver.dead_letters import dead_letters
+from receiver.events import Chunk, chunks
+from receiver.link import Farewell, Link
+from receiver.writers import CountingWriter
+
+_QUIET_SECONDS = 0.5
+
+
+class ForeignTalk:
+    """Takes the frames of one plain connection. Its records go to one segment, so they keep their order."""
+
+    def __init__(self, link: Link, version: bytes) -> None:
+        self._link, self._version = link, version
+        link.version = version
+        services = link.services
+        self.dialect = f"lumberjack/{version.decode()}"
+        self._windows = WindowReader()
+        source = source_id(source_id(NAMESPACE, link.host), link.identity)
+        self._batches = ForeignBatches(source, link.describe(self.dialect), services.store)
+        self._key = source.hex
+        self._writer = services.foreign.of(self._key)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the peer waits for an acknowledgement, and may be told to go on waiting (never in v1)."""
+        return keepalive(self._version) is not None and (self._windows.open or self._link.acks.waiting > 0)
+
+    @property
+    def quiet_seconds(self) -> float | None:
+        """How long nothing must come for `quiet` to be due; None where nothing would be done."""
+        return _QUIET_SECONDS if self._link.acks.open else None
+
+    def take(self, frames: Sequence[Frame]) -> None:
+        """Store the events in *frames*. Raises `Farewell` where the sink can't take them."""
+        for batch in self._windows.feed(frames, self._version):
+            self._take(batch)
+
+    def quiet(self) -> None:
+        """Nothing came for a while: acknowledge what streaming writers have sent so far."""
+        if (batch := self._windows.flush()) is not None:
+            self._take(batch)
+
+    def goodbye(self, farewell: Farewell) -> None:
+        """Say nothing: closing is the only answer that plain Lumberjack knows."""
+
+    def end(self) -> None:
+        """Nothing to let go of."""
+
+    def _take(self, batch: Batch) -> None:
+        for chunk in chunks(batch.events):
+            if isinstance(chunk, Chunk):
+                self._append(self._writer, chunk.pieces, chunk.size)
+            else:
+                self._bury(chunk.payload)
+        if batch.ack is None:
+            return
+        if batch.count == 0 and not self._link.acks.open:
+            frame = keepalive(self._version)  # a window of no events is answered at once
+            if frame is not None:
+                self._link.outbox.put(frame)
+        else:
+            self._link.acks.end(batch.ack)
+
+    def _append(self, writer: CountingWriter, pieces: list[bytes], size: int) -> None:
+        link, services = self._link, self._link.services
+        faults.reach("receiver.window.before_append")
+        batch = self._batches.batch(pieces, size, services.clock.now_ms())
+        try:
+            future = writer.append(batch, len(pieces) + 1)
+        except TransientError as error:
+            raise Farewell(RefusalCode.TRY_LATER, f"the sink takes nothing: {error}") from error
+        except StorageError as error:
+            services.fail(error)
+            raise Farewell(RefusalCode.INTERNAL, str(error)) from error
+        window = link.acks.hold()
+        link.account.submit(size)
+        services.counters.appended(len(pieces), len(pieces), size)
+        future.add_done_callback(partial(self._settled, window, size))
+
+    def _bury(self, payload: bytes) -> None:
+        """Give a record that is too long to the dead-letter stream; its window waits for that too."""
+        services = self._link.services
+        services.counters.dead_letters += 1
+        writer = services.dead.of(self._key)
+        for record in dead_letters(payload, services.new_id()):
+            self._append(writer, [LENGTH.pack(len(record)) + record], LENGTH.size * 2 + len(record))
+
+    def _settled(self, window: Window, size: int, future: "asyncio.Future[None]") -> None:
+        error = self._link.settled(size, future)
+        if error is None:
+            self._link.acks.release(window)
+        else:  # the window is never acknowledged, so its writer sends it again on the next connection
+            self._link.leave(Farewell(RefusalCode.TRY_LATER, f"the sink failed: {error}"))

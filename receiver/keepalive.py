@@ -1,0 +1,38 @@
+"""Keeps a waiting peer patient: `A 0` whenever it has waited for some seconds without a word from us."""
+
+import asyncio
+from collections.abc import Callable
+
+from logdrive.wire.lumberjack.frames import Ack
+from receiver.counters import Counters
+from receiver.outbox import Outbox
+
+
+class Keepalive:
+    """Runs on a timer that exists only while *waiting* says that the peer waits for something."""
+
+    def __init__(self, outbox: Outbox, counters: Counters, seconds: float, waiting: Callable[[], bool]) -> None:
+        self._outbox, self._counters, self._seconds, self._waiting = outbox, counters, seconds, waiting
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self) -> None:
+        """Look whether the peer has begun to wait."""
+        if self._timer is None and self._waiting():
+            self._timer = self._loop.call_later(self._seconds, self._ring)
+
+    def cancel(self) -> None:
+        """Send no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ring(self) -> None:
+        self._timer = None
+        if not self._waiting():
+            return
+        rest = self._outbox.last_put + self._seconds - self._loop.time()
+        if rest <= 0:
+            self._outbox.put(Ack(0).encode())
+            self._counters.keepalives += 1
+            rest = self._seconds
+        self._timer = self._loop.call_later(rest, self._ring)

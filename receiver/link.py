@@ -1,0 +1,90 @@
+"""One connection as its session sees it: frames out, acknowledgements in window order, memory held, tasks that end with it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from logdrive.errors import StorageError
+from logdrive.limits import LOGDRIVE_1
+from logdrive.net.stream import Stream
+from logdrive.wire.lumberjack.frames import VERSION_2, Ack, Refusal, RefusalCode
+from receiver.acks import AckQueue
+from receiver.memory import Account
+from receiver.outbox import Outbox
+from receiver.services import Services
+
+
+class Farewell(Exception):  # noqa: N818 - it ends a conversation, which need be nobody's error
+    """We end the connection on purpose; a `logdrive/1` peer is told *code* and *text* (rule D1: before every deliberate close).
+
+    With *finish* what was received is made durable and acknowledged first.
+    """
+
+    def __init__(self, code: RefusalCode, text: str, *, finish: bool = False) -> None:
+        super().__init__(text)
+        self.code, self.text, self.finish = code, text, finish
+
+
+class Link:
+    """What a session has of its connection. *version* is the byte that acknowledgements carry."""
+
+    def __init__(self, services: Services, stream: Stream, group: asyncio.TaskGroup) -> None:
+        self.services = services
+        self.peer = stream.peer
+        self.host = stream.peer.address.rpartition(":")[0]
+        self.identity = services.identity_of(stream.peer)
+        self.version = VERSION_2
+        self.outbox = Outbox(stream)
+        self.account: Account = services.memory.account()
+        self.acks = AckQueue(self._acknowledge)
+        self.offset = 0
+        """Bytes of the peer's stream in whole frames so far."""
+        self.farewell: Farewell | None = None
+        self.on_leave: Callable[[], None] = lambda: None
+        self._group = group
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run *work* until it ends or the connection does."""
+        task = self._group.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    def cancel(self) -> None:
+        """End what was spawned."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    def leave(self, farewell: Farewell) -> None:
+        """End the connection as soon as its reader looks up, which `on_leave` makes it do; the first reason counts."""
+        if self.farewell is None:
+            self.farewell = farewell
+            self.on_leave()
+
+    def describe(self, dialect: str) -> msgspec.Raw:
+        """Return the `peer` of this connection's batch headers."""
+        return msgspec.Raw(msgspec.json.encode({"address": self.host, "identity": self.identity, "dialect": dialect}))
+
+    def refuse(self, index: int, code: RefusalCode, text: str) -> None:
+        """Send E for a source, or for the connection."""
+        self.outbox.put(Refusal(index, code, text.encode()[: LOGDRIVE_1.error_text].decode(errors="ignore")).encode())
+        self.services.counters.refuse(code)
+
+    def settled(self, size: int, future: "asyncio.Future[None]") -> BaseException | None:
+        """Book *size* bytes as no longer held; return why their append failed, if it did, having told whom that concerns."""
+        self.account.settle(size)
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        if error is not None:
+            self.services.counters.sink_failures += 1
+        if isinstance(error, StorageError):
+            self.services.fail(error)
+        return error
+
+    def _acknowledge(self, numbers: list[int]) -> None:
+        if self.services.failure is not None:  # a disk that failed once is not believed again
+            return
+        for number in numbers:
+            self.outbox.put(Ack(number).encode(self.version), ack=True)
+        self.services.counters.windows_acknowledged += len(numbers)

@@ -1,0 +1,70 @@
+"""All connections of one listener: each gets a session; a drain ends them in good order, a failure at once."""
+
+import asyncio
+from contextlib import suppress
+
+from logdrive.net.stream import Stream
+from logdrive.wire.lumberjack.frames import RefusalCode
+from receiver.link import Farewell
+from receiver.services import Services
+from receiver.session import Session
+
+ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
+"""The dialects offered, the best first; who names none speaks plain Lumberjack."""
+
+_LAST_WORDS_SECONDS = 1.0
+
+
+class Sessions:
+    """The sessions that are open."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._open: dict[Stream, Session] = {}
+        self._changed = asyncio.Event()
+        self._draining = False
+
+    async def accept(self, stream: Stream) -> None:
+        """Serve one connection to its end."""
+        if self._draining:
+            await stream.close()
+            return
+        counters = self._services.counters
+        self._open[stream] = session = Session(self._services, stream)
+        counters.connections += 1
+        counters.connections_open += 1
+        try:
+            await session.run()
+        finally:
+            counters.connections_open -= 1
+            del self._open[stream]
+            self._changed.set()
+
+    async def drain(self, seconds: float) -> bool:
+        """Tell every peer to go elsewhere, let what was received become durable and be acknowledged.
+
+        Returns whether all sessions ended within *seconds*; the others were aborted.
+        """
+        farewell = Farewell(RefusalCode.DRAINING, "this receiver is going away", finish=True)
+        return await self._end(farewell, seconds)
+
+    async def fail(self, reason: str) -> None:
+        """End all sessions at once, acknowledging nothing more."""
+        await self._end(Farewell(RefusalCode.INTERNAL, reason), _LAST_WORDS_SECONDS)
+
+    async def _end(self, farewell: Farewell, seconds: float) -> bool:
+        self._draining = True
+        for session in list(self._open.values()):
+            session.leave(farewell)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._empty()
+            return True
+        for stream in list(self._open):
+            stream.abort()
+        return False
+
+    async def _empty(self) -> None:
+        while self._open:
+            self._changed.clear()
+            await self._changed.wait()

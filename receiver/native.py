@@ -1,0 +1,87 @@
+"""The session of a `logdrive/1` peer: sources in, Ps out; runs in, acknowledgements out."""
+
+from collections.abc import Sequence
+
+from logdrive.errors import ProtocolError
+from logdrive.limits import UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
+from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, Source
+from logdrive.wire.lumberjack.order import RunReader, RunReceived
+from receiver import attributes
+from receiver.link import Farewell, Link
+from receiver.registration import Registration
+
+
+class NativeTalk:
+    """Takes the frames of one `logdrive/1` connection; costs work per run, never per event."""
+
+    dialect = "logdrive/1"
+    quiet_seconds: float | None = None
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._runs = RunReader()
+        self._peer = link.describe(self.dialect)
+        self._sources: dict[int, Registration | None] = {}
+        self._opening: dict[int, Registration] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the peer waits for a P or an acknowledgement."""
+        return self._link.acks.waiting > 0 or bool(self._opening)
+
+    def take(self, frames: Sequence[Frame]) -> None:
+        """Act on *frames*. Raises `ProtocolError` where they break a rule."""
+        for given in self._runs.feed(frames, offset=self._link.offset):
+            if isinstance(given, RunReceived):
+                registration = self._sources[given.run.index]
+                if registration is not None:
+                    registration.take(given)
+            elif isinstance(given, Source):
+                self._source(given)
+            else:
+                self._link.acks.end(given.last)
+            if self._link.acks.waiting > WINDOWS_IN_FLIGHT:
+                raise self._limit(f"more than {WINDOWS_IN_FLIGHT} windows unacknowledged")
+
+    def quiet(self) -> None:
+        """Nothing came for a while: a `logdrive/1` writer ends its windows itself."""
+
+    def goodbye(self, farewell: Farewell) -> None:
+        """Tell the peer why the connection ends."""
+        self._link.refuse(CONNECTION, farewell.code, farewell.text)
+
+    def end(self) -> None:
+        """Let go of all sources."""
+        for registration in self._sources.values():
+            if registration is not None:
+                registration.free()
+
+    def _source(self, frame: Source) -> None:
+        earlier = self._sources.pop(frame.index, None)
+        if earlier is not None:
+            earlier.free()
+        if not frame.attributes:
+            return
+        try:
+            parsed = attributes.parse(frame.attributes)
+        except ValueError as error:
+            self._sources[frame.index] = None
+            self._link.refuse(frame.index, RefusalCode.BAD_ATTRIBUTES, str(error))
+            return
+        registration = Registration(self._link, frame, parsed, self._peer)
+        self._sources[frame.index] = registration
+        if len(self._opening) >= UNANSWERED_SOURCES:
+            raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
+        self._opening[frame.index] = registration
+        self._link.services.counters.sources_registered += 1
+        self._link.spawn(self._open(registration))
+
+    async def _open(self, registration: Registration) -> None:
+        try:
+            await registration.open()
+        finally:
+            if self._opening.get(registration.index) is registration:
+                del self._opening[registration.index]
+
+    def _limit(self, reason: str) -> ProtocolError:
+        return ProtocolError(reason, offset=self._link.offset, code=RefusalCode.LIMIT)

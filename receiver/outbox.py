@@ -1,0 +1,76 @@
+"""Frames on their way to a peer: in order, written by one task, each write within a deadline, the wait bounded in bytes.
+
+Who reads from the peer never waits for who writes to it: a peer that takes no acknowledgements is cut off, not waited for.
+"""
+
+import asyncio
+
+from logdrive import faults
+from logdrive.errors import TransientError
+from logdrive.limits import KIB
+from logdrive.net.stream import Stream
+
+_WAITING_BYTES = 256 * KIB
+_WRITE_SECONDS = 30.0
+
+
+class Outbox:
+    """What waits to be written to one peer. After a failure it is *broken*: the stream is aborted, nothing more is sent."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._has_ack = False
+        self._wake, self._idle = asyncio.Event(), asyncio.Event()
+        self._idle.set()
+        self.broken = False
+        self.last_put = asyncio.get_running_loop().time()
+        """When something was put last, on the loop's time."""
+
+    def put(self, frame: bytes, *, ack: bool = False) -> None:
+        """Send *frame* after what was put before; *ack* says that it acknowledges something."""
+        if self.broken:
+            return
+        self._parts.append(frame)
+        self._size += len(frame)
+        self._has_ack = self._has_ack or ack
+        self.last_put = asyncio.get_running_loop().time()
+        if self._size > _WAITING_BYTES:
+            self._break()
+        else:
+            self._idle.clear()
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Write until cancelled or broken."""
+        try:
+            while not self.broken:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._write()
+        except (TransientError, TimeoutError):
+            self._break()
+
+    async def flushed(self) -> None:
+        """Return once all that was put is written, or nothing ever will be."""
+        await self._idle.wait()
+
+    async def _write(self) -> None:
+        parts, has_ack = self._parts, self._has_ack
+        self._parts, self._size, self._has_ack = [], 0, False
+        if has_ack:
+            faults.reach("receiver.ack.before_send")
+        async with asyncio.timeout(_WRITE_SECONDS):
+            await self._stream.write(parts)
+        if has_ack:
+            faults.reach("receiver.ack.after_send")
+        if not self._parts:
+            self._idle.set()
+
+    def _break(self) -> None:
+        self.broken = True
+        self._parts.clear()
+        self._idle.set()
+        self._wake.set()
+        self._stream.abort()

@@ -1,0 +1,36 @@
+"""Where a source's batches go. A route sees only what can't change in a generation's life (rule D7)."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from logdrive.sinks.base import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a route may depend on: who speaks, where it was heard, and the input's fields and tags. Never the path."""
+
+    identity: str
+    listener: str
+    fields: dict[str, Any]
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One segment of one stream."""
+
+    sink: Sink
+    segment: str
+
+
+class Router:
+    """The routes of one receiver: every source goes to the one stream that the configuration names."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def place(self, source: UUID, traits: Traits) -> Place:
+        """Return where *source* goes: its stream by *traits*, its segment by the source id as routing key (rule D6)."""
+        return Place(self._sink, self._sink.segment_for(source.hex))

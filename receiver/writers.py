@@ -1,0 +1,125 @@
+"""Who may append for a source, and from which number: one writer a (segment, source), shared by all sessions (rule S2)."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+from uuid import UUID
+
+from logdrive.errors import TransientError
+from logdrive.record import ABSENT
+from logdrive.sinks.base import NumberConflictError, Sink
+
+
+class Holder(Protocol):
+    """Whoever appends for a source: a registration on one connection."""
+
+    def fenced(self) -> None:
+        """Learn that another registration took the source over: nothing more is appended for this one (E 8)."""
+        ...
+
+
+class Writer:
+    """One source's place in one segment. *submitted* is the number handed to the sink last, durable or not."""
+
+    __slots__ = ("_sink", "holder", "segment", "source", "submitted")
+
+    def __init__(self, sink: Sink, segment: str, source: UUID) -> None:
+        self._sink = sink
+        self.segment, self.source = segment, source
+        self.holder: Holder | None = None
+        self.submitted: int | None = None
+
+    async def durable(self, holder: Holder) -> int:
+        """Return the durable number, read anew once what was submitted has settled; *holder*'s runs go on from it."""
+        number = await self._sink.open(self.segment, self.source)
+        if self.holder is holder:
+            self.submitted = number
+        return number
+
+    def follows(self, previous: int) -> bool:
+        """Tell whether a run from *previous* is the next one (rules P2, D3: what was never seen starts at 0)."""
+        submitted = self.submitted
+        return submitted is not None and previous == max(submitted, 0)
+
+    def append(self, holder: Holder, batch: Sequence[bytes], events: int, number: int) -> "asyncio.Future[None]":
+        """Submit a batch that follows. Raises `NumberConflictError` where another process was there first."""
+        if self.holder is not holder or self.submitted is None:
+            raise NumberConflictError(f"source {self.source} was taken over")
+        future = self._sink.append(self.segment, self.source, batch, events, self.submitted, number)
+        self.submitted = number
+        return future
+
+
+class WriterTable:
+    """The writers of all sources that are registered in this process."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._writers: dict[tuple[str, UUID], Writer] = {}
+
+    def __len__(self) -> int:
+        return len(self._writers)
+
+    def claim(self, segment: str, source: UUID, holder: Holder) -> Writer:
+        """Make *holder* the only one that appends for *source*; whoever did before is told."""
+        writer = self._writers.setdefault((segment, source), Writer(self._sink, segment, source))
+        earlier, writer.holder = writer.holder, holder
+        writer.submitted = None
+        if earlier is not None and earlier is not holder:
+            earlier.fenced()
+        return writer
+
+    def release(self, writer: Writer, holder: Holder) -> None:
+        """Forget *writer* unless somebody else holds it by now; what it submitted goes on its way."""
+        if writer.holder is holder:
+            writer.holder = None
+            del self._writers[writer.segment, writer.source]
+
+
+class CountingWriter:
+    """The writer of foreign batches in one segment: a random id, and the number of batches so far (rule S4).
+
+    After a failure it goes on under a fresh id, so that it needn't wait for what else fails with it.
+    """
+
+    __slots__ = ("_new_id", "_segment", "_sink", "_submitted", "_writer")
+
+    def __init__(self, sink: Sink, segment: str, new_id: Callable[[], UUID]) -> None:
+        self._sink, self._segment, self._new_id = sink, segment, new_id
+        self._writer, self._submitted = new_id(), 0
+
+    def append(self, batch: Sequence[bytes], events: int) -> "asyncio.Future[None]":
+        """Submit one batch. Raises `TransientError` where the sink is failing; nothing was stored then."""
+        writer, previous = self._writer, self._submitted or ABSENT
+        try:
+            future = self._sink.append(self._segment, writer, batch, events, previous, self._submitted + 1)
+        except NumberConflictError as error:
+            self._renew(writer)
+            raise TransientError("an earlier batch failed in the sink") from error
+        self._submitted += 1
+        future.add_done_callback(partial(self._settled, writer))
+        return future
+
+    def _settled(self, writer: UUID, future: "asyncio.Future[None]") -> None:
+        if future.cancelled() or future.exception() is not None:
+            self._renew(writer)
+
+    def _renew(self, writer: UUID) -> None:
+        if writer == self._writer:
+            self._writer, self._submitted = self._new_id(), 0
+
+
+class CountingWriters:
+    """The counting writers of one stream, one a segment, made at the first batch."""
+
+    def __init__(self, sink: Sink, new_id: Callable[[], UUID]) -> None:
+        self._sink, self._new_id = sink, new_id
+        self._writers: dict[str, CountingWriter] = {}
+
+    def of(self, routing_key: str) -> CountingWriter:
+        """Return the writer of the segment that *routing_key* belongs to."""
+        segment = self._sink.segment_for(routing_key)
+        if segment not in self._writers:
+            self._writers[segment] = CountingWriter(self._sink, segment, self._new_id)
+        return self._writers[segment]
