@@ -1,0 +1,133 @@
+"""Every byte of a file is in its records once, whatever the bytes are, and every limit holds (R1, R2, R3)."""
+
+import orjson
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agent.encoder import PIECE_BYTES, BlockEncoder, Cut, Encoder
+from agent.full import FullEncoder
+from logdrive.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from tests.agent.rebuild import rebuilt
+
+FULL = FullEncoder({"host": {"name": "h"}}, "/var/log/x.log", "origin", lambda: 1_700_000_000_000)
+ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="full")]
+
+lines = st.one_of(
+    st.text(max_size=40).map(str.encode),
+    st.binary(max_size=40),
+    st.sampled_from([b"", b"\r", b"a\rb", b"\xff", b"\0" * 30, "\u2028\x85".encode(), b"\xed\xa0\x80", b'\\n","']),
+)
+texts = st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=30).map(lambda ls: b"".join(a + b for a, b in ls))
+
+
+def check(cuts: list[Cut], text: bytes, start: int) -> None:
+    """Hold *cuts* against rules R1 to R3."""
+    records = [record for cut in cuts for record in cut.records]
+    data, events = rebuilt(records, start)
+    assert data == text
+    assert events == sum(cut.events for cut in cuts)
+    assert cuts[-1].end == start + len(text)
+    for cut in cuts:
+        assert cut.records
+        assert len(cut.records) <= RUN_RECORDS
+        assert cut.size == sum(8 + len(record) for record in cut.records) <= RUN_BYTES
+        assert max(map(len, cut.records)) <= RECORD_BYTES
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@given(text=texts, rest=st.one_of(st.just(b""), lines.filter(lambda line: b"\n" not in line)), start=st.integers(0, 2**45))
+@example(text=b"\n", rest=b"", start=0)
+@settings(max_examples=150)
+def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: bytes, start: int) -> None:
+    check(encoder.encode(text + rest, start), text + rest, start)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@given(
+    parts=st.lists(
+        st.tuples(
+            st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"]), st.integers(1, 400_000)
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+@settings(max_examples=25, deadline=None)
+def test_large_and_hostile_stretches_keep_the_limits__R3(encoder: Encoder, parts: list[tuple[bytes, int]]) -> None:
+    text = b"".join((unit * count)[:700_000] + b"\n" for unit, count in parts)
+    check(encoder.encode(text, 7), text, 7)
+
+
+def test_plain_text_is_blocks_of_whole_lines__R1() -> None:
+    text = b"".join(b"%06d %s\n" % (n, b"x" * (n % 300)) for n in range(6000))
+    cuts = BlockEncoder().encode(text, 0)
+    records = [orjson.loads(record) for cut in cuts for record in cut.records]
+    assert all("lines" in record["log"] and record["message"].endswith("\n") for record in records)
+    assert all(len(record["message"]) <= BLOCK_TEXT_BYTES for record in records)
+    assert len(records) == -(-len(text) // (BLOCK_TEXT_BYTES - 400))
+
+
+def test_a_block_of_nuls_is_cut_smaller__h23_R3() -> None:
+    text = (b"\0" * 999 + b"\n") * 260
+    records = [record for cut in BlockEncoder().encode(text, 0) for record in cut.records]
+    assert len(records) > 1
+    assert all(b'"lines"' in record for record in records)
+    check(BlockEncoder().encode(text, 0), text, 0)
+
+
+def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
+    text = b"one\ntwo\n\xe4 three\nfour\n\xe4\r\nsix\n"
+    records = [orjson.loads(record) for cut in BlockEncoder().encode(text, 100) for record in cut.records]
+    assert [("lines" in record["log"], record["message"]) for record in records] == [
+        (True, "one\ntwo\n"),
+        (False, "\ufffd three"),
+        (True, "four\n"),
+        (False, "\ufffd"),
+        (True, "six\n"),
+    ]
+    assert records[1]["event"]["original_base64"] == "5CB0aHJlZQ=="
+    assert records[3]["log"]["eol"] == "\r\n"
+
+
+def test_a_line_too_long_goes_in_flagged_pieces_that_cut_no_character__R2_R3() -> None:
+    text = "€".encode() * 200_000 + b"\nnext\n"
+    records = [orjson.loads(record) for cut in BlockEncoder().encode(text, 0) for record in cut.records]
+    first = records[:-2]
+    assert len(first) == 600_000 // PIECE_BYTES
+    assert all(record["log"]["flags"] == ["partial"] and record["log"]["eol"] == "" for record in first)
+    assert all("event" not in record for record in records)
+    assert "flags" not in records[-2]["log"]
+    assert records[-1]["message"] == "next\n"
+    check(BlockEncoder().encode(text, 0), text, 0)
+
+
+def test_a_last_line_without_newline_says_so__P3_R2() -> None:
+    (whole,), (more,) = ([cut.records[-1] for cut in BlockEncoder().encode(b"a\nbc", 5, open_end=open_end)] for open_end in (False, True))
+    assert orjson.loads(whole) == {"log": {"offset": 7, "end": 9, "eol": ""}, "message": "bc"}
+    assert orjson.loads(more)["log"]["flags"] == ["partial"]
+
+
+def test_a_full_record_stands_by_itself__R1() -> None:
+    text = b"plain\nwith \xe4\r\n"
+    records = [orjson.loads(record) for cut in FULL.encode(text, 10) for record in cut.records]
+    assert records == [
+        {
+            "@timestamp": "2023-11-14T22:13:20.000Z",
+            "host": {"name": "h"},
+            "log": {"file": {"path": "/var/log/x.log"}, "origin": "origin", "offset": 10},
+            "message": "plain",
+        },
+        {
+            "@timestamp": "2023-11-14T22:13:20.000Z",
+            "host": {"name": "h"},
+            "log": {"file": {"path": "/var/log/x.log"}, "origin": "origin", "offset": 16, "eol": "\r\n"},
+            "message": "with \ufffd",
+            "event": {"original_base64": "d2l0aCDk"},
+        },
+    ]
+
+
+def test_full_runs_of_512_make_windows_of_2048() -> None:
+    cuts = FULL.encode(b"line\n" * 2048, 0)
+    assert [len(cut.records) for cut in cuts] == [512] * 4
