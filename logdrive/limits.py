@@ -52,3 +52,17 @@ PRAVEGA_READ_BYTES = 2 * MIB  # a server's cap on one SegmentRead
 PRAVEGA_LIST_ITEMS = 65_536  # items of one list inside a message
 PRAVEGA_UNACKED_BYTES = 32 * MIB  # appended on one connection and not yet durable; beyond it no more is read
 PRAVEGA_TAIL_READS = 1024  # reads of one connection that may wait for data; further ones are answered empty
+PRAVEGA_WRITERS = 65_536  # writers set up at one time on one connection
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """What one embedded store takes on."""
+
+    entry: int = 16 * MIB  # bytes of data of one append
+    segment_name: int = 1 * KIB  # bytes of a segment's name, in UTF-8
+    group: int = 16 * MIB  # bytes written before one fdatasync; a single larger entry still goes whole
+    log_file: int = 256 * MIB  # bytes of one log file; also what a start after a crash reads at most, index aside
+    pending: int = 256 * MIB  # bytes submitted and not yet durable, with a toll of 512 an entry
+    open_files: int = 64  # log files held open for readers
+    read_ahead: int = 256 * KIB  # bytes read at once where entries are small

@@ -1,0 +1,85 @@
+"""The sink onto a store in this process: the default, so that one process is a working system."""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+import structlog
+
+from logdrive.errors import TransientError
+from logdrive.sinks.base import NumberConflictError
+from logdrive.store.engine import Store
+from logdrive.store.errors import NumberMismatchError
+from logdrive.wire.pravega.routing import segment_name, segment_number
+
+
+class EmbeddedSink:
+    """A stream of a `Store`; the store stays its owner's, who runs it before the first `open` and ends it after `close`."""
+
+    keeps_numbers = True
+
+    def __init__(self, store: Store, segments: Sequence[str]) -> None:
+        self.store_id = store.store_id
+        self.segments = tuple(segments)
+        self._store = store
+        self._submitted: dict[asyncio.Future[None], None] = {}
+
+    @classmethod
+    async def of_stream(cls, store: Store, scope: str, stream: str, segments: int) -> "EmbeddedSink":
+        """Return the sink of *scope*/*stream*, made with *segments* segments where it is new.
+
+        A stream that has data keeps the number of segments it has: with another number its sources would go elsewhere, where
+        their numbers are not.
+        """
+        there = stream_segments(store, scope, stream)
+        if not any(info.length for name in there if (info := store.info(name)) is not None):
+            for number in range(len(there), segments):
+                await store.create(segment_name(scope, stream, number))
+        elif len(there) != segments:
+            log = structlog.get_logger()
+            log.warning("the stream keeps its number of segments", stream=f"{scope}/{stream}", segments=len(there), configured=segments)
+        return cls(store, stream_segments(store, scope, stream))
+
+    def segment_for(self, routing_key: str) -> str:
+        """Return the segment that *routing_key* belongs to, by Pravega's hash."""
+        return self.segments[segment_number(routing_key, len(self.segments))]
+
+    async def open(self, segment: str, writer: UUID) -> int:
+        """Return the writer's durable number, once nothing of it is pending."""
+        return await self._store.number(segment, writer)
+
+    def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
+        """Submit one batch. A store that has too much to do fails the future with `TransientError`."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            stored = self._store.append(segment, batch, writer=writer, expected=previous, number=number, events=events)
+        except NumberMismatchError as error:
+            raise NumberConflictError(f"the writer's number in {segment} is {error.current}, not {previous}") from None
+        except TransientError as error:
+            done.set_exception(error)
+            return done
+        self._submitted[done] = None
+        stored.add_done_callback(lambda stored: self._pass_on(stored, done))
+        return done
+
+    async def close(self) -> None:
+        """Wait for what was submitted here; the store goes on."""
+        while self._submitted:
+            await asyncio.wait(list(self._submitted))
+
+    def _pass_on(self, stored: "asyncio.Future[int]", done: "asyncio.Future[None]") -> None:
+        del self._submitted[done]
+        if done.done():
+            return  # its submitter no longer cares
+        if (error := stored.exception()) is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+
+def stream_segments(store: Store, scope: str, stream: str) -> list[str]:
+    """Return the segments of a stream that are there: numbers 0, 1, 2 … until there is none."""
+    found: list[str] = []
+    while store.info(name := segment_name(scope, stream, len(found))) is not None:
+        found.append(name)
+    return found

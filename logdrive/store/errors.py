@@ -1,0 +1,53 @@
+"""Why the store refused something. What it can't keep at all is `StorageError`; a full disk or too much at once is `TransientError`."""
+
+from logdrive.errors import ConfigError, LogdriveError, Mistake, StorageError, TransientError
+
+
+class StoreInUseError(ConfigError):
+    """Another process holds the store; its face may be reachable (`endpoint.json`)."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, [Mistake("store", "", "another process has this store open: stop it, or read through its network face")])
+
+
+class DamagedError(StorageError):
+    """Bytes that once were durable are not what was written. Names the file and the offset in it; nothing is cut."""
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at offset {offset}: {reason}")
+        self.path = path
+        self.offset = offset
+
+
+class NoSuchSegmentError(LogdriveError):
+    """There is no segment of that name."""
+
+    def __init__(self, segment: str) -> None:
+        super().__init__(f"no segment {segment!r}")
+
+
+class SegmentSealedError(LogdriveError):
+    """The segment takes nothing more."""
+
+    def __init__(self, segment: str) -> None:
+        super().__init__(f"segment {segment!r} is sealed")
+
+
+class NumberMismatchError(LogdriveError):
+    """The writer's number submitted last is *current*, which is not the one expected, or not below the new one. Nothing was stored."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"the writer's number is {current}")
+        self.current = current
+
+
+class OffsetMismatchError(LogdriveError):
+    """The segment's length, with what is submitted, is *current*, not the one expected. Nothing was stored."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"the segment's length is {current}")
+        self.current = current
+
+
+class OverloadedError(TransientError):
+    """More is pending than `StoreLimits.pending` allows."""

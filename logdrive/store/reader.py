@@ -1,0 +1,84 @@
+"""Reads durable data back from the log, and checks it."""
+
+from collections import OrderedDict
+
+from logdrive.disk import Disk, File
+from logdrive.errors import StorageError
+from logdrive.limits import StoreLimits
+from logdrive.store.entry import ENTRY_HEAD, crc_of, decode_head
+from logdrive.store.errors import DamagedError
+from logdrive.store.index import SegmentIndex
+from logdrive.store.log import LogFiles
+
+_REMEMBERED = 256
+
+
+class LogReader:
+    """Reads on the event loop: what was written lately is in the page cache, where a read costs less than a hand-over.
+
+    An entry's CRC is checked when it is read; the last few checked are remembered, so that reading one in small pieces does
+    not check it again for each.
+    """
+
+    def __init__(self, disk: Disk, files: LogFiles, limits: StoreLimits, seed: int) -> None:
+        self._disk = disk
+        self._files = files
+        self._limits = limits
+        self._seed = seed
+        self._open: OrderedDict[int, File] = OrderedDict()
+        self._checked: OrderedDict[int, None] = OrderedDict()
+        self._window = b""
+        self._window_at = -1
+
+    def read(self, segment: SegmentIndex, offset: int, limit: int) -> bytes:
+        """Return up to *limit* durable bytes from *offset*. Raises `DamagedError`, `StorageError`."""
+        pieces: list[bytes] = []
+        end = min(segment.length, offset + limit)
+        try:
+            while offset < end:
+                extent = segment.extent_at(offset)
+                skip = offset - extent.offset
+                count = min(extent.length - skip, end - offset)
+                pieces.append(self._piece(extent.place, extent.length, skip, count))
+                offset += count
+        except OSError as error:
+            raise StorageError(f"the store can't read its log in {self._files.directory}: {error}") from error
+        finally:
+            self._window, self._window_at = b"", -1
+        return b"".join(pieces) if len(pieces) != 1 else pieces[0]
+
+    def close(self) -> None:
+        """Let go of the files."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _piece(self, place: int, length: int, skip: int, count: int) -> bytes:
+        """Return *count* bytes after *skip* of the entry's data of *length* at *place*."""
+        base = self._files.base_of(place)
+        if place in self._checked and count < length:
+            return self._file(base).pread(count, place - base + skip)
+        start = place - ENTRY_HEAD
+        at = start - self._window_at
+        if self._window_at < 0 or at < 0 or at + ENTRY_HEAD + length > len(self._window):
+            size = max(ENTRY_HEAD + length, self._limits.read_ahead)
+            self._window, self._window_at, at = self._file(base).pread(size, start - base), start, 0
+        head = decode_head(self._window, at, seed=self._seed, position=start)
+        data = self._window[at + ENTRY_HEAD : at + ENTRY_HEAD + length]
+        if head is None or head.length != length or crc_of([data]) != head.data_crc:
+            raise DamagedError(self._files.path(base), start - base, "an entry read back is not what was written")
+        self._remember(place)
+        return data if count == length else data[skip : skip + count]
+
+    def _remember(self, place: int) -> None:
+        self._checked[place] = None
+        if len(self._checked) > _REMEMBERED:
+            self._checked.popitem(last=False)
+
+    def _file(self, base: int) -> File:
+        file = self._open.get(base)
+        if file is None:
+            file = self._open[base] = self._disk.open(self._files.path(base))
+            if len(self._open) > self._limits.open_files:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(base)
+        return file

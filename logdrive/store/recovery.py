@@ -1,0 +1,236 @@
+"""A start: finds out what is durable, cuts a torn tail, refuses damage. The rules stand in `logdrive.store.log`."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from logdrive.disk import Disk
+from logdrive.errors import StorageError
+from logdrive.limits import StoreLimits
+from logdrive.store.entry import CREATE, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
+from logdrive.store.errors import DamagedError
+from logdrive.store.index import ContradictionError, Index
+from logdrive.store.log import Log, LogFiles, Tip, bases_in
+from logdrive.store.scan import FileScan
+from logdrive.store.snapshot import Snapshot, decode_snapshot
+
+INDEX_NAME: Final = "index"
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What a start found. *index* says whether the checkpoint was used, and if not, why; *cut_file* is "" where nothing was cut."""
+
+    entries: int = 0
+    read_bytes: int = 0
+    cut_bytes: int = 0
+    cut_file: str = ""
+    cut_offset: int = 0
+    index: str = "used"
+
+    def __str__(self) -> str:
+        text = f"index {self.index}, {self.entries} entries replayed from {self.read_bytes} bytes of log"
+        return text + (f", {self.cut_bytes} torn bytes cut from {self.cut_file} at offset {self.cut_offset}" if self.cut_file else "")
+
+
+@dataclass(slots=True)
+class Recovered:
+    """The durable state, and the log ready to grow. *indexed* is the position that a good checkpoint on disk covers, 0 for none."""
+
+    log: Log
+    index: Index
+    indexed: int
+    report: Recovery
+
+
+def recover(disk: Disk, directory: str, limits: StoreLimits, new_id: Callable[[], UUID]) -> Recovered:
+    """Return the store in *directory*, made anew where there is none. Raises `DamagedError`, `StorageError`."""
+    try:
+        return _Start(disk, directory, limits).recover(new_id)
+    except OSError as error:
+        raise StorageError(f"the store in {directory} can't be opened: {error}") from error
+
+
+class _Start:
+    """One start; *index*, *tip* and *report* grow as the log is replayed."""
+
+    def __init__(self, disk: Disk, directory: str, limits: StoreLimits) -> None:
+        self._disk = disk
+        self._limits = limits
+        self._files = LogFiles(directory, bases_in(disk.names(directory)))
+        self._ends = {base: base + disk.stat(self._files.path(base)).size for base in self._files.bases}
+        self._index = Index()
+        self._tip = Tip(0)
+        self._report = Recovery()
+        self._covered = 0  # how far a checkpoint proves that the log was durable
+
+    def recover(self, new_id: Callable[[], UUID]) -> Recovered:
+        snapshot = self._snapshot()
+        self._covered = snapshot.tip.position if snapshot else 0
+        self._check_continuity()
+        self._drop_torn_file()
+        if not self._files.bases:
+            return self._new_store(new_id())
+        store_id = self._store_id()
+        if snapshot and self._fits(snapshot, store_id):
+            self._index, self._tip = snapshot.index, snapshot.tip
+        self._replay(store_id)
+        if self._tip.position < self._covered:
+            raise self._damage(self._tip.position, f"the log ends here, but the index covers {self._covered} bytes of it")
+        log = Log(self._disk, self._files, store_id, self._limits, self._tip)
+        log.start(store_is_new=False)
+        return Recovered(log, self._index, self._covered if self._report.index == "used" else 0, self._report)
+
+    def _new_store(self, store_id: UUID) -> Recovered:
+        if self._covered:
+            raise StorageError(f"the log files of {self._files.directory} are gone, but its index covers {self._covered} bytes of them")
+        files = LogFiles(self._files.directory, [0])
+        log = Log(self._disk, files, store_id, self._limits, Tip(0))
+        log.start(store_is_new=True)
+        self._report.index = "new"
+        return Recovered(log, self._index, 0, self._report)
+
+    # The index checkpoint ----------------------------------------------------------------------------------------------
+
+    def _snapshot(self) -> Snapshot | None:
+        path = os.path.join(self._files.directory, INDEX_NAME)
+        try:
+            size = self._disk.stat(path).size
+            file = self._disk.open(path)
+            try:
+                return decode_snapshot(file.pread(size, 0))
+            finally:
+                file.close()
+        except FileNotFoundError:
+            self._report.index = "missing"
+        except ValueError as error:
+            self._report.index = f"damaged ({error})"
+        return None
+
+    def _fits(self, snapshot: Snapshot, store_id: UUID) -> bool:
+        """Tell whether the log has, where *snapshot* ends, the entry it ends with."""
+        position, last, link = snapshot.tip
+        if snapshot.store_id != store_id:
+            self._report.index = "of another store"
+            self._covered = 0
+        elif last < 0 or self._end_of(last, link, store_id) in (position, position - FILE_HEAD):
+            return True
+        else:
+            self._report.index = "does not fit the log"
+        return False
+
+    def _end_of(self, position: int, crc: int, store_id: UUID) -> int:
+        """Return where the entry of *crc* at *position* ends, -1 if it is not there."""
+        with self._scan(self._files.base_of(position), store_id) as scan:
+            scan.position = position
+            head = scan.next_head()
+            return position + ENTRY_HEAD + head.length if head is not None and head.crc == crc else -1
+
+    # The log -----------------------------------------------------------------------------------------------------------
+
+    def _check_continuity(self) -> None:
+        """Every file must end where the next begins: a new one is begun only once the one before is durable to its end."""
+        expected = 0
+        for base in self._files.bases:
+            if base != expected:
+                raise DamagedError(self._files.path(base), 0, f"the log before it ends at {expected}: a file is missing, cut or too long")
+            expected = self._ends[base]
+
+    def _drop_torn_file(self) -> None:
+        """Take away a last file whose making was cut short, so that nothing can have been acknowledged in it."""
+        if not self._files.bases:
+            return
+        base = self._files.bases[-1]
+        path = self._files.path(base)
+        with self._scan(base) as scan:
+            if self._id_in(scan) is not None:
+                return
+        if base < self._covered or self._ends[base] > base + FILE_HEAD:  # entries come only once the head is durable
+            raise DamagedError(path, 0, "its head is not whole, but more than a head was written")
+        self._covered = max(self._covered, base)  # it was begun only once all before it was durable
+        self._report_cut(path, 0, self._ends[base] - base)
+        self._disk.remove(path)
+        self._disk.sync_directory(self._files.directory)
+        self._files.bases.pop()
+
+    def _store_id(self) -> UUID:
+        base = self._files.bases[0]
+        with self._scan(base) as scan:
+            if (found := self._id_in(scan)) is None:
+                raise DamagedError(self._files.path(base), 0, "its head is not whole")
+            return found
+
+    def _replay(self, store_id: UUID) -> None:
+        """Take in all entries from the tip on; cut what is torn at the log's end."""
+        for base in self._files.bases:
+            if self._ends[base] <= self._tip.position and base != self._files.bases[-1]:
+                continue
+            with self._scan(base, store_id) as scan:
+                scan.position = started = max(self._tip.position, base + FILE_HEAD)
+                scan.link = self._tip.link
+                for head, data in scan.entries():
+                    self._take(head, data)
+                self._report.read_bytes += scan.position - started
+                self._tip = self._tip._replace(position=scan.position)
+                if scan.position < scan.end:
+                    self._cut_if_torn(scan)
+
+    def _take(self, head: EntryHead, data: "bytes | memoryview") -> None:
+        try:
+            if head.kind == CREATE:
+                self._index.create(head.segment, str(data, "utf-8"), head.time_ms)
+            else:
+                self._index.apply(head, head.position + ENTRY_HEAD)
+        except (ContradictionError, UnicodeDecodeError) as error:
+            raise self._damage(head.position, str(error)) from error
+        self._tip = Tip(head.position + ENTRY_HEAD + head.length, head.position, head.crc)
+        self._report.entries += 1
+
+    def _cut_if_torn(self, scan: FileScan) -> None:
+        """Cut the log at the scan's end, unless there is proof that what follows was durable."""
+        position, path = scan.position, self._files.path(scan.base)
+        if scan.base != self._files.bases[-1]:
+            raise self._damage(position, "an entry is not whole, but the log goes on in another file")
+        if position < self._covered:
+            raise self._damage(position, f"an entry is not whole, but the index covers {self._covered} bytes of the log")
+        if (proof := scan.proof_beyond(position)) is not None:
+            raise self._damage(position, f"an entry is not whole, but a later one stands at offset {proof - scan.base}")
+        self._report_cut(path, position - scan.base, scan.end - position)
+        file = self._disk.open(path, write=True)
+        try:
+            file.truncate(position - scan.base)
+            file.datasync()
+        finally:
+            file.close()
+
+    # -------------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _scan(self, base: int, store_id: UUID | None = None) -> Iterator[FileScan]:
+        """Open the file of *base*; with *store_id* its head must be that store's."""
+        file = self._disk.open(self._files.path(base))
+        try:
+            seed = 0 if store_id is None else seed_of(store_id)
+            scan = FileScan(file, base=base, size=self._ends[base] - base, seed=seed)
+            if store_id is not None and self._id_in(scan) != store_id:
+                raise DamagedError(self._files.path(base), 0, f"its head is not whole, or not of store {store_id}")
+            yield scan
+        finally:
+            file.close()
+
+    def _id_in(self, scan: FileScan) -> UUID | None:
+        try:
+            return scan.head()
+        except ValueError as error:
+            raise StorageError(f"{self._files.path(scan.base)}: {error}") from error
+
+    def _damage(self, position: int, reason: str) -> DamagedError:
+        base = self._files.base_of(position)
+        return DamagedError(self._files.path(base), position - base, reason)
+
+    def _report_cut(self, path: str, offset: int, size: int) -> None:
+        self._report.cut_file, self._report.cut_offset = path, offset
+        self._report.cut_bytes += size

@@ -1,0 +1,110 @@
+"""The index as a file, so that a start reads only the log's end. A cache: whatever is wrong with it, the log is read instead.
+
+`LDINDEX1`, u32 CRC-32 of the rest, then MessagePack of `_Snapshot`; integers in its byte columns are little-endian.
+"""
+
+import struct
+import sys
+from array import array
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from logdrive.store.entry import crc_of
+from logdrive.store.index import ContradictionError, Index, SegmentIndex
+from logdrive.store.log import Tip
+
+_HEAD: Final = struct.Struct("<8sI")
+_MAGIC: Final = b"LDINDEX1"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The index as of *tip*, an end that the log once had."""
+
+    store_id: UUID
+    tip: Tip
+    index: Index
+
+
+class _Segment(msgspec.Struct, array_like=True):
+    name: str
+    length: int
+    sealed: bool
+    modified_ms: int
+    events: int
+    offsets: bytes
+    places: bytes
+    writers: bytes  # 16 bytes each
+    numbers: bytes
+
+
+class _Snapshot(msgspec.Struct):
+    store_id: bytes
+    tip: Tip
+    segments: list[_Segment]
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """Return the file's content; costs about 0.2 µs a writer and a copy of the extents."""
+    segments = [
+        _Segment(
+            s.name,
+            s.length,
+            s.sealed,
+            s.modified_ms,
+            s.events,
+            _packed(s.offsets),
+            _packed(s.places),
+            b"".join(s.numbers),
+            _packed(array("q", s.numbers.values())),
+        )
+        for s in snapshot.index.by_number
+    ]
+    body = msgspec.msgpack.encode(_Snapshot(snapshot.store_id.bytes, snapshot.tip, segments))
+    return _HEAD.pack(_MAGIC, crc_of([body])) + body
+
+
+def decode_snapshot(data: bytes) -> Snapshot:
+    """Return what the file holds. Raises ValueError saying what is wrong with it."""
+    if len(data) < _HEAD.size or not data.startswith(_MAGIC):
+        raise ValueError("not an index of this version")
+    body = memoryview(data)[_HEAD.size :]
+    if crc_of([body]) != _HEAD.unpack_from(data)[1]:
+        raise ValueError("its checksum is wrong")
+    try:
+        found = msgspec.msgpack.decode(body, type=_Snapshot)
+        index = Index()
+        for number, segment in enumerate(found.segments):
+            index.add(_segment(number, segment))
+        return Snapshot(UUID(bytes=found.store_id), found.tip, index)
+    except (msgspec.DecodeError, ContradictionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _segment(number: int, found: _Segment) -> SegmentIndex:
+    offsets, places, numbers = _unpacked(found.offsets), _unpacked(found.places), _unpacked(found.numbers)
+    writers = [found.writers[at : at + 16] for at in range(0, len(found.writers), 16)]
+    if len(offsets) != len(places) or len(writers) != len(numbers):
+        raise ValueError(f"columns of segment {found.name!r} differ in length")
+    return SegmentIndex(
+        *(number, found.name, found.length, found.sealed, found.modified_ms, found.events),
+        *(offsets, places, dict(zip(writers, numbers, strict=True))),
+    )
+
+
+def _packed(column: "array[int]") -> bytes:
+    if sys.byteorder == "big":
+        column = array("q", column)
+        column.byteswap()
+    return column.tobytes()
+
+
+def _unpacked(data: bytes) -> "array[int]":
+    column = array("q")
+    column.frombytes(data)  # raises ValueError where the length is not a multiple of 8
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column
