@@ -7,24 +7,15 @@ import msgspec
 from logdrive.address import StreamAddress, host_port, stream_address
 from logdrive.limits import MIB
 from logdrive.net.settings import ServerTlsConfig
+from logdrive.net.stream import ServerTls
+from logdrive.store.config import FaceConfig
+
+ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
+"""The dialects offered, the best first; who names none speaks plain Lumberjack."""
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Memory = Annotated[int, msgspec.Meta(ge=8 * MIB)]
-
-
-class PravegaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [listen.pravega] table: where the store in this process may be read and appended to over the network.
-
-    Without *tls* it is plain TCP, on loopback addresses only.
-    """
-
-    address: str
-    tls: Literal["off"] | ServerTlsConfig | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is no address."""
-        host_port(self.address, 0)
 
 
 class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -40,11 +31,21 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_connections: Count = 10_000
     keepalive_seconds: Positive = 3.0
     idle_seconds: Positive = 900.0
-    pravega: PravegaConfig | None = None
+    pravega: FaceConfig | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no address."""
         host_port(self.address)
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """Host and port."""
+        return host_port(self.address)
+
+    @property
+    def settings(self) -> ServerTls | None:
+        """What `Transport.listen` takes."""
+        return self.tls.settings(ALPN) if isinstance(self.tls, ServerTlsConfig) else None
 
 
 class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -72,8 +73,8 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [limits] table: bytes received and not yet durable, at which reading stops: of one connection, and of all."""
 
-    connection_bytes: Memory = 64 * MIB
-    total_bytes: Memory = 256 * MIB
+    connection_bytes: Memory = 32 * MIB
+    total_bytes: Memory = 128 * MIB
 
 
 class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -42,6 +42,7 @@ class Link:
         self.offset = 0
         """Bytes of the peer's stream in whole frames so far."""
         self.farewell: Farewell | None = None
+        self._finishing = False
         self.on_leave: Callable[[], None] = lambda: None
         self._group = group
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -59,9 +60,13 @@ class Link:
 
     def leave(self, farewell: Farewell) -> None:
         """End the connection as soon as its reader looks up, which `on_leave` makes it do; the first reason counts."""
-        if self.farewell is None:
+        if self.farewell is None and not (farewell.finish and self._finishing):
             self.farewell = farewell
             self.on_leave()
+
+    def finish(self) -> None:
+        """Reading is over, and what was received is being finished: only what ends that too is a reason to leave now."""
+        self.farewell, self._finishing = None, True
 
     def describe(self, dialect: str) -> msgspec.Raw:
         """Return the `peer` of this connection's batch headers."""

@@ -9,9 +9,6 @@ from receiver.link import Farewell
 from receiver.services import Services
 from receiver.session import Session
 
-ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
-"""The dialects offered, the best first; who names none speaks plain Lumberjack."""
-
 _LAST_WORDS_SECONDS = 1.0
 
 
@@ -60,7 +57,8 @@ class Sessions:
             async with asyncio.timeout(seconds):
                 await self._empty()
             return True
-        for stream in list(self._open):
+        for stream, session in list(self._open.items()):
+            session.leave(Farewell(RefusalCode.INTERNAL, "this receiver ends now"))
             stream.abort()
         return False
 

@@ -146,7 +146,7 @@ class Session:
 
     def _interrupt(self) -> None:
         """Make whoever waits under `_scope` look up."""
-        if self._scope is not None:
+        if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     def _take(self, link: Link, data: bytes) -> None:
@@ -186,7 +186,7 @@ class Session:
 
     async def _finished(self, link: Link) -> None:
         """Return once every whole window is acknowledged, or can't be."""
-        link.farewell = None
+        link.finish()
         try:
             async with asyncio.timeout(None) as self._scope:
                 await link.acks.finished()
