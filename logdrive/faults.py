@@ -25,6 +25,9 @@ POINTS = (
     "store.commit.after_sync",
     "store.roll.before_create",
     "store.index.before_rename",
+    "pipeline.commit.before_events",
+    "pipeline.commit.between",
+    "pipeline.commit.after_batches",
 )
 """Every fault point there is; `reach` takes no other name."""
 

@@ -88,7 +88,7 @@ def test_agent_killed_at_a_fault_point__D3_D4_G3(system: Installation, point: st
     _settle(system, writer, receiver, system.agent())
 
 
-@pytest.mark.parametrize("point", [point for point in faults.POINTS if not point.startswith("agent.")])
+@pytest.mark.parametrize("point", [point for point in faults.POINTS if point.startswith(("receiver.", "store."))])
 def test_receiver_killed_at_a_fault_point__D2_D3(system: Installation, point: str) -> None:
     writer = Writer(system.logs, 2)
     writer.write(2000)

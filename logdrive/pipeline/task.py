@@ -1,0 +1,91 @@
+"""What a Spark task does: batches of a segment in, one file of events and a message for the committer out."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from logdrive.errors import StorageError
+from logdrive.pipeline.bronze import Written
+from logdrive.pipeline.decode import Decoder
+from logdrive.pipeline.files import Added, EventFile
+from logdrive.pipeline.headers import BatchRow, batches_table, rows_of
+from logdrive.pipeline.schema import EVENTS
+
+CHUNKS = pa.schema(
+    [
+        pa.field("stream", pa.string(), nullable=False),
+        pa.field("segment", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("data", pa.binary(), nullable=False),
+    ]
+)
+"""Some whole batches of a segment as they are stored: what travels from source to sink."""
+
+MESSAGES = pa.schema(
+    [
+        pa.field("segment", pa.string(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("rows", pa.int64()),
+        pa.field("headers", pa.binary(), nullable=False),
+    ]
+)
+"""A `Written` on its way to the driver; the headers are an Arrow stream, compressed."""
+
+_ROW_GROUP_BYTES = 48 << 20
+
+
+def write_events(chunks: Iterable[pa.RecordBatch], directory: str, compression: str) -> Iterator[pa.RecordBatch]:
+    """Decode *chunks*, one contiguous range of one segment, into a file below *directory*; yield the message about it."""
+    decoder: Decoder | None = None
+    segment, start, end = "", 0, 0
+    headers: list[BatchRow] = []
+    with EventFile(directory, EVENTS, compression) as file:
+        for stream, name, offset, data in _rows(chunks):
+            if decoder is None:
+                decoder, segment, start, end = Decoder(stream), name, offset, offset
+            if (name, offset) != (segment, end):
+                raise StorageError(f"{name} at {offset} does not go on where {segment} ended, at {end}")
+            end = decoder.feed(segment, offset, data)
+            if end != offset + len(data):
+                raise StorageError(f"{segment}: {offset + len(data) - end} bytes at {end} are no whole batch")
+            if decoder.text_bytes >= _ROW_GROUP_BYTES:
+                headers += _flush(decoder, file)
+        if decoder is not None:
+            headers += _flush(decoder, file)
+    if decoder is not None:
+        yield message(Written(segment, start, end, file.added, headers))
+
+
+def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, int, bytes]]:
+    for chunk in chunks:
+        columns = [chunk.column(name) for name in CHUNKS.names]
+        for row in range(chunk.num_rows):
+            stream, segment, offset, data = (column[row].as_py() for column in columns)
+            yield stream, segment, offset, data
+
+
+def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:
+    table, headers = decoder.take()
+    file.write(table)
+    return headers
+
+
+def message(written: Written) -> pa.RecordBatch:
+    """Return *written* as one row of `MESSAGES`."""
+    table, stream = batches_table(written.headers), pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    file = written.file
+    values = [written.segment, written.start, written.end, *((file.name, file.size, file.rows) if file else (None, None, None))]
+    return pa.record_batch([[value] for value in [*values, stream.getvalue().to_pybytes()]], schema=MESSAGES)
+
+
+def written_of(row: dict[str, object]) -> Written:
+    """Return what a row of `MESSAGES` says."""
+    with pa.ipc.open_stream(row["headers"]) as reader:
+        headers = rows_of(reader.read_all())
+    file = None if row["name"] is None else Added(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]
+    return Written(row["segment"], row["start"], row["end"], file, headers)  # type: ignore[arg-type]
