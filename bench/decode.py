@@ -15,10 +15,10 @@ _READ = 8 << 20  # bytes of a segment decoded at once
 _TAKE = 32 << 20  # bytes after which rows are taken
 
 
-def _segment(setting: Setting) -> bytes:
-    """Return the log as a segment of batches of block records."""
+def batches(setting: Setting) -> list[tuple[bytes, int]]:
+    """Return the log as batches of block records, each with the position that it ends at."""
     payloads = [frame[EVENT.size :] for frame in blocks(setting.log)]
-    parts: list[bytes] = []
+    made: list[tuple[bytes, int]] = []
     previous = 0
     for first in range(0, len(payloads), _BATCH_BLOCKS):
         batch = payloads[first : first + _BATCH_BLOCKS]
@@ -37,8 +37,8 @@ def _segment(setting: Setting) -> bytes:
             store="00000000-0000-5000-8000-000000000003",
         )
         previous = extents[-1][0]
-        parts += (record.framed(header.encode()), body)
-    return b"".join(parts)
+        made.append((record.framed(header.encode()) + body, previous))
+    return made
 
 
 def _extent(block: bytes) -> tuple[int, int]:
@@ -48,7 +48,7 @@ def _extent(block: bytes) -> tuple[int, int]:
 
 
 def _decode(setting: Setting) -> Mapping[str, Sample]:
-    data = _segment(setting)
+    data = b"".join(batch for batch, _ in batches(setting))
     raw = setting.log.stat().st_size
     began = time.process_time()
     decoder, rows, at, taken = Decoder("bench"), 0, 0, 0

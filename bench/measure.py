@@ -41,6 +41,11 @@ class Sample:
     unit: str
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that *share* of *values* don't exceed."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """One thing that is measured. *run* raises `BenchmarkError` where the work was not done as it should be.
