@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from logdrive.errors import LogdriveError
 from logdrive.record import framed
 from logdrive.wire.pravega.appends import (
     PADDING,
@@ -27,7 +28,7 @@ _HEAD: Final = struct.Struct("!ii")
 _NOT_IN_A_BLOCK: Final = (SetupAppend, AppendBlock, Padding, ConditionalAppend, ConditionalBlockEnd)
 
 
-class OrderError(Exception):
+class OrderError(LogdriveError):
     """The peer's append messages do not follow each other as they must: close its connection."""
 
 

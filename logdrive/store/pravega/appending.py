@@ -1,0 +1,216 @@
+"""The append path of one connection: set-ups, submissions, and acknowledgements in order (specification, sections 2.3 to 2.9).
+
+Everything submitted stands in one queue with its future, and so does every reply of this path; the queue is answered from its
+front, so an acknowledgement never overtakes another, nor an error the appends before it. What became durable together is
+acknowledged together: one DataAppended a writer, naming the last.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from logdrive.errors import LogdriveError, TransientError
+from logdrive.limits import PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
+from logdrive.store.engine import Store
+from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, OverloadedError, SegmentSealedError
+from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
+from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.reassembly import Append, OrderError
+
+Send = Callable[[Sequence[Message]], Awaitable[None]]
+
+
+class HangUpError(LogdriveError):
+    """The connection has to end now; what the peer should know was sent."""
+
+
+@dataclass(slots=True, eq=False)
+class _Writer:
+    """A writer set up on this connection. *refusal* is the reply, still in the queue, that refuses one of its appends."""
+
+    id: UUID
+    segment: str
+    submitted: int
+    acknowledged: int
+    refusal: "_Reply | None" = None
+
+
+@dataclass(slots=True, eq=False)
+class _Submitted:
+    writer: _Writer
+    append: Append
+    durable: asyncio.Future[int]
+
+
+@dataclass(slots=True, eq=False)
+class _Reply:
+    """*refuses* is the writer whose append it refuses; *forget*: it must be set up again; *close*: the connection ends with it."""
+
+    message: Message
+    refuses: _Writer | None = None
+    forget: bool = False
+    close: bool = False
+
+
+class Appending:
+    """Serves the append messages of one connection. `acknowledge` runs beside whoever calls the rest."""
+
+    def __init__(self, store: Store, *, unacked_bytes: int = PRAVEGA_UNACKED_BYTES) -> None:
+        self._store, self._limit = store, unacked_bytes
+        self._writers: dict[UUID, _Writer] = {}
+        self._queue: deque[_Submitted | _Reply] = deque()
+        self._unacked = 0
+        self._ended = False
+        self._more, self._fewer = asyncio.Event(), asyncio.Event()
+
+    async def set_up(self, request: SetupAppend) -> None:
+        """Answer with the writer's durable number, and take its appends from now on. A sealed segment shows only at the first of them."""
+        try:
+            number = await self._store.number(request.segment, request.writer)
+        except NoSuchSegmentError:
+            self._put(_Reply(NoSuchSegment(request.request_id, request.segment)))
+            return
+        if len(self._writers) >= PRAVEGA_WRITERS and request.writer not in self._writers:
+            raise OrderError(f"more than {PRAVEGA_WRITERS} writers on one connection")
+        self._writers[request.writer] = _Writer(request.writer, request.segment, number, number)
+        self._put(_Reply(AppendSetup(request.request_id, request.segment, request.writer, number)))
+
+    async def append(self, append: Append) -> None:
+        """Submit, or queue the reason why not; waits while too much is not durable. Raises `OrderError`, `HangUpError`."""
+        writer = self._writers.get(append.writer)
+        if writer is None:
+            raise OrderError(f"an append of a writer that is not set up: {append.writer}")
+        if append.number < 0:
+            raise OrderError(f"event number {append.number}")
+        while self._unacked and self._unacked + len(append.data) > self._limit:
+            await self._until_fewer()
+        if writer.refusal is not None and writer.refusal.forget:
+            return  # all that was sent behind a refused append fails with it
+        if writer.refusal is not None or append.number <= writer.submitted:
+            self._put(_Reply(_invalid(append), writer, close=True))
+        else:
+            await self._submit(writer, append)
+
+    async def _submit(self, writer: _Writer, append: Append) -> None:
+        while True:
+            try:
+                durable = self._store.append(
+                    writer.segment,
+                    append.data,
+                    writer=writer.id,
+                    expected=writer.submitted,
+                    number=append.number,
+                    events=append.events,
+                    expected_offset=append.expected_offset,
+                )
+            except OverloadedError:
+                await self._store.room()
+            except (TransientError, ValueError) as error:
+                raise HangUpError(str(error)) from error
+            except (NoSuchSegmentError, SegmentSealedError, NumberMismatchError, OffsetMismatchError) as error:
+                self._put(_refusal(writer, append, error))
+                return
+            else:
+                durable.add_done_callback(_seen)
+                writer.submitted = append.number
+                self._unacked += len(append.data)
+                self._put(_Submitted(writer, append, durable))
+                return
+
+    async def _until_fewer(self) -> None:
+        self._fewer.clear()
+        await self._fewer.wait()
+
+    def _put(self, item: _Submitted | _Reply) -> None:
+        if isinstance(item, _Reply) and item.refuses is not None:
+            item.refuses.refusal = item
+        self._queue.append(item)
+        self._more.set()
+
+    # Answering -----------------------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Take nothing more: `acknowledge` returns once all is answered."""
+        self._ended = True
+        self._more.set()
+
+    async def acknowledge(self, send: Send) -> None:
+        """Answer the queue from its front until `end`. Raises `HangUpError` after a reply that closes, or a failed append."""
+        while self._queue or not self._ended:
+            if not self._queue:
+                self._more.clear()
+                await self._more.wait()
+                continue
+            front = self._queue[0]
+            if isinstance(front, _Submitted) and not front.durable.done():
+                await asyncio.wait([front.durable])
+            replies, failure = self._settled()
+            await send(replies)
+            self._fewer.set()
+            if failure is not None:
+                raise failure
+
+    def _settled(self) -> tuple[list[Message], HangUpError | None]:
+        """Take from the queue what can be answered now."""
+        replies: list[Message] = []
+        acks: dict[UUID, _Submitted] = {}
+        while self._queue:
+            item = self._queue[0]
+            if isinstance(item, _Submitted):
+                if not item.durable.done():
+                    break
+                self._unacked -= len(item.append.data)
+                error = item.durable.exception()
+                if error is not None:
+                    return replies + _acknowledged(acks), HangUpError(f"an append failed: {error}")
+                acks[item.writer.id] = item
+            else:
+                replies += _acknowledged(acks)
+                acks.clear()
+                replies.append(item.message)
+                if item.close:
+                    return replies, HangUpError(type(item.message).__name__)
+                self._told(item)
+            self._queue.popleft()
+        return replies + _acknowledged(acks), None
+
+    def _told(self, reply: _Reply) -> None:
+        writer = reply.refuses
+        if writer is not None:
+            writer.refusal = None
+            if reply.forget and self._writers.get(writer.id) is writer:
+                del self._writers[writer.id]
+
+
+def _seen(durable: asyncio.Future[int]) -> None:
+    """Take note of a failure that nobody waits for any more, the connection having gone."""
+    if not durable.cancelled():
+        durable.exception()
+
+
+def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:
+    acks: list[Message] = []
+    for item in items.values():
+        writer, append = item.writer, item.append
+        acks.append(DataAppended(writer.id, append.number, writer.acknowledged, append.request_id, item.durable.result()))
+        writer.acknowledged = append.number
+    return acks
+
+
+def _invalid(append: Append) -> InvalidEventNumber:
+    return InvalidEventNumber(append.writer, append.request_id, "", append.number)
+
+
+def _refusal(writer: _Writer, append: Append, error: Exception) -> _Reply:
+    match error:
+        case SegmentSealedError():
+            return _Reply(SegmentIsSealed(append.request_id, writer.segment, "", append.number), writer, forget=True)
+        case NoSuchSegmentError():
+            return _Reply(NoSuchSegment(append.request_id, writer.segment), writer, forget=True)
+        case OffsetMismatchError():
+            return _Reply(ConditionalCheckFailed(writer.id, append.number, append.request_id), writer)
+        case _:
+            return _Reply(_invalid(append), writer, close=True)

@@ -1,0 +1,149 @@
+"""One client of the Pravega face: reads its messages, answers in three manners.
+
+Appends go through `Appending`, which answers in their order. Reads at the tail wait in tasks of their own and block nobody.
+Everything else is answered where it stands. A message is read from the store only when it is its turn to be written, so a client
+that does not read its socket costs one answer's memory, and is read from no more itself.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from logdrive.errors import LogdriveError, ProtocolError
+from logdrive.limits import PRAVEGA_TAIL_READS
+from logdrive.net.stream import Stream
+from logdrive.store.engine import Store
+from logdrive.store.pravega.appending import Appending, HangUpError
+from logdrive.store.pravega.metadata import Request, answer
+from logdrive.store.pravega.reading import Reading
+from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
+from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive, OperationUnsupported
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.reassembly import Assembler
+from logdrive.wire.pravega.segments import (
+    CreateTransientSegment,
+    DeleteSegment,
+    LocateOffset,
+    MergeSegments,
+    MergeSegmentsBatch,
+    ReadSegment,
+    TruncateSegment,
+    UpdateSegmentPolicy,
+)
+
+_log = structlog.get_logger("logdrive.store.pravega")
+
+Append = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
+Unserved = (
+    CreateTransientSegment | DeleteSegment | LocateOffset | MergeSegments | MergeSegmentsBatch | TruncateSegment | UpdateSegmentPolicy
+)
+
+
+class Connection:
+    """Serves one stream from Hello to the end of it."""
+
+    def __init__(self, store: Store, stream: Stream, poll_seconds: float) -> None:
+        self._store, self._stream, self._poll_seconds = store, stream, poll_seconds
+        self._frames, self._assembler = FrameReader(), Assembler()
+        self._appending = Appending(store)
+        self._writing = asyncio.Lock()
+        self._polls: dict[int, asyncio.Task[None]] = {}
+        self._next_poll = 0
+        self._reading: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """Read no further: what was submitted is still acknowledged, then the connection ends."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def abort(self) -> None:
+        """End at once."""
+        self._stream.abort()
+
+    async def run(self) -> None:
+        """Serve until either side ends it. Failures of the peer end here, in one line of log."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._appending.acknowledge(self._send), name="pravega-acknowledge")
+                self._reading = tasks.create_task(self._read(tasks), name="pravega-read")
+                await asyncio.wait([self._reading])
+                for poll in self._polls.values():
+                    poll.cancel()
+                self._appending.end()
+        except* LogdriveError as failures:
+            _log.info("connection ended", peer=self._stream.peer.address, reason=_first(failures))
+        finally:
+            await self._stream.close()
+
+    async def _read(self, tasks: asyncio.TaskGroup) -> None:
+        while data := await self._stream.read():
+            for message in self._frames.feed(data):
+                self._assembler.check(message)
+                await self._serve(message, tasks)
+
+    async def _serve(self, message: Message, tasks: asyncio.TaskGroup) -> None:
+        match message:
+            case _ if isinstance(message, Append):
+                await self._append(message)
+            case ReadSegment():
+                await self._read_segment(message, tasks)
+            case SetupAppend():
+                await self._appending.set_up(message)
+            case KeepAlive():
+                await self._send([message])
+            case Padding():
+                pass
+            case Hello():
+                await self._greet(message)
+            case _ if isinstance(message, Unserved):
+                await self._send([OperationUnsupported(message.request_id, type(message).__name__)])
+            case _ if isinstance(message, Request):
+                await self._send([await answer(self._store, message)])
+            case _:
+                raise ProtocolError(f"a {type(message).__name__}, which only servers send", offset=self._frames.offset)
+
+    async def _greet(self, hello: Hello) -> None:
+        await self._send([Hello()])
+        if hello.low > WIRE_VERSION or hello.high < OLDEST_COMPATIBLE:
+            raise HangUpError(f"the peer speaks wire versions {hello.low} to {hello.high}")
+
+    async def _append(self, message: Append) -> None:
+        append = self._assembler.take(message)
+        if append is not None:
+            await self._appending.append(append)
+
+    async def _read_segment(self, request: ReadSegment, tasks: asyncio.TaskGroup) -> None:
+        reading = Reading(self._store, request, self._poll_seconds)
+        async with self._writing:
+            reply = reading.now()
+            if reply is None and len(self._polls) >= PRAVEGA_TAIL_READS:
+                reply = reading.waited()
+            if reply is not None:
+                await self._write([reply])
+                return
+        self._next_poll += 1
+        self._polls[self._next_poll] = tasks.create_task(self._poll(reading, self._next_poll), name="pravega-poll")
+
+    async def _poll(self, reading: Reading, number: int) -> None:
+        try:
+            await reading.wait()
+        finally:
+            del self._polls[number]  # from here on it isn't cancelled: half a message would spoil the stream
+        async with self._writing:
+            await self._write([reading.waited()])
+
+    async def _send(self, messages: Sequence[Message]) -> None:
+        if messages:
+            async with self._writing:
+                await self._write(messages)
+
+    async def _write(self, messages: Sequence[Message]) -> None:
+        await self._stream.write([part for message in messages for part in encode(message, self._frames.peer_version)])
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> str:
+    """Return the text of the failure that came first; the others follow from it."""
+    error = failures.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else str(error)

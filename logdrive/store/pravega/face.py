@@ -1,0 +1,54 @@
+"""The store's network face: the Pravega segment-store protocol over whatever streams it is given."""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from logdrive.net.stream import Stream
+from logdrive.store.engine import Store
+from logdrive.store.pravega.connection import Connection
+
+POLL_SECONDS: Final = 15.0
+"""How long a read at the tail waits before its empty answer: clients give up after 30 s of silence."""
+
+_DRAIN_SECONDS: Final = 5.0
+
+
+class PravegaFace:
+    """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand."""
+
+    def __init__(self, store: Store, *, poll_seconds: float = POLL_SECONDS) -> None:
+        self._store, self._poll_seconds = store, poll_seconds
+        self._connections: dict[Connection, None] = {}
+        self._gone = asyncio.Event()
+        self._closed = False
+
+    async def serve(self, stream: Stream) -> None:
+        """Serve one connection until it ends."""
+        if self._closed:  # its handshake outlasted the listener
+            stream.abort()
+            return
+        connection = Connection(self._store, stream, self._poll_seconds)
+        self._connections[connection] = None
+        try:
+            await connection.run()
+        finally:
+            del self._connections[connection]
+            self._gone.set()
+
+    async def close(self) -> None:
+        """End all connections, within a few seconds: what they submitted is acknowledged first. Close the listener before."""
+        self._closed = True
+        for connection in list(self._connections):
+            connection.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await self._until_alone()
+        for connection in list(self._connections):
+            connection.abort()
+        await self._until_alone()
+
+    async def _until_alone(self) -> None:
+        while self._connections:
+            self._gone.clear()
+            await self._gone.wait()

@@ -1,0 +1,69 @@
+"""ReadSegment: what is there at once, the rest when it comes (specification, section 3, as section 0 corrects it)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from logdrive.limits import PRAVEGA_READ_BYTES
+from logdrive.store.engine import Store
+from logdrive.store.errors import DamagedError
+from logdrive.store.index import SegmentInfo
+from logdrive.store.pravega.appending import HangUpError
+from logdrive.wire.pravega.control import UNSPECIFIED, ErrorMessage, NoSuchSegment, SegmentIsSealed, SegmentIsTruncated
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
+
+_LEAST_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One read to answer. *poll_seconds* bounds how long a read at the tail waits: clients give up after 30 s."""
+
+    store: Store
+    request: ReadSegment
+    poll_seconds: float
+
+    def now(self) -> Message | None:
+        """Return the answer, reading up to 2 MiB; None where it has to wait for data. Raises `HangUpError` for offsets that can't be."""
+        request = self.request
+        info = self.store.info(request.segment)
+        if info is None:
+            return NoSuchSegment(request.request_id, request.segment, "", request.offset)
+        if request.offset < 0 or (info.sealed and request.offset > info.length):
+            raise HangUpError(f"a read at {request.offset} of {request.segment}")
+        if request.offset < info.start:
+            return SegmentIsTruncated(request.request_id, request.segment, info.start, "", request.offset)
+        if request.offset < info.length:
+            return self._data(info, waited=False)
+        return self._read(b"", end_of_segment=True) if info.sealed else None
+
+    async def wait(self) -> None:
+        """Return once there is data, the segment is sealed, or the time is over."""
+        await self.store.wait(self.request.segment, self.request.offset, self.poll_seconds)
+
+    def waited(self) -> Message:
+        """Return the answer of a read that has waited, whatever for."""
+        request = self.request
+        info = self.store.info(request.segment)
+        if info is None:
+            return NoSuchSegment(request.request_id, request.segment, "", request.offset)
+        if request.offset < info.start:
+            return SegmentIsTruncated(request.request_id, request.segment, info.start, "", request.offset)
+        if request.offset < info.length:
+            return self._data(info, waited=True)
+        if info.sealed:
+            return SegmentIsSealed(request.request_id, request.segment, "", request.offset)
+        return self._read(b"", at_tail=True)
+
+    def _data(self, info: SegmentInfo, *, waited: bool) -> SegmentRead | ErrorMessage:
+        limit = min(PRAVEGA_READ_BYTES, max(_LEAST_BYTES, self.request.suggested_length))
+        try:
+            data = self.store.read(self.request.segment, self.request.offset, limit)
+        except DamagedError as error:  # of this place only: the connection goes on
+            return ErrorMessage(self.request.request_id, self.request.segment, str(error), UNSPECIFIED)
+        met_end = len(data) < limit and self.request.offset + len(data) == info.length
+        return self._read(data, at_tail=waited or (met_end and not info.sealed), end_of_segment=met_end and info.sealed)
+
+    def _read(self, data: bytes, *, at_tail: bool = False, end_of_segment: bool = False) -> SegmentRead:
+        request = self.request
+        return SegmentRead(request.segment, request.offset, at_tail, end_of_segment, data, request.request_id)
