@@ -18,7 +18,7 @@ from receiver.batch import ForeignBatches
 from receiver.dead_letters import dead_letters
 from receiver.events import Chunk, chunks
 from receiver.link import Farewell, Link
-from receiver.writers import CountingWriter
+from receiver.writers import CountingWriter, random_id
 
 _QUIET_SECONDS = 0.5
 
@@ -87,7 +87,7 @@ class ForeignTalk:
         except TransientError as error:
             raise Farewell(RefusalCode.TRY_LATER, f"the sink takes nothing: {error}") from error
         except StorageError as error:
-            services.fail(error)
+            services.failure.tell(error)
             raise Farewell(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
         link.account.submit(size)
@@ -99,7 +99,7 @@ class ForeignTalk:
         services = self._link.services
         services.counters.dead_letters += 1
         writer = services.dead.of(self._key)
-        for record in dead_letters(payload, services.new_id()):
+        for record in dead_letters(payload, random_id(services.random)):
             self._append(writer, [LENGTH.pack(len(record)) + record], LENGTH.size * 2 + len(record))
 
     def _settled(self, window: Window, size: int, future: "asyncio.Future[None]") -> None:

@@ -84,11 +84,11 @@ class Link:
         if error is not None:
             self.services.counters.sink_failures += 1
         if isinstance(error, StorageError):
-            self.services.fail(error)
+            self.services.failure.tell(error)
         return error
 
     def _acknowledge(self, numbers: list[int]) -> None:
-        if self.services.failure is not None:  # a disk that failed once is not believed again
+        if self.services.failure.error is not None:  # a disk that failed once is not believed again
             return
         for number in numbers:
             self.outbox.put(Ack(number).encode(self.version), ack=True)

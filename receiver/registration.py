@@ -109,7 +109,7 @@ class Registration:
             self._refuse(window)
             return
         except StorageError as error:
-            link.services.fail(error)
+            link.services.failure.tell(error)
             return
         link.account.submit(received.size)
         link.services.counters.appended(run.records, run.events, received.size)
@@ -166,7 +166,7 @@ class Registration:
         except TransientError as error:
             self._die(RefusalCode.TRY_LATER, f"the sink does not answer: {error}")
         except StorageError as error:
-            self._link.services.fail(error)
+            self._link.services.failure.tell(error)
         return None
 
     def _tell(self, number: int) -> None:

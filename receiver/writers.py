@@ -1,8 +1,9 @@
 """Who may append for a source, and from which number: one writer a (segment, source), shared by all sessions (rule S2)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from random import Random
 from typing import Protocol
 from uuid import UUID
 
@@ -83,11 +84,11 @@ class CountingWriter:
     After a failure it goes on under a fresh id, so that it needn't wait for what else fails with it.
     """
 
-    __slots__ = ("_new_id", "_segment", "_sink", "_submitted", "_writer")
+    __slots__ = ("_random", "_segment", "_sink", "_submitted", "_writer")
 
-    def __init__(self, sink: Sink, segment: str, new_id: Callable[[], UUID]) -> None:
-        self._sink, self._segment, self._new_id = sink, segment, new_id
-        self._writer, self._submitted = new_id(), 0
+    def __init__(self, sink: Sink, segment: str, random: Random) -> None:
+        self._sink, self._segment, self._random = sink, segment, random
+        self._writer, self._submitted = random_id(random), 0
 
     def append(self, batch: Sequence[bytes], events: int) -> "asyncio.Future[None]":
         """Submit one batch. Raises `TransientError` where the sink is failing; nothing was stored then."""
@@ -107,19 +108,24 @@ class CountingWriter:
 
     def _renew(self, writer: UUID) -> None:
         if writer == self._writer:
-            self._writer, self._submitted = self._new_id(), 0
+            self._writer, self._submitted = random_id(self._random), 0
 
 
 class CountingWriters:
     """The counting writers of one stream, one a segment, made at the first batch."""
 
-    def __init__(self, sink: Sink, new_id: Callable[[], UUID]) -> None:
-        self._sink, self._new_id = sink, new_id
+    def __init__(self, sink: Sink, random: Random) -> None:
+        self._sink, self._random = sink, random
         self._writers: dict[str, CountingWriter] = {}
 
     def of(self, routing_key: str) -> CountingWriter:
         """Return the writer of the segment that *routing_key* belongs to."""
         segment = self._sink.segment_for(routing_key)
         if segment not in self._writers:
-            self._writers[segment] = CountingWriter(self._sink, segment, self._new_id)
+            self._writers[segment] = CountingWriter(self._sink, segment, self._random)
         return self._writers[segment]
+
+
+def random_id(random: Random) -> UUID:
+    """Return a random UUID."""
+    return UUID(int=random.getrandbits(128), version=4)

@@ -2,7 +2,7 @@
 
 import ipaddress
 import os.path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
@@ -57,11 +57,10 @@ class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole store.toml. *drain_seconds* is how long SIGTERM leaves for what was submitted."""
+    """A whole store.toml."""
 
     store: DirectoryConfig
     listen: StoreListenConfig
-    drain_seconds: Annotated[float, msgspec.Meta(gt=0)] = 20.0
 
 
 def is_loopback(host: str) -> bool:

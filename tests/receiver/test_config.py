@@ -4,7 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from logdrive.config import load
@@ -34,10 +33,9 @@ def test_the_shipped_store_configuration_loads() -> None:
 _UNLIKE_DEFAULTS = {"listen.identity", "listen.tls"}  # examples, not defaults
 
 
-@pytest.mark.parametrize(("name", "type_"), [("receiver.toml", ReceiverConfig), ("store.toml", StoreConfig)])
-def test_what_is_commented_out_is_the_default(name: str, type_: type[msgspec.Struct]) -> None:
-    text = (CONFIG / name).read_text()
-    active = load(str(CONFIG / name), type_, {})
+def test_what_is_commented_out_is_the_default() -> None:
+    text = (CONFIG / "receiver.toml").read_text()
+    active = load(str(CONFIG / "receiver.toml"), ReceiverConfig, {})
     table, seen = "", 0
     for line in text.splitlines():
         if found := re.match(r"(# )?\[([a-z.]+)\]", line):

@@ -1,0 +1,41 @@
+"""`logdrive store run`: one store and its network face, until told to stop."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from logdrive.clock import Clock
+from logdrive.disk import Disk
+from logdrive.executor import Executor
+from logdrive.limits import StoreLimits
+from logdrive.net.stream import Transport
+from logdrive.store.config import StoreConfig
+from logdrive.store.pravega.listening import listening
+from logdrive.store.running import Failure, either, running
+
+
+async def run(
+    config: StoreConfig,
+    *,
+    clock: Clock,
+    disk: Disk,
+    transport: Transport,
+    executor: Executor,
+    stop: asyncio.Event,
+    random: Random | None = None,
+    started: Callable[[tuple[str, int]], None] = lambda address: None,
+) -> None:
+    """Serve until *stop*; then let what was submitted become durable and be acknowledged. *executor* has one thread.
+
+    *started* is called with the address once connections are taken. Raises `ConfigError` where the address or the directory
+    can't be had, `StorageError` where the disk fails: the process must end then.
+    """
+    failure = Failure()
+    host, port = config.listen.pravega.where
+    tls = config.listen.pravega.settings
+    async with (
+        running(config.store.path, failure, disk=disk, executor=executor, clock=clock, limits=StoreLimits(), random=random) as store,
+        listening(store, host, port, tls, transport=transport, disk=disk) as address,
+    ):
+        started(address)
+        await either(stop, failure.happened)

@@ -1,0 +1,71 @@
+"""A store that runs while a context lasts."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from random import Random
+
+import structlog
+
+from logdrive.clock import Clock
+from logdrive.disk import Disk
+from logdrive.errors import StorageError
+from logdrive.executor import Executor
+from logdrive.limits import StoreLimits
+from logdrive.store.engine import Store
+
+
+class Failure:
+    """What ended a store before its time, if anything did: *happened* is set then."""
+
+    def __init__(self) -> None:
+        self.happened = asyncio.Event()
+        self.error: StorageError | None = None
+
+    def tell(self, error: StorageError) -> None:
+        """Note the first failure."""
+        if self.error is None:
+            self.error = error
+            self.happened.set()
+
+
+@contextlib.asynccontextmanager
+async def running(
+    path: str, failure: Failure, *, disk: Disk, executor: Executor, clock: Clock, limits: StoreLimits, random: Random | None = None
+) -> AsyncIterator[Store]:
+    """Open the store in *path* and run it while the context lasts; at the end what was submitted becomes durable first.
+
+    A store that fails meanwhile tells *failure*, upon which the context should end; it then raises that `StorageError`. Raises
+    what `Store.open` raises. Left by an exception, it lets go at once, as a killed process would.
+    """
+    store = await Store.open(path, disk=disk, executor=executor, clock=clock, limits=limits, random=random)
+    log = structlog.get_logger("logdrive.store")
+    log.info("store opened", path=store.path, store=str(store.store_id), found=str(store.recovery))
+    task = asyncio.create_task(_run(store, failure), name=f"store {path}")
+    try:
+        yield store
+    except BaseException:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
+    await store.close()
+    await task
+    if failure.error is not None:
+        raise failure.error
+
+
+async def _run(store: Store, failure: Failure) -> None:
+    try:
+        await store.run(asyncio.Event())
+    except StorageError as error:
+        failure.tell(error)
+
+
+async def either(*events: asyncio.Event) -> None:
+    """Return once one of *events* is set."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
