@@ -16,6 +16,7 @@ Codec = Literal["zlib", "zstd"]
 
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _RATIO_FREE: Final = 64 * KIB  # so much may come out whatever went in
+_STEP: Final = 64 * KIB  # unpacked at a time where only the size is asked for
 _InflateError: Final = cast("type[Exception]", isal_zlib.error)  # its type stub takes the class for an instance
 
 
@@ -68,34 +69,40 @@ def _unpack_zlib(payload: bytes | memoryview, allowed: int, *, exact: bool) -> b
 
 
 def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> bytes:
+    unpacker = zstandard.ZstdDecompressor(max_window_size=window)
     try:
         head = zstandard.get_frame_parameters(payload)
         if head.window_size > window:
             raise EnvelopeError(f"an envelope whose zstd window of {head.window_size} bytes is over {window}", limit=True)
         if head.content_size == 0:
             raise EnvelopeError("an envelope that holds nothing")
-        known = head.content_size != zstandard.CONTENTSIZE_UNKNOWN
-        if known and head.content_size > allowed:
+        if head.content_size == zstandard.CONTENTSIZE_UNKNOWN:
+            return _unpack_untold(unpacker, payload, allowed)
+        if head.content_size > allowed:
             raise _too_much(allowed)
-        data = zstandard.ZstdDecompressor(max_window_size=window).decompress(
-            payload, max_output_size=0 if known else allowed, allow_extra_data=False
-        )
-        if not known:
-            _check_zstd_end(payload)
+        return unpacker.decompress(payload, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise EnvelopeError(f"an envelope that zstd can't unpack: {error}") from error
-    return data
 
 
-def _check_zstd_end(payload: bytes | memoryview) -> None:
-    """Refuse bytes after the frame, which the one-shot call overlooks where the frame does not tell its size.
+def _unpack_untold(unpacker: zstandard.ZstdDecompressor, payload: bytes | memoryview, allowed: int) -> bytes:
+    """Unpack a frame that does not tell its size: once to measure it, in small steps, and once to have it.
 
-    Unpacks once more, known by now to be bounded; only for writers that do not tell the size, which ours does.
+    None of the library's calls both stops at a size and sees what follows the frame. Our own writers tell the size.
     """
-    stream = zstandard.ZstdDecompressor().decompressobj()
-    stream.decompress(payload)
+    size = 0
+    with unpacker.stream_reader(payload) as reader:
+        while step := reader.read(_STEP):
+            size += len(step)
+            if size > allowed:
+                raise _too_much(allowed)
+    stream = unpacker.decompressobj()
+    data = stream.decompress(payload)
+    if not stream.eof:
+        raise EnvelopeError("an envelope whose zstd frame is cut off")
     if stream.unused_data:
         raise EnvelopeError(f"an envelope with {len(stream.unused_data)} bytes after its zstd frame")
+    return data
 
 
 def _too_much(allowed: int) -> EnvelopeError:

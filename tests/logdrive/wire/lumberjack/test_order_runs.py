@@ -1,0 +1,281 @@
+"""Rule D1: what a `logdrive/1` writer may send, and in which order; rule R3: how much of it."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logdrive import limits
+from logdrive.errors import ProtocolError
+from logdrive.record import CLOSED, DATA, END, GAP, framed_all
+from logdrive.wire.lumberjack.envelope import pack
+from logdrive.wire.lumberjack.frames import Envelope, Frame, JsonRun, RefusalCode, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowEnd
+from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader
+
+N = 1 << 16  # the number of position 1
+SOURCE = Source(3, ORIGIN, b"{}")
+
+
+def run(previous: int = 0, number: int = N, *, index: int = 3, kind: int = DATA, events: int = 1, records: int = 1) -> Run:
+    return Run(index, kind, previous, number, 0, 0, events, records)
+
+
+def js(first: int, *payloads: bytes) -> JsonRun:
+    return JsonRun.of(first, payloads or (b"{}",))
+
+
+def received(*frames: Frame) -> Sequence[Any]:
+    return RunReader().feed([SOURCE, *frames])[1:]
+
+
+def refused(*frames: Frame) -> ProtocolError:
+    """Return why the last of *frames* is refused; those before it must not be."""
+    runs = RunReader()
+    runs.feed([SOURCE, *frames[:-1]])
+    with pytest.raises(ProtocolError) as error:
+        runs.feed(frames[-1:], offset=77)
+    assert error.value.offset == 77
+    return error.value
+
+
+def test_a_window_of_runs_gives_each_run_and_its_end() -> None:
+    first, second = run(events=5, records=2), run(N, 2 * N)
+    given_ = received(Window(3), first, js(1, b"a", b"bc"), second, js(3, b"d"))
+    assert given_ == [
+        RunReceived(first, 2, js(1, b"a", b"bc").pieces, 19),
+        RunReceived(second, 3, js(3, b"d").pieces, 9),
+        WindowEnd(3),
+    ]
+
+
+def test_a_run_gives_its_records_framed() -> None:
+    for payloads in ([b"a"], [b"a", b"bc", b"d" * 300]):
+        (taken, _) = received(Window(len(payloads)), run(records=len(payloads)), js(1, *payloads))
+        assert taken.framed() == b"".join(taken.parts()) == framed_all(payloads)
+        assert (taken.payloads, taken.size) == (payloads, len(taken.framed()))
+
+
+def test_records_may_come_in_several_reads() -> None:
+    runs = RunReader()
+    assert runs.feed([SOURCE, Window(3), run(records=3), js(1, b"a")]) == [SOURCE]
+    assert runs.feed([js(2, b"b")]) == []
+    assert runs.feed([js(3, b"c")]) == [RunReceived(run(records=3), 3, js(1, b"a", b"b", b"c").pieces, 27), WindowEnd(3)]
+
+
+def test_numbers_run_on_over_windows() -> None:
+    assert [g.last for g in received(Window(1), run(), js(1), Window(1), run(N, 2 * N), js(2)) if isinstance(g, WindowEnd)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        ([run()], "Run where S or W is due"),
+        ([js(1)], "JsonRun where S or W is due"),
+        ([Window(2), Window(2)], "Window where B is due"),
+        ([Window(2), js(1)], "JsonRun where B is due"),
+        ([Window(2), SOURCE], "Source where B is due"),
+        ([Window(2), run(), SOURCE], "Source where J is due"),
+        ([Window(2), run(), run(N, 2 * N)], "Run where J is due"),
+        ([Window(2), run(), Window(1)], "Window where J is due"),
+        ([Window(2), run(), js(1), SOURCE], "Source where B is due"),
+        ([Window(2), run(), js(1), Window(1)], "Window where B is due"),
+        ([Window(1), run(), js(1), js(2)], "JsonRun where S or W is due"),
+        ([Window(2), run(), js(1), js(2)], "JsonRun where B is due"),
+        ([Window(2), run(), js(1, b"a", b"b")], "more than the 1 records"),
+        ([Window(0)], "a window of no events"),
+        ([Window(1), run(index=4)], "unknown index 4"),
+        ([Window(1), run(records=2)], "2 records in a window that lacks 1"),
+    ],
+)
+def test_what_breaks_the_grammar_is_refused(frames: list[Frame], reason: str) -> None:
+    error = refused(*frames)
+    assert reason in str(error)
+    assert error.code == RefusalCode.PROTOCOL
+
+
+@pytest.mark.parametrize(("before", "number"), [(0, 0), (0, 2), (1, 1), (1, 3), (1, 2**32 - 1)])
+def test_a_number_that_does_not_run_on_is_refused(before: int, number: int) -> None:
+    frames: list[Frame] = [Window(1), run(), js(1)] if before else []
+    assert "sequence number" in str(refused(*frames, Window(1), run(), js(number)))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        run(N, N),
+        run(2 * N, N),
+        run(-1, N),
+        run(-(2**63), N),
+        run(CLOSED, CLOSED + N, kind=END, events=0),
+        run(0, CLOSED + N),
+        run(0, CLOSED + N, kind=GAP, events=0),
+        run(0, N, kind=END, events=0),
+        run(kind=3, events=0),
+        run(kind=255),
+        run(kind=GAP, events=1),
+        run(kind=GAP, events=0, records=2),
+        run(0, CLOSED + N, kind=END, events=1),
+        run(records=0),
+        run(kind=GAP, events=0, records=0),
+        Run(3, DATA, 0, N, -1, 0, 1, 1),
+        Run(3, DATA, 0, N, 0, -1, 1, 1),
+    ],
+)
+def test_a_run_that_contradicts_itself_is_refused(bad: Run) -> None:
+    assert refused(Window(5), bad).code == RefusalCode.PROTOCOL
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        run(),
+        run(events=0),
+        run(0, N, kind=GAP, events=0),
+        run(N, CLOSED + N, kind=END, events=0),
+        run(N, N + 1),
+        Run(3, DATA, 0, CLOSED - 1, 2**63 - 1, 2**63 - 1, 2**32 - 1, 1),
+    ],
+)
+def test_runs_of_every_kind_are_taken(good: Run) -> None:
+    assert received(Window(1), good, js(1)) == [RunReceived(good, 1, js(1).pieces, 10), WindowEnd(1)]
+
+
+def test_a_run_has_at_most_999_records() -> None:
+    """Rule R3."""
+    assert refused(Window(1000), run(records=1000)).code == RefusalCode.LIMIT
+    assert len(received(Window(999), run(records=999), js(1, *[b"{}"] * 999))) == 2
+
+
+def test_a_run_has_at_most_896_kib() -> None:
+    """Rule R3: the sum of 8 + payload."""
+    half = limits.RUN_BYTES // 2 - 8
+    assert len(received(Window(2), run(records=2), js(1, b"x" * half, b"x" * half))) == 2
+    assert refused(Window(2), run(records=2), js(1, b"x" * half), js(2, b"x" * (half + 1))).code == RefusalCode.LIMIT
+
+
+def test_a_window_has_at_most_8_mib_unpacked() -> None:
+    payload = b"x" * (700 << 10)
+    frames: list[Frame] = [Window(100)]
+    for i in range(11):
+        frames += [run(i * N, (i + 1) * N), js(i + 1, payload)]
+    assert refused(*frames, run(11 * N, 12 * N), js(12, payload)).code == RefusalCode.LIMIT
+
+
+def test_a_window_has_at_most_65535_frames() -> None:
+    assert refused(Window(65_536)).code == RefusalCode.LIMIT
+    assert received(Window(65_535)) == []
+
+
+def test_an_index_names_one_source_until_it_is_freed() -> None:
+    other = Source(3, UUID(int=5), b"{}")
+    assert "second source" in str(refused(other))
+    assert received(SOURCE) == [SOURCE]  # registered anew, as after a step back
+    free = Source(3, ORIGIN, b"")
+    assert received(free) == [free]
+    assert "unknown index" in str(refused(free, Window(1), run()))
+    assert "names no source" in str(refused(free, free))
+    assert "names no source" in str(refused(Source(9, ORIGIN, b"")))
+
+
+def test_so_many_indices_may_be_live() -> None:
+    runs = RunReader()
+    runs.feed([Source(i, ORIGIN, b"{}") for i in range(limits.LIVE_INDICES)])
+    with pytest.raises(ProtocolError) as error:
+        runs.feed([Source(limits.LIVE_INDICES, ORIGIN, b"{}")])
+    assert error.value.code == RefusalCode.LIMIT
+    runs = RunReader()
+    runs.feed([Source(i, ORIGIN, b"{}") for i in range(limits.LIVE_INDICES)])
+    runs.feed([Source(0, ORIGIN, b""), Source(limits.LIVE_INDICES, ORIGIN, b"{}")])
+
+
+def through(*parts: bytes) -> list[Any]:
+    frames, runs = reader("logdrive/1"), RunReader()
+    return runs.feed(frames.feed(SOURCE.encode() + b"".join(parts)), offset=frames.offset)
+
+
+def c(content: bytes) -> bytes:
+    return Envelope(pack(content, "zstd")).encode()
+
+
+HEAD, RECORDS = run(records=2).encode(), json_frames(1, [b"a", b"b"])
+
+
+def test_whole_runs_come_bare_or_in_envelopes() -> None:
+    for window in (HEAD + b"".join(RECORDS), c(HEAD + b"".join(RECORDS))):
+        assert [type(g) for g in through(Window(2).encode(), window)] == [Source, RunReceived, WindowEnd]
+    two = c(run().encode() + b"".join(json_frames(1, [b"a"]))) + run(N, 2 * N).encode() + b"".join(json_frames(2, [b"b"]))
+    assert [type(g) for g in through(Window(2).encode(), two)] == [Source, RunReceived, RunReceived, WindowEnd]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        c(HEAD) + b"".join(RECORDS),
+        HEAD + c(b"".join(RECORDS)),
+        c(HEAD + b"".join(RECORDS[:2])) + c(b"".join(RECORDS[2:])),
+        c(HEAD + b"".join(RECORDS[:2])) + b"".join(RECORDS[2:]),
+    ],
+)
+def test_a_run_lies_in_one_envelope_or_in_none(window: bytes) -> None:
+    with pytest.raises(ProtocolError, match="not in one envelope"):
+        through(Window(2).encode(), window)
+
+
+scripts = st.lists(st.lists(st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=4), min_size=1, max_size=3), max_size=4)
+
+
+@settings(max_examples=60)
+@given(scripts, st.booleans(), st.integers(1, 200))
+def test_every_run_sent_is_received_whole_however_the_stream_is_split(script: list[list[list[bytes]]], packed: bool, step: int) -> None:
+    """A script is windows of runs of records."""
+    stream, sequence, position, sent = SOURCE.encode(), 0, 0, list[Any]()
+    for window in script:
+        stream += Window(sum(map(len, window))).encode()
+        for records in window:
+            opened = run(position * N, (position + 1) * N, records=len(records))
+            content = opened.encode() + b"".join(json_frames(sequence + 1, records))
+            stream += c(content) if packed else content
+            sequence, position = sequence + len(records), position + 1
+            sent.append((opened, records, sequence))
+    frames, runs, got, ends = reader("logdrive/1"), RunReader(), list[Any](), list[int]()
+    for i in range(0, len(stream), step):
+        for g in runs.feed(frames.feed(stream[i : i + step])):
+            if isinstance(g, RunReceived):
+                got.append((g.run, g.payloads, g.last))
+            elif isinstance(g, WindowEnd):
+                ends.append(g.last)
+    assert got == sent
+    assert len(ends) == len(script)
+    assert ends[-1:] == ([sequence] if script else [])
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(Window, st.integers(0, 4)),
+            st.builds(
+                run, st.integers(0, 3), st.integers(0, 4), index=st.integers(2, 3), kind=st.integers(0, 3), records=st.integers(0, 3)
+            ),
+            st.builds(JsonRun.of, st.integers(0, 4), st.lists(st.just(b"{}"), min_size=1, max_size=3)),
+            st.builds(Source, st.integers(2, 3), st.just(ORIGIN), st.sampled_from([b"", b"{}"])),
+        ),
+        max_size=12,
+    )
+)
+def test_frames_in_any_order_raise_only_protocol_errors_and_acknowledge_only_what_came(frames: list[Frame]) -> None:
+    runs, records = RunReader(), 0
+    try:
+        for frame in [SOURCE, *frames]:
+            for g in runs.feed([frame]):
+                if isinstance(g, RunReceived):
+                    records += len(g.pieces)
+                    assert (len(g.pieces), g.last) == (g.run.records, records)
+                elif isinstance(g, WindowEnd):
+                    assert g.last == records
+    except ProtocolError:
+        pass

@@ -1,0 +1,259 @@
+"""The stream cut into frames: any split, any dialect, garbage, what stays linear."""
+
+import random
+import sys
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logdrive.errors import ProtocolError
+from logdrive.limits import KIB, LOGDRIVE_1, MIB, PLAIN_LUMBERJACK
+from logdrive.wire.lumberjack.envelope import pack
+from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, Json, JsonRun, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
+from tests.logdrive.wire.lumberjack.streams import (
+    ORIGIN,
+    consecutive,
+    encoded,
+    events,
+    feed_in_steps,
+    logdrive_streams,
+    plain_streams,
+    reader,
+    reply_streams,
+)
+
+SOURCE = Source(0, ORIGIN, b"{}")
+RUN = Run(0, 0, 0, 1 << 16, 0, 0, 1, 1)
+
+
+@settings(max_examples=150)
+@given(plain_streams(), st.integers(1, 50))
+def test_any_split_of_a_plain_stream_gives_the_same_frames(sent: tuple[bytes, list[Any]], step: int) -> None:
+    stream, expected = sent
+    frames = reader()
+    assert events(feed_in_steps(frames, stream, step)) == expected
+    assert frames.offset == len(stream)
+
+
+@settings(max_examples=150)
+@given(logdrive_streams(), st.integers(1, 80), st.sampled_from(["logdrive/1", "detect"]))
+def test_any_split_of_a_logdrive_stream_gives_the_same_frames(sent: tuple[bytes, list[Any]], step: int, dialect: Dialect) -> None:
+    stream, expected = sent
+    frames = reader(dialect)
+    assert events(feed_in_steps(frames, stream, step)) == expected
+    assert (frames.dialect, frames.version, frames.offset) == ("logdrive/1", b"2", len(stream))
+
+
+@given(reply_streams(), st.integers(1, 40))
+def test_any_split_of_replies_gives_the_same_frames(sent: tuple[bytes, list[Any]], step: int) -> None:
+    stream, expected = sent
+    assert feed_in_steps(reader("logdrive/1", "writer"), stream, step) == expected
+
+
+@given(plain_streams())
+def test_steps_give_what_feed_gives(sent: tuple[bytes, list[Any]]) -> None:
+    stream, expected = sent
+    assert [frame for step in reader().steps(stream) for frame in step] == reader().feed(stream)
+    assert events(reader().feed(stream)) == expected
+
+
+def test_a_step_ends_with_the_first_envelope() -> None:
+    content = [Envelope(pack(Json(n, b"{}").encode())).encode() for n in (2, 5)]
+    stream = Json(1, b"{}").encode() + content[0] + Json(3, b"{}").encode() + content[1] + Json(8, b"{}").encode()
+    assert [[e.sequence for e in events(step)] for step in reader().steps(stream)] == [[1, 2], [3, 5], [8]]
+
+
+kinds_and_readers = st.sampled_from(
+    [("lumberjack", "reader"), ("logdrive/1", "reader"), ("detect", "reader"), ("lumberjack", "writer"), ("logdrive/1", "writer")]
+)
+
+
+def offset_of_error(frames: FrameReader, stream: bytes, step: int) -> int:
+    """Return where *stream* is refused, or up to where it is good; any other error is the test's."""
+    try:
+        feed_in_steps(frames, stream, step)
+    except ProtocolError as error:
+        return error.offset
+    return frames.offset
+
+
+@settings(max_examples=300)
+@given(kinds_and_readers, st.binary(max_size=200), st.integers(1, 50))
+def test_garbage_raises_only_protocol_errors(kind: tuple[Dialect, Side], garbage: bytes, step: int) -> None:
+    assert 0 <= offset_of_error(reader(*kind), garbage, step) <= len(garbage)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(["lumberjack", "logdrive/1", "detect"]), st.data(), st.integers(1, 200))
+def test_a_damaged_stream_raises_only_protocol_errors(dialect: Dialect, data: st.DataObject, step: int) -> None:
+    stream = bytearray(data.draw(plain_streams() if dialect == "lumberjack" else logdrive_streams())[0])
+    for _ in range(data.draw(st.integers(1, 3)) if stream else 0):
+        stream[data.draw(st.integers(0, len(stream) - 1))] = data.draw(st.integers(0, 255))
+    assert 0 <= offset_of_error(reader(dialect), bytes(stream), step) <= len(stream)
+
+
+@settings(max_examples=200)
+@given(st.sampled_from([b"2C", b"1C"]), st.binary(max_size=60), st.booleans())
+def test_garbage_in_an_envelope_raises_only_protocol_errors(head: bytes, garbage: bytes, packed: bool) -> None:
+    payload = zlib.compress(garbage) if packed else garbage
+    stream = head + len(payload).to_bytes(4, "big") + payload
+    for dialect in ("lumberjack", "logdrive/1"):
+        assert offset_of_error(reader(dialect), stream, len(stream)) in (0, len(stream))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "side", "head"),
+    [
+        ("lumberjack", "reader", b"3W"),
+        ("lumberjack", "reader", b"GE"),
+        ("lumberjack", "reader", b"\x16\x03"),
+        ("lumberjack", "reader", b"2A"),
+        ("lumberjack", "reader", b"2S"),
+        ("lumberjack", "reader", b"2B"),
+        ("lumberjack", "reader", b"2P"),
+        ("detect", "reader", b"1S"),
+        ("detect", "reader", b"2B"),
+        ("logdrive/1", "reader", b"1W"),
+        ("logdrive/1", "reader", b"2D"),
+        ("logdrive/1", "reader", b"2A"),
+        ("lumberjack", "writer", b"2W"),
+        ("lumberjack", "writer", b"2P"),
+        ("logdrive/1", "writer", b"1A"),
+        ("logdrive/1", "writer", b"2S"),
+        ("logdrive/1", "writer", b"2C"),
+    ],
+)
+def test_a_frame_that_is_not_the_peers_to_send_is_refused_from_its_two_bytes(dialect: Dialect, side: Side, head: bytes) -> None:
+    with pytest.raises(ProtocolError, match="can't stand here"):
+        reader(dialect, side).feed(head)
+
+
+def test_a_writer_has_no_dialect_to_find_out() -> None:
+    with pytest.raises(ValueError, match="knows its dialect"):
+        FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="detect")
+
+
+@pytest.mark.parametrize("first", [Window(1), Data(0, ()), Json(1, b"{}"), Envelope(b"")])
+@pytest.mark.parametrize("version", [b"1", b"2"])
+def test_a_plain_first_frame_makes_the_connection_plain_for_good(first: Window | Data | Json | Envelope, version: bytes) -> None:
+    frames = reader("detect")
+    frames.feed(first.encode(version))
+    assert (frames.dialect, frames.version) == ("lumberjack", version)
+    with pytest.raises(ProtocolError):
+        frames.feed(SOURCE.encode())
+
+
+def test_a_source_as_the_first_frame_makes_the_connection_logdrives_with_its_limits() -> None:
+    frames = reader("detect")
+    dialects: list[Dialect] = [frames.dialect]
+    assert frames.feed(SOURCE.encode()) == [SOURCE]
+    assert [*dialects, frames.dialect] == ["detect", "logdrive/1"]
+    with pytest.raises(ProtocolError) as refused:
+        frames.feed(Window(LOGDRIVE_1.window + 1).encode())
+    assert refused.value.code == 2
+
+
+def test_versions_may_be_mixed_and_the_first_is_the_connections() -> None:
+    frames = reader()
+    mixed = Window(3).encode(b"1") + Json(1, b"{}").encode(b"1") + Json(2, b"{}").encode(b"2") + Data(3, ()).encode(b"2")
+    assert events(frames.feed(mixed)) == [Window(3), Json(1, b"{}"), Json(2, b"{}"), Data(3, ())]
+    assert frames.version == b"1"
+
+
+def test_frames_that_run_on_come_as_one_object() -> None:
+    (run,) = reader().feed(b"".join(json_frames(1, [b"{}"] * 500)))
+    assert isinstance(run, JsonRun)
+    assert (run.first, run.last) == (1, 500)
+
+
+def test_numbers_that_do_not_run_on_begin_another_run() -> None:
+    stream = encoded([*consecutive(0, [b"a", b"b"]), *consecutive(0, [b"c"]), *consecutive(0, [b"d"]), *consecutive(7, [b"e", b"f"])])
+    assert [(run.first, run.last) for run in reader().feed(stream) if isinstance(run, JsonRun)] == [(0, 1), (0, 0), (0, 0), (7, 8)]
+
+
+def test_the_envelope_that_held_a_frame_is_told() -> None:
+    content = encoded([RUN, Json(1, b"{}")])
+    stream = SOURCE.encode() + Window(3).encode() + Envelope(pack(content)).encode() * 2 + content
+    runs = [frame for frame in reader("detect").feed(stream) if isinstance(frame, Run | JsonRun)]
+    assert [frame.envelope for frame in runs] == [1, 1, 2, 2, 0, 0]
+
+
+def test_an_error_names_the_offset_of_its_frame_and_frames_before_it_come_first() -> None:
+    good = Window(1).encode() + Json(1, b"{}").encode()
+    steps = reader().steps(good + b"HTTP/1.1")
+    assert events(next(steps)) == [Window(1), Json(1, b"{}")]
+    with pytest.raises(ProtocolError) as refused:
+        next(steps)
+    assert refused.value.offset == len(good)
+
+
+def test_an_error_inside_an_envelope_names_the_envelopes_offset() -> None:
+    good = Window(1).encode()
+    with pytest.raises(ProtocolError) as refused:
+        reader().feed(good + Envelope(pack(Json(1, b"{}").encode() + b"2A\0\0\0\0")).encode())
+    assert refused.value.offset == len(good)
+
+
+@pytest.mark.parametrize("kind", ["json", "data", "envelope"])
+def test_a_frame_that_comes_byte_by_byte_is_copied_a_fixed_number_of_times(kind: str) -> None:
+    """Linear: what buffering moves grows as the stream does, not as its square."""
+    noise = random.Random(1).randbytes(32 * KIB)
+    if kind == "json":
+        stream = Json(1, noise).encode()
+    elif kind == "data":
+        stream = Data(1, tuple((f"key{i}", "v" * 60) for i in range(500))).encode()
+    else:
+        stream = Envelope(pack(Json(1, noise).encode())).encode()
+    frames = reader()
+    assert len(feed_in_steps(frames, stream, 1)) == 1
+    assert frames.copied <= 3 * len(stream)
+
+
+def lines_run(pairs: int) -> int:
+    """Return how many lines of Python a D frame of so many *pairs* costs that comes byte by byte."""
+    stream, frames, count = Data(1, (("k", "v"),) * pairs).encode(), reader(), 0
+
+    def tracer(frame: object, event: str, argument: object) -> Any:
+        nonlocal count
+        count += 1
+        return tracer
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        feed_in_steps(frames, stream, 1)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_a_data_frame_that_comes_byte_by_byte_is_looked_at_once() -> None:
+    assert lines_run(400) < 2.2 * lines_run(200)
+
+
+def test_many_small_frames_byte_by_byte_are_copied_a_fixed_number_of_times() -> None:
+    stream = b"".join(json_frames(1, [b"{}"] * 3000))
+    frames = reader()
+    assert len(events(feed_in_steps(frames, stream, 1))) == 3000
+    assert frames.copied <= 4 * len(stream)
+
+
+def test_a_large_envelope_in_large_reads_is_copied_at_most_twice() -> None:
+    stream = Envelope(pack(Json(1, random.Random(2).randbytes(MIB)).encode())).encode()
+    frames = reader()
+    assert len(feed_in_steps(frames, stream, 256 * KIB)) == 1
+    assert frames.copied <= 2 * len(stream)
+
+
+def test_whole_frames_in_one_read_are_not_copied() -> None:
+    frames = reader()
+    frames.feed(b"".join(json_frames(1, [b"x" * 370] * 100)))
+    assert frames.copied == 0
+
+
+def test_acknowledgements_are_read_from_one_buffer() -> None:
+    assert reader(side="writer").feed(Ack(0).encode() * 2 + Ack(7).encode()) == [Ack(0), Ack(0), Ack(7)]
