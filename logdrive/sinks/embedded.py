@@ -22,7 +22,7 @@ class EmbeddedSink:
         self.store_id = store.store_id
         self.segments = tuple(segments)
         self._store = store
-        self._submitted: dict[asyncio.Future[None], None] = {}
+        self._submitted: dict[asyncio.Future[int], None] = {}
 
     @classmethod
     async def of_stream(cls, store: Store, scope: str, stream: str, segments: int) -> "EmbeddedSink":
@@ -58,7 +58,7 @@ class EmbeddedSink:
         except TransientError as error:
             done.set_exception(error)
             return done
-        self._submitted[done] = None
+        self._submitted[stored] = None
         stored.add_done_callback(lambda stored: self._pass_on(stored, done))
         return done
 
@@ -68,7 +68,7 @@ class EmbeddedSink:
             await asyncio.wait(list(self._submitted))
 
     def _pass_on(self, stored: "asyncio.Future[int]", done: "asyncio.Future[None]") -> None:
-        del self._submitted[done]
+        del self._submitted[stored]
         if done.done():
             return  # its submitter no longer cares
         if (error := stored.exception()) is not None:

@@ -92,8 +92,9 @@ class Store:
 
         Raises `StorageError` once nothing can become durable any more: the process must end. Cancelled, it lets go at once.
         """
-        if self._running:
-            raise RuntimeError("a store runs once")
+        if self._running:  # `close` came first and does it
+            await self._finished.wait()
+            return
         self._running = True
         watch = asyncio.ensure_future(stop.wait())
         watch.add_done_callback(lambda _: self._end())
@@ -166,8 +167,8 @@ class Store:
             raise NumberMismatchError(previous)
         if expected_offset is not None and expected_offset != ahead.length:
             raise OffsetMismatchError(ahead.length)
-        if length > self._limits.entry:
-            raise ValueError(f"an append has up to {self._limits.entry} bytes, not {length}")
+        if length > self._limits.entry or not 0 <= events <= _MAX_EVENTS:
+            raise ValueError(f"an append has up to {self._limits.entry} bytes and {_MAX_EVENTS} events, not {length} and {events}")
         end = ahead.length + length
         return self._submit(
             ahead, segment, APPEND, end, parts=parts, length=length, events=events, writer=key, previous=previous, number=number
@@ -265,6 +266,8 @@ class Store:
 
     def _submit(self, ahead: Ahead, segment: str, kind: int, answer: Any, **fields: Any) -> "asyncio.Future[Any]":
         entry = Entry(kind, ahead.number, self._clock.now_ms(), **fields)
+        if not ABSENT <= entry.number <= _MAX_NUMBER:
+            raise ValueError(f"{entry.number} is no number of 64 bits")
         self._commit.check(entry.length)
         submission = Submission(entry, segment, asyncio.get_running_loop().create_future(), answer)
         self._submissions.add(submission, ahead)
@@ -328,3 +331,5 @@ class Store:
 __all__ = ["SegmentInfo", "Store"]
 
 _ROOM = ""  # no segment's name
+_MAX_EVENTS = (1 << 32) - 1
+_MAX_NUMBER = (1 << 63) - 1

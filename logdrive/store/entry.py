@@ -59,9 +59,9 @@ class Entry:
     place: int = -1
 
 
-def crc_of(parts: Sequence[bytes | memoryview], start: int = 0) -> int:
+def crc_of(parts: Sequence[bytes | memoryview]) -> int:
     """Return the CRC-32 of all *parts* together."""
-    crc = start
+    crc = 0
     for part in parts:
         crc = _crc32(part, crc)
     return crc
@@ -96,8 +96,8 @@ def decode_head(buffer: bytes, at: int, *, seed: int, position: int) -> EntryHea
 
 def encode_file_head(store_id: UUID, base: int) -> bytes:
     """Return the head of the log file whose first byte is at *base* of the log."""
-    crc = crc_of([_FILE.pack(_FILE_MAGIC, _VERSION, 0, store_id.bytes, base)])
-    return _FILE.pack(_FILE_MAGIC, _VERSION, crc, store_id.bytes, base)
+    head = _FILE.pack(_FILE_MAGIC, _VERSION, 0, store_id.bytes, base)
+    return _FILE.pack(_FILE_MAGIC, _VERSION, crc_of([head]), store_id.bytes, base)
 
 
 def decode_file_head(data: bytes, base: int) -> UUID | None:
@@ -108,7 +108,7 @@ def decode_file_head(data: bytes, base: int) -> UUID | None:
     if len(data) < FILE_HEAD:
         return None
     magic, version, crc, store_id, found = _FILE.unpack_from(data)
-    if magic != _FILE_MAGIC or crc != crc_of([_FILE.pack(magic, version, 0, store_id, found)]) or found != base:
+    if magic != _FILE_MAGIC or found != base or crc != crc_of([data[:12], bytes(4), data[16:FILE_HEAD]]):
         return None
     if version != _VERSION:
         raise ValueError(f"log format {version} is not known to this version, which writes {_VERSION}")

@@ -24,7 +24,8 @@ data each::
 **Commit.** All entries of a group go into the file with one write and one fdatasync, then they are acknowledged. Data is never
 acknowledged before the file's name and head are durable (a new file is made, synced, and its directory synced, first). When a
 write fails before its sync (a full disk), the file is cut back to what is durable, and the log goes on. When a sync fails,
-nothing can be known of what is durable: the log refuses everything from then on.
+nothing is known of the group, and a second sync would report success without having written it: the file is cut back, and the
+log refuses everything from then on.
 
 **A start** reads the log from where the index checkpoint ends (all of it where there is no good one) and replays it. It stops
 at the first entry that is not whole:
@@ -130,6 +131,8 @@ class Log:
         try:
             file.datasync()
         except OSError as error:
+            with contextlib.suppress(OSError):  # the next start must not take for durable what only the page cache has
+                file.truncate(self.tip.position - self.files.bases[-1])
             raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error
         faults.reach("store.commit.after_sync")
         self.tip = tip
@@ -141,12 +144,18 @@ class Log:
             self._file = None
 
     def start(self, store_is_new: bool) -> None:
-        """Open the last file for writing; make the first one where the store is new. Raises OSError."""
+        """Open the last file for writing; make the first one where the store is new. Raises OSError.
+
+        What a start has found whole may be in the page cache only, if the process before was killed: it is synced here, before
+        anything is told of it.
+        """
         if store_is_new:
             self._file = self._new_file(0)
             self.tip = Tip(FILE_HEAD)
         else:
             self._file = self._disk.open(self._path(), write=True)
+            self._file.datasync()
+            self._disk.sync_directory(self.files.directory)
 
     def _encoded(self, entries: Sequence[Entry]) -> tuple[list[bytes], Tip]:
         """Return what to write, and where the log then ends; sets the entries' places."""
@@ -202,6 +211,8 @@ class Log:
             self._disk.sync_directory(self.files.directory)
         except OSError as error:
             file.close()
+            with contextlib.suppress(OSError):
+                self._disk.remove(path)
             raise self._over(f"{path} could not be synced: {error.strerror}") from error
         return file
 

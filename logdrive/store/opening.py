@@ -1,7 +1,7 @@
 """Finds or makes a store's directory, takes its lock, and recovers what is in it."""
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from random import Random
 from uuid import UUID
 
@@ -27,15 +27,21 @@ def opened(disk: Disk, path: str, limits: StoreLimits, random: Random, lock: Exi
 
 
 def _make_directory(disk: Disk, path: str) -> None:
-    """Make *path* with its parents, durably, down from the first directory that was there."""
+    """Make *path* with its parents, durably; also what an earlier start made and was killed before it synced."""
     missing = []
-    while not _exists(disk, path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    if missing:
-        disk.make_directory(missing[0])
-        for made in missing:
-            disk.sync_directory(os.path.dirname(made))
+    there = path
+    while not _exists(disk, there):
+        missing.append(there)
+        there = os.path.dirname(there)
+    _sync_name(disk, there)
+    for directory in reversed(missing):
+        disk.make_directory(directory)
+        _sync_name(disk, directory)
+
+
+def _sync_name(disk: Disk, directory: str) -> None:
+    with suppress(PermissionError):  # a parent that we may not read is not one that we made
+        disk.sync_directory(os.path.dirname(directory))
 
 
 def _exists(disk: Disk, path: str) -> bool:

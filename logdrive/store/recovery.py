@@ -78,8 +78,9 @@ class _Start:
         if snapshot and self._fits(snapshot, store_id):
             self._index, self._tip = snapshot.index, snapshot.tip
         self._replay(store_id)
-        if self._tip.position < self._covered:
-            raise self._damage(self._tip.position, f"the log ends here, but the index covers {self._covered} bytes of it")
+        end = min(self._tip.position, self._ends[self._files.bases[-1]])
+        if end < self._covered:
+            raise self._damage(end, f"the log ends here, but the index covers {self._covered} bytes of it")
         log = Log(self._disk, self._files, store_id, self._limits, self._tip)
         log.start(store_is_new=False)
         return Recovered(log, self._index, self._covered if self._report.index == "used" else 0, self._report)

@@ -1,0 +1,71 @@
+"""Stores on a disk in memory, run and ended in good order or in bad."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from random import Random
+from uuid import UUID
+
+from logdrive.limits import StoreLimits
+from logdrive.record import ABSENT
+from logdrive.store.engine import Store
+from tests.support.inline import InlineExecutor
+from tests.support.memory_disk import MemoryDisk
+from tests.support.virtual_time import VirtualClock
+
+PATH = "/store"
+SEGMENT = "logs/app/0.#epoch.0"
+WRITER = UUID(int=1)
+OTHER = UUID(int=2)
+FIRST_FILE = f"{PATH}/log-{0:016x}"
+
+
+async def opened(disk: MemoryDisk, limits: StoreLimits = StoreLimits(), delay: float = 0.0) -> Store:  # noqa: B008
+    executor = InlineExecutor(delay)
+    return await Store.open(PATH, disk=disk, executor=executor, clock=VirtualClock(), limits=limits, random=Random(7))
+
+
+@contextlib.asynccontextmanager
+async def running(
+    disk: MemoryDisk,
+    limits: StoreLimits = StoreLimits(),  # noqa: B008
+    *,
+    delay: float = 0.0,
+    clean: bool = True,
+) -> AsyncIterator[Store]:
+    """Run a store; end it by `close`, or, not *clean*, by cancelling it where it stands, as far as a disk can tell a crash."""
+    store = await opened(disk, limits, delay)
+    task = asyncio.create_task(store.run(asyncio.Event()), name="store")
+    try:
+        yield store
+    finally:
+        if clean and not task.done():
+            await store.close()
+        elif not clean:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def submit(
+    store: Store, data: bytes | Sequence[bytes], number: int, *, segment: str = SEGMENT, writer: UUID = WRITER
+) -> "asyncio.Future[int]":
+    """Append as a well-behaved writer does: from the number submitted last."""
+    return store.append(segment, data, writer=writer, expected=store.submitted(segment, writer), number=number, events=1)
+
+
+async def filled(disk: MemoryDisk, batches: Sequence[bytes], limits: StoreLimits = StoreLimits(), *, clean: bool = False) -> None:  # noqa: B008
+    """Leave on *disk* a store whose one segment has *batches*, each in a group of its own, numbered from 1."""
+    async with running(disk, limits, clean=clean) as store:
+        await store.create(SEGMENT)
+        for number, batch in enumerate(batches, 1):
+            await submit(store, batch, number)
+
+
+def content(store: Store, segment: str = SEGMENT) -> bytes:
+    info = store.info(segment)
+    assert info is not None
+    return store.read(segment, 0, info.length)
+
+
+__all__ = ["ABSENT", "FIRST_FILE", "OTHER", "PATH", "SEGMENT", "WRITER", "content", "filled", "opened", "running", "submit"]
