@@ -2,10 +2,12 @@
 
 import os
 import socket
+from datetime import UTC, datetime
 
 import click
 
-from logdrive.net.certificates import today, write_certificates
+from logdrive.clock import SystemClock
+from logdrive.net.certificates import write_certificates
 
 _ALWAYS = ("localhost", "127.0.0.1", "::1")
 _ADVICE = """\
@@ -23,9 +25,7 @@ The client's identity is {identity}. Agents that share it share one identity too
 @click.command("certs")
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.option("--name", "names", multiple=True, metavar="HOST", help="A name or address the server is reached by; may be repeated.")
-@click.option(
-    "--client", default="", metavar="NAME", help="What the client's certificate says: a DNS name or a URI. Default: this host's name."
-)
+@click.option("--client", default="", metavar="NAME", help="The client's own DNS name or URI; else this host's name.")
 @click.option("--days", type=click.IntRange(1, 36_500), default=825, show_default=True, help="How long they are valid.")
 @click.option("--force", is_flag=True, help="Replace what is there; what the old CA signed is worth nothing then.")
 def certs(directory: str, names: tuple[str, ...], client: str, days: int, force: bool) -> None:
@@ -36,8 +36,9 @@ def certs(directory: str, names: tuple[str, ...], client: str, days: int, force:
     host = socket.gethostname()
     spoken_for = list(dict.fromkeys([*names, *_ALWAYS, host]))
     client = client or host
+    now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     try:
-        write_certificates(directory, spoken_for, client=client, days=days, now=today(), force=force)
+        write_certificates(directory, spoken_for, client=client, days=days, now=now, force=force)
     except FileExistsError as error:
         raise click.UsageError(
             f"{error.args[0]} is there already: choose another directory, or replace all of them with --force"

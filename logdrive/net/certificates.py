@@ -4,7 +4,7 @@ import ipaddress
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography import x509
@@ -117,8 +117,3 @@ def _write(path: str, data: bytes, mode: int) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
     os.replace(temporary, path)
-
-
-def today() -> datetime:
-    """Return now, for callers that have no clock of their own: the command line."""
-    return datetime.now(UTC)

@@ -32,7 +32,7 @@ def reasons_of(error: SSL.Error) -> str:
         number = error.args[0] if error.args else -1
         return os.strerror(number).lower() if isinstance(number, int) and number > 0 else "closed without a goodbye"
     queue = error.args[0] if error.args and isinstance(error.args[0], list) else []
-    return "; ".join(str(entry[-1]) for entry in queue if entry) or "an unnamed TLS error"
+    return "; ".join(str(entry[-1] or entry[0]) for entry in queue if entry) or "an unnamed TLS error"
 
 
 def tls_failure(peer: str, error: SSL.Error, handshake: Handshake | None) -> TransientError:
@@ -40,6 +40,8 @@ def tls_failure(peer: str, error: SSL.Error, handshake: Handshake | None) -> Tra
     if handshake is not None and handshake.refusal is not None:
         return TransientError(f"{peer}: its certificate is refused: {handshake.refusal}")
     reasons = reasons_of(error)
+    if isinstance(error, SSL.SysCallError):
+        return TransientError(f"{peer}: it ended the connection during the TLS handshake ({reasons}): is TLS on at both ends?")
     if "peer did not return a certificate" in reasons:
         return TransientError(f"{peer}: it brought no certificate: give it one signed by the CA of this listener")
     if any(sign in reasons for sign in _NOT_TLS):
@@ -54,4 +56,9 @@ def socket_failure(peer: str, error: OSError) -> TransientError:
     """Say what happened to the connection with *peer*."""
     if error.errno in _RESETS:
         return TransientError(f"{peer}: the connection was reset by the other side")
-    return TransientError(f"{peer}: {(error.strerror or str(error)).lower()}")
+    return TransientError(f"{peer}: {words_of(error)}")
+
+
+def words_of(error: OSError) -> str:
+    """Return the system's words for *error*, without what libraries add to them."""
+    return (os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)).lower()

@@ -23,6 +23,10 @@ _ALERT_SECONDS: Final = 1.0
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
+class SilentPeer(TransientError):  # noqa: N818 - no failure of anybody
+    """The peer left without having said anything, as the probes of load balancers do."""
+
+
 class Admission:
     """How many accepted connections there are and may be, over all listeners of one transport."""
 
@@ -91,6 +95,8 @@ class SystemListener:
         with contextlib.closing(accepted):
             try:
                 stream = await self._welcome(accepted, peer)
+            except SilentPeer:
+                return
             except (TransientError, ConfigError) as error:
                 _log.warning("connection refused", peer=peer, reason=str(error).removeprefix(f"{peer}: "))
                 await drain(accepted, _ALERT_SECONDS)

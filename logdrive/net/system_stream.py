@@ -31,12 +31,14 @@ class SystemStream:
         self._socket, self._wire = sock, wire
         self._loop = asyncio.get_running_loop()
         self._arrived: bytes | None = None
-        self._failure: TransientError | None = None
+        self._failure: TransientError | None = None  # of reading
+        self._broken: TransientError | None = None  # while writing
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._watched = False  # for reading
         self._read_wants_write = False
         self._torn = self._closing = self._released = False
+        self._patience: asyncio.Timeout | None = None
 
     # Reading -----------------------------------------------------------------------------------------------------------
 
@@ -83,23 +85,29 @@ class SystemStream:
         else:
             if got is Want.READ:
                 return
-            if got is Want.WRITE:
+            if isinstance(got, Want):
                 self._read_wants_write = True
                 self._loop.add_writer(self._socket, self._on_writable)
                 return
-            assert isinstance(got, bytes)
-            self._arrived = got
+            if not got and self._broken is not None:  # TCP tells of a reset only once, and the writer has heard of it
+                self._failure = self._broken
+            else:
+                self._arrived = got
         self._reader.set_result(None)
 
     # Writing -----------------------------------------------------------------------------------------------------------
 
     async def write(self, parts: Sequence[bytes]) -> None:
         """Return once the kernel took all *parts*. A write that was cancelled half-way leaves the stream unfit for more."""
-        if self._torn:
+        if self._torn and not self._closing:
             raise TransientError(f"{self.peer.address}: an earlier write was given up half-way")
         self._torn = True
-        for piece in _pieces(parts):
-            await self._send(memoryview(piece))
+        try:
+            for piece in _pieces(parts):
+                await self._send(memoryview(piece))
+        except TransientError as error:
+            self._broken = error
+            raise
         self._torn = False
 
     async def _send(self, data: memoryview) -> None:
@@ -146,9 +154,10 @@ class SystemStream:
         try:
             if self._failure is None and not self._torn:
                 with contextlib.suppress(TransientError, TimeoutError):
-                    async with asyncio.timeout(_CLOSE_SECONDS):
+                    async with asyncio.timeout(_CLOSE_SECONDS) as self._patience:
                         await self._part()
         finally:
+            self._patience = None
             self._release()
 
     async def _part(self) -> None:
@@ -167,6 +176,8 @@ class SystemStream:
         self._unwatch()
         self._release()
         self._wake()
+        if self._patience is not None and not self._patience.expired():
+            self._patience.reschedule(self._loop.time())
 
     def _wake(self) -> None:
         for waiting in (self._reader, self._writer):

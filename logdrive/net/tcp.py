@@ -11,9 +11,9 @@ from OpenSSL import SSL
 
 from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.net.contexts import Contexts
-from logdrive.net.failures import socket_failure, tls_failure
+from logdrive.net.failures import socket_failure, tls_failure, words_of
 from logdrive.net.identity import identity_of
-from logdrive.net.listener import Admission, SystemListener
+from logdrive.net.listener import Admission, SilentPeer, SystemListener
 from logdrive.net.readiness import until
 from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
 from logdrive.net.system_stream import SystemStream
@@ -68,7 +68,7 @@ class SystemTransport:
                         await asyncio.get_running_loop().sock_connect(sock, address)
                     except OSError as error:
                         sock.close()
-                        failures.append((error.strerror or str(error)).lower())
+                        failures.append(words_of(error))
                     except BaseException:
                         sock.close()
                         raise
@@ -120,7 +120,12 @@ class SystemTransport:
         if tls is None:
             return SystemStream(sock, PlainWire(sock, peer), Peer(peer))
         connection = server_connection(self._server_contexts.get(tls), sock)
-        await self._shake_hands(connection, sock, peer)
+        try:
+            await self._shake_hands(connection, sock, peer)
+        except TransientError as error:
+            if isinstance(error.__cause__, SSL.SysCallError) and connection.client_random() in (None, bytes(32)):
+                raise SilentPeer(f"{peer}: it left before the handshake") from error
+            raise
         return SystemStream(sock, TlsWire(connection, peer, None), _peer(peer, connection))
 
 

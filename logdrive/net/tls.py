@@ -2,13 +2,17 @@
 
 A server that is given a CA demands a client certificate signed by it. A client always verifies the server: the chain up to
 its CA, and the name it asked for among the certificate's names. A certificate named as CA is trusted as it stands, whoever
-signed it, so that a server's own certificate can be pinned.
+signed it, so that a server's own certificate can be pinned. (A TLS 1.3 server still sends tickets, which pyOpenSSL can't turn off;
+they resume nothing.)
 """
 
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from OpenSSL import SSL, crypto
 
 from logdrive.errors import ConfigError, Mistake
@@ -86,17 +90,21 @@ def _trust(context: SSL.Context, path: str) -> None:
 def _present(context: SSL.Context, cert: str, key: str) -> None:
     with _loading("cert", cert, "it must hold the certificate, then those that signed it, in PEM form"):
         context.use_certificate_chain_file(cert)
-    context.set_passwd_cb(_no_passphrase)
     with _loading("key", key, "it must hold the certificate's private key in PEM form, without a passphrase"):
-        context.use_privatekey_file(key)
+        context.use_privatekey(_private_key(key))
     try:
         context.check_privatekey()
     except SSL.Error:
         raise _mistake("key", key, f"it is not the private key of {cert}") from None
 
 
-def _no_passphrase(_size: int, _verify: bool, _data: object) -> bytes:
-    return b""  # without a callback OpenSSL would ask on the terminal
+def _private_key(path: str) -> rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey:
+    """Read the key at *path*, PKCS#8 or of the older forms. Raises ValueError or TypeError where it is none."""
+    with open(path, "rb") as file:
+        key = serialization.load_pem_private_key(file.read(), password=None)
+    if isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey):
+        return key
+    raise ValueError("a kind of key that TLS has no use for")
 
 
 @contextmanager
@@ -109,10 +117,9 @@ def _loading(name: str, path: str, demand: str) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _mistake(name, path, f"{reason}; `logdrive certs DIR` makes certificates to try things out") from error
-    except SSL.Error as error:
-        if "mismatch" in str(error):
-            raise _mistake(name, path, "it is not the private key of the certificate") from error
-        raise _mistake(name, path, demand) from error
+    except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key has a passphrase
+        mismatch = "it is not the private key of the certificate" if "mismatch" in str(error) else demand
+        raise _mistake(name, path, mismatch) from error
 
 
 def _mistake(name: str, path: str, remedy: str) -> ConfigError:

@@ -153,10 +153,16 @@ class TlsWire:
             raise self._why_broken(error) from error
 
     def _why_broken(self, error: SSL.Error) -> TransientError:
-        """Look for the alert that came before the socket broke: it says more than the socket."""
-        if isinstance(error, SSL.SysCallError) and self._late is None and not self._ended:
-            self._receive_into([])  # what else arrived is lost with the connection, unacknowledged
-        return self._late or self._explained(error)
+        """Look for the alert that came before the socket broke: it says more than the socket does."""
+        self._late = self._explained(error)
+        if isinstance(error, SSL.SysCallError):
+            try:
+                while True:  # what else had arrived is lost with the connection, and will be sent again
+                    self._connection.recv(_RECORD_BYTES)
+            except SSL.Error as found:
+                if "alert" in reasons_of(found):
+                    self._late = self._explained(found)
+        return self._late
 
     def say_goodbye(self) -> Want | None:
         """Send close_notify."""
