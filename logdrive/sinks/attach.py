@@ -1,0 +1,96 @@
+"""Reaching the store of a `file://` address, whoever has it open.
+
+Where no process has, it is opened here and served at a loopback port of its own; where one has, its face is found through the
+`endpoint.json` in the store's directory. Either way the reader gets a host and a port, and one kind of client does.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from logdrive.address import StreamAddress, host_port
+from logdrive.clock import Clock
+from logdrive.disk import Disk
+from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.executor import Executor
+from logdrive.net.stream import ClientTls, Transport
+from logdrive.sinks.blocking import Target
+from logdrive.store import endpoint
+from logdrive.store.engine import Store
+from logdrive.store.errors import StoreInUseError
+from logdrive.store.pravega.listening import listening
+
+_LOOPBACK: Final = "127.0.0.1"
+_START_SECONDS: Final = 5.0  # a process that has just taken the lock may not listen yet
+_RETRY_SECONDS: Final = 0.1
+
+
+@contextlib.asynccontextmanager
+async def attached(
+    address: StreamAddress, *, disk: Disk, executor: Executor, clock: Clock, transport: Transport, tls: ClientTls | None = None
+) -> AsyncIterator[Target]:
+    """Yield where the store listens, for as long as the context lasts. *executor* has one thread; *tls* is for faces that ask for it.
+
+    Raises `ConfigError` where there is no store, or one that is locked and serves no face that can be reached.
+    """
+    _check_there(disk, address)
+    deadline = clock.monotonic() + _START_SECONDS
+    while True:
+        try:
+            store = await Store.open(address.path, disk=disk, executor=executor, clock=clock)
+            break
+        except StoreInUseError:
+            found = await _served_elsewhere(disk, address, transport, tls)
+        if isinstance(found, Target):
+            yield found
+            return
+        if clock.monotonic() >= deadline:
+            raise found
+        await clock.sleep(_RETRY_SECONDS)
+    async with _served_here(store, disk, transport) as target:
+        yield target
+
+
+def _check_there(disk: Disk, address: StreamAddress) -> None:
+    try:
+        disk.stat(address.path)
+    except OSError as error:
+        remedy = f"there is no store in {address.path}: start the receiver or `logdrive store run` that writes it, or correct the path"
+        raise ConfigError(address.uri, [Mistake("uri", address.uri, remedy)]) from error
+
+
+@contextlib.asynccontextmanager
+async def _served_here(store: Store, disk: Disk, transport: Transport) -> AsyncIterator[Target]:
+    running = asyncio.create_task(store.run(asyncio.Event()), name="attached-store")
+    try:
+        async with listening(store, _LOOPBACK, 0, None, transport=transport, disk=disk) as (_, port):
+            yield Target(_LOOPBACK, port)
+    finally:
+        await store.close()
+        await running
+
+
+async def _served_elsewhere(disk: Disk, address: StreamAddress, transport: Transport, tls: ClientTls | None) -> Target | ConfigError:
+    """Return where the process that has the lock listens, or what the operator is to do."""
+    found = endpoint.find(disk, address.path)
+    if found is None:
+        return _no_face(address)
+    if found.tls and tls is None:
+        remedy = f"the store's face at {found.pravega} asks for certificates: give --ca, --cert and --key"
+        return ConfigError(address.uri, [Mistake("listen.pravega.tls", "", remedy)])
+    target = Target(*host_port(found.pravega), tls if found.tls else None)
+    try:
+        stream = await transport.connect(target.host, target.port, target.tls)
+    except TransientError as error:
+        return _no_face(address, f"; the one announced does not answer: {error}")
+    await stream.close()
+    return target
+
+
+def _no_face(address: StreamAddress, more: str = "") -> ConfigError:
+    remedy = (
+        f"another process has the store in {address.path} open and serves no network face{more}. "
+        'Add [listen.pravega] address = "127.0.0.1:6000" to its configuration and start it again, or stop it'
+    )
+    return ConfigError(address.uri, [Mistake("listen.pravega.address", "", remedy)])

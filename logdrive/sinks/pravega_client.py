@@ -1,0 +1,258 @@
+"""A client of the Pravega segment-store protocol: one connection, any number of requests and writers on it at a time.
+
+    async with connected(transport, "127.0.0.1", 6000) as client:
+        info = await client.segment_info("logs/app/0.#epoch.0")
+        async for data in client.read_range(info.segment, info.start, info.length): ...
+        writer = await client.set_up(info.segment, writer_id)
+        await writer.append(batch, events=3, number=position)
+
+A connection that ends fails everything that waits with `TransientError`; connect anew then.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from uuid import UUID
+
+from logdrive.errors import LogdriveError, ProtocolError, TransientError
+from logdrive.limits import PRAVEGA_READ_BYTES
+from logdrive.net.stream import ClientTls, Stream, Transport
+from logdrive.sinks.pravega_link import Link
+from logdrive.sinks.pravega_writer import AppendWriter
+from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
+from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
+from logdrive.wire.pravega.control import (
+    AuthTokenCheckFailed,
+    ErrorMessage,
+    InvalidEventNumber,
+    NoSuchSegment,
+    OperationUnsupported,
+    SegmentAlreadyExists,
+    SegmentIsSealed,
+    SegmentIsTruncated,
+)
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.segments import (
+    CreateSegment,
+    GetSegmentAttribute,
+    GetStreamSegmentInfo,
+    ReadSegment,
+    SealSegment,
+    SegmentAttribute,
+    SegmentAttributeUpdated,
+    SegmentCreated,
+    SegmentRead,
+    SegmentSealed,
+    StreamSegmentInfo,
+    UpdateSegmentAttribute,
+)
+
+M = TypeVar("M", bound=Message)
+ANSWER_SECONDS: Final = 60.0  # longer than any server lets a read at the tail wait
+_AHEAD: Final = 4
+
+
+class RefusedError(LogdriveError):
+    """The service understood a request and won't serve it."""
+
+
+class TruncatedError(LogdriveError):
+    """The bytes asked for were given up; the segment begins at *start* now."""
+
+    def __init__(self, segment: str, start: int) -> None:
+        super().__init__(f"segment {segment!r} begins at {start} now")
+        self.start = start
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentState:
+    """What a segment is like: its bytes are those in [start, length); *modified_ms* since 1970."""
+
+    segment: str
+    start: int
+    length: int
+    sealed: bool
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes read. Empty: nothing came in time or, with *end_of_segment*, nothing ever will."""
+
+    data: bytes
+    at_tail: bool = False
+    end_of_segment: bool = False
+
+
+class SegmentClient:
+    """Requests over one connection. All raise `TransientError` when it ends, `NoSuchSegmentError` where there is no such segment."""
+
+    def __init__(self, stream: Stream, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+        self._link = Link(stream, self._unasked)
+        self._answer_seconds = answer_seconds
+        self._writers: dict[UUID, AppendWriter] = {}
+
+    async def run(self) -> None:
+        """Carry messages until the connection ends; `connected` runs it."""
+        failure: LogdriveError = TransientError("the connection was closed here")
+        try:
+            failure = await self._link.run()
+        finally:
+            for writer in self._writers.values():
+                writer.end(failure)
+
+    async def segment_info(self, segment: str) -> SegmentState | None:
+        """Return what *segment* is like, None where there is none."""
+        try:
+            info = await self._ask(StreamSegmentInfo, lambda number: GetStreamSegmentInfo(number, segment))
+        except NoSuchSegmentError:
+            return None
+        if not info.exists:
+            return None
+        return SegmentState(segment, info.start_offset, info.write_offset, info.is_sealed, info.last_modified)
+
+    async def create_segment(self, segment: str) -> bool:
+        """Create *segment*; returns False where it is there already."""
+        answer = await self._answer(self._link.ask(lambda number: CreateSegment(number, segment)))
+        return not isinstance(answer, SegmentAlreadyExists) and bool(_expected(SegmentCreated, answer))
+
+    async def seal(self, segment: str) -> None:
+        """Let nobody append to *segment* any more. Raises `SegmentSealedError` where that is so already."""
+        await self._ask(SegmentSealed, lambda number: SealSegment(number, segment))
+
+    async def attribute(self, segment: str, attribute: UUID) -> int:
+        """Return an attribute of *segment*, the least i64 where there is none."""
+        return (await self._ask(SegmentAttribute, lambda number: GetSegmentAttribute(number, segment, attribute))).value
+
+    async def update_attribute(self, segment: str, attribute: UUID, expected: int, value: int) -> bool:
+        """Set an attribute if it is *expected* now; returns whether it was."""
+        answer = await self._ask(
+            SegmentAttributeUpdated, lambda number: UpdateSegmentAttribute(number, segment, attribute, value, expected)
+        )
+        return answer.success
+
+    # Reading -------------------------------------------------------------------------------------------------------------
+
+    async def read(self, segment: str, offset: int, length: int) -> Chunk:
+        """Return up to *length* bytes from *offset*; at the end of an open segment it waits some seconds for some."""
+        return await self._chunk(self._start_read(segment, offset, length), segment, offset, length)
+
+    async def read_range(self, segment: str, start: int, end: int, *, ahead: int = _AHEAD) -> AsyncIterator[bytes]:
+        """Yield the bytes of [start, end), which must be there, in order; *ahead* reads of 2 MiB are under way at a time.
+
+        Raises `RefusedError` where the segment ends before *end*.
+        """
+        asked: deque[tuple[int, int, asyncio.Future[Message]]] = deque()
+        place = start
+        try:
+            while asked or place < end:
+                while place < end and len(asked) < ahead:
+                    size = min(PRAVEGA_READ_BYTES, end - place)
+                    asked.append((place, size, self._start_read(segment, place, size)))
+                    place += size
+                offset, size, answer = asked.popleft()
+                chunk = await self._chunk(answer, segment, offset, size)
+                yield chunk.data
+                while chunk.data and len(chunk.data) < size:  # a server may answer with less
+                    offset, size = offset + len(chunk.data), size - len(chunk.data)
+                    chunk = await self.read(segment, offset, size)
+                    yield chunk.data
+                if not chunk.data:
+                    raise RefusedError(f"segment {segment!r} has no bytes at {offset}")
+        finally:
+            for _, _, answer in asked:
+                answer.cancel()
+
+    def _start_read(self, segment: str, offset: int, length: int) -> "asyncio.Future[Message]":
+        return self._link.ask(lambda number: ReadSegment(segment, offset, length, "", number))
+
+    async def _chunk(self, answer: "asyncio.Future[Message]", segment: str, offset: int, length: int) -> Chunk:
+        message = await self._answer(answer)
+        if isinstance(message, SegmentIsSealed):
+            return Chunk(b"", end_of_segment=True)
+        found = _expected(SegmentRead, message)
+        if found.offset != offset or len(found.data) > max(length, 8):
+            raise ProtocolError(f"{len(found.data)} bytes at {found.offset} for a read of {length} at {offset} of {segment}", offset=0)
+        return Chunk(found.data[:length], found.at_tail, found.end_of_segment)
+
+    # Appending -----------------------------------------------------------------------------------------------------------
+
+    async def set_up(self, segment: str, writer: UUID) -> AppendWriter:
+        """Return what appends as *writer*; its `durable` is the number that the service has, the least i64 if none.
+
+        A writer set up before on this connection ends: what the number says is durable is acknowledged, the rest fails. Raises
+        ValueError where that one has appends to another segment in flight.
+        """
+        before = self._writers.get(writer)
+        if before is not None and before.segment != segment and before.busy:
+            raise ValueError(f"writer {writer} has appends to {before.segment} in flight on this connection")
+        answer = await self._ask(AppendSetup, lambda number: SetupAppend(number, writer, segment))
+        if before is not None:
+            before.resume(answer.last_event_number)
+        self._writers[writer] = AppendWriter(segment, writer, answer.last_event_number, self._link)
+        return self._writers[writer]
+
+    def _unasked(self, message: Message) -> None:
+        """Hand an answer to the writers that it concerns; raises `ProtocolError` where it makes no sense."""
+        try:
+            if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
+                if message.writer in self._writers:
+                    self._writers[message.writer].receive(message)
+            else:
+                for writer in self._writers.values():
+                    if writer.segment == getattr(message, "segment", None):
+                        writer.receive(message)
+        except ValueError as error:
+            raise ProtocolError(str(error), offset=0) from error
+
+    # Answers -------------------------------------------------------------------------------------------------------------
+
+    async def _ask(self, wanted: type[M], make: Callable[[int], Message]) -> M:
+        return _expected(wanted, await self._answer(self._link.ask(make)))
+
+    async def _answer(self, answer: "asyncio.Future[Message]") -> Message:
+        try:
+            async with asyncio.timeout(self._answer_seconds):
+                return await answer
+        except TimeoutError as error:
+            raise TransientError(f"the service did not answer within {self._answer_seconds:g} s") from error
+
+
+def _expected(wanted: type[M], answer: Message) -> M:
+    """Return *answer* if it is of the type wanted, else raise what it says."""
+    if isinstance(answer, wanted):
+        return answer
+    match answer:
+        case NoSuchSegment():
+            raise NoSuchSegmentError(answer.segment)
+        case SegmentIsSealed():
+            raise SegmentSealedError(answer.segment)
+        case SegmentIsTruncated():
+            raise TruncatedError(answer.segment, answer.start_offset)
+        case AuthTokenCheckFailed():
+            raise RefusedError("the service wants a valid token")
+        case OperationUnsupported():
+            raise RefusedError(f"the service does not serve {answer.operation}")
+        case ErrorMessage():
+            raise RefusedError(f"the service refused: {answer.text}")
+        case _:
+            raise TransientError(f"the service answered with {type(answer).__name__}")
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    transport: Transport, host: str, port: int, tls: ClientTls | None = None, *, answer_seconds: float = ANSWER_SECONDS
+) -> AsyncIterator[SegmentClient]:
+    """Connect for as long as the context lasts. Raises `TransientError` where nobody answers."""
+    stream = await transport.connect(host, port, tls)
+    client = SegmentClient(stream, answer_seconds=answer_seconds)
+    carrying = asyncio.create_task(client.run(), name="pravega-client")
+    try:
+        yield client
+    finally:
+        carrying.cancel()
+        await asyncio.wait([carrying])
+        await stream.close()

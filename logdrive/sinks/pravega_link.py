@@ -1,0 +1,98 @@
+"""Messages out and answers in over one connection, told apart by request id."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+from logdrive.errors import LogdriveError, TransientError
+from logdrive.net.stream import Stream
+from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive
+from logdrive.wire.pravega.layout import Message
+
+
+class Link:
+    """One connection. *unasked* gets what answers no request, such as acknowledgements."""
+
+    def __init__(self, stream: Stream, unasked: Callable[[Message], None]) -> None:
+        self._stream, self._unasked = stream, unasked
+        self._frames = FrameReader()
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._outgoing: list[bytes] = []
+        self._more = asyncio.Event()
+        self._failure: LogdriveError | None = None
+        self.send(Hello())
+
+    async def run(self) -> LogdriveError:
+        """Carry messages until the connection ends; then all that waits fails with the reason, which is returned."""
+        failure: LogdriveError = TransientError(f"{self._stream.peer.address}: closed here")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._write(), name="pravega-client-write")
+                tasks.create_task(self._read(), name="pravega-client-read")
+        except* LogdriveError as failures:
+            first = failures.exceptions[0]
+            failure = first if isinstance(first, LogdriveError) else failure
+        finally:
+            self._failure = failure
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(failure)
+        return failure
+
+    def check(self) -> None:
+        """Raise what ended the connection, if anything did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def next_id(self) -> int:
+        """Return a request id that nobody has."""
+        return next(self._ids)
+
+    def send(self, message: Message) -> None:
+        """Queue a message; what stands together in the queue is written together. Raises what ended the connection."""
+        self.check()
+        self._outgoing += encode(message, self._frames.peer_version)
+        self._more.set()
+
+    def ask(self, make: Callable[[int], Message]) -> "asyncio.Future[Message]":
+        """Send the request that *make* builds around a new id; the future ends with its answer. Cancel it to stop waiting."""
+        request_id = self.next_id()
+        self.send(make(request_id))
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
+        future.add_done_callback(lambda done: self._forget(request_id, done))
+        return future
+
+    def _forget(self, request_id: int, future: "asyncio.Future[Message]") -> None:
+        del self._waiting[request_id]
+        if not future.cancelled():
+            future.exception()  # it may have been dropped by a reader that went away
+
+    async def _write(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            parts, self._outgoing = self._outgoing, []
+            await self._stream.write(parts)
+
+    async def _read(self) -> None:
+        while data := await self._stream.read():
+            for message in self._frames.feed(data):
+                self._receive(message)
+        raise TransientError(f"{self._stream.peer.address}: the service closed the connection")
+
+    def _receive(self, message: Message) -> None:
+        future = self._waiting.get(getattr(message, "request_id", -1))
+        if future is not None and not future.done():
+            future.set_result(message)
+        elif isinstance(message, Hello):
+            self._greeted(message)
+        elif not isinstance(message, KeepAlive):
+            self._unasked(message)
+
+    def _greeted(self, hello: Hello) -> None:
+        if hello.low > WIRE_VERSION or hello.high < OLDEST_COMPATIBLE:
+            spoken = f"{hello.low} to {hello.high}, this client {OLDEST_COMPATIBLE} to {WIRE_VERSION}"
+            raise TransientError(f"{self._stream.peer.address}: the service speaks wire versions {spoken}")
