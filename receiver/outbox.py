@@ -21,7 +21,7 @@ class Outbox:
         self._stream = stream
         self._parts: list[bytes] = []
         self._size = 0
-        self._has_ack = False
+        self._has_ack = self._sealed = False
         self._wake, self._idle = asyncio.Event(), asyncio.Event()
         self._idle.set()
         self.broken = False
@@ -30,7 +30,7 @@ class Outbox:
 
     def put(self, frame: bytes, *, ack: bool = False) -> None:
         """Send *frame* after what was put before; *ack* says that it acknowledges something."""
-        if self.broken:
+        if self.broken or self._sealed:
             return
         self._parts.append(frame)
         self._size += len(frame)
@@ -41,6 +41,10 @@ class Outbox:
         else:
             self._idle.clear()
             self._wake.set()
+
+    def seal(self) -> None:
+        """Take nothing more; what was put is still written."""
+        self._sealed = True
 
     async def run(self) -> None:
         """Write until cancelled or broken."""

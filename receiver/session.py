@@ -92,6 +92,8 @@ class Session:
 
     async def _serve(self, link: Link) -> None:
         farewell: Farewell | None = None
+        if self._reader.dialect == "logdrive/1":
+            self._meet(link)
         try:
             while data := await self._next(link):
                 self._take(link, data)
@@ -155,7 +157,7 @@ class Session:
             frames = self._reader.feed(data)
         finally:
             link.offset = self._reader.offset
-            if self._talk is None and self._reader.version:
+            if self._reader.version:
                 self._meet(link)
         if self._talk is not None:
             self._talk.take(frames)
@@ -164,7 +166,9 @@ class Session:
             self._keepalive.look()
 
     def _meet(self, link: Link) -> None:
-        """Begin to talk, in the dialect that the first frame, or ALPN, told."""
+        """Begin to talk, in the dialect that ALPN or the first frame told."""
+        if self._talk is not None:
+            return
         talk: Talk = NativeTalk(link) if self._reader.dialect == "logdrive/1" else ForeignTalk(link, self._reader.version)
         self._talk = talk
         seconds = self._services.listen.keepalive_seconds
@@ -181,6 +185,7 @@ class Session:
             if farewell is None or farewell.finish:
                 self._talk.quiet()
                 await self._finished(link)
+        link.outbox.seal()
         await link.outbox.flushed()
         await self._stream.close()
 

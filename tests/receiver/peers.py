@@ -1,0 +1,122 @@
+"""Peers that speak to a receiver in memory, frame by frame."""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+import orjson
+
+from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
+from logdrive.net.stream import Stream
+from logdrive.record import DATA, block, gap, number_of
+from logdrive.wire.lumberjack.envelope import pack
+from logdrive.wire.lumberjack.frames import (
+    Ack,
+    Envelope,
+    Frame,
+    JsonRun,
+    Position,
+    Refusal,
+    Run,
+    Source,
+    Window,
+)
+from logdrive.wire.lumberjack.reader import Dialect, FrameReader
+
+ATTRIBUTES = {"host": "web-1", "path": "/var/log/app.log", "fields": {"team": "a"}, "tags": ["x"]}
+
+
+class Peer:
+    """One connection: frames in the order in which they come, with a time limit on waiting for each."""
+
+    def __init__(self, stream: Stream, dialect: Dialect) -> None:
+        self.stream = stream
+        self._reader = FrameReader(LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK, side="writer", dialect=dialect)
+        self._came: list[Frame] = []
+        self.ended = False
+
+    async def send(self, *frames: bytes) -> None:
+        await self.stream.write([b"".join(frames)])
+
+    async def next(self, seconds: float = 60.0, *, keepalives: bool = False) -> Frame | None:
+        """Return the next frame, None at the end of the connection; `A 0` only with *keepalives*."""
+        async with asyncio.timeout(seconds):
+            while True:
+                while self._came:
+                    frame = self._came.pop(0)
+                    if keepalives or frame != Ack(0):
+                        return frame
+                data = await self.stream.read()
+                if not data:
+                    self.ended = True
+                    return None
+                self._came += self._reader.feed(data)
+
+    async def silent(self, seconds: float) -> bool:
+        """Tell whether nothing comes for so long."""
+        try:
+            frame = await self.next(seconds, keepalives=True)
+        except TimeoutError:
+            return True
+        assert frame is not None, "the connection ended"
+        self._came.insert(0, frame)
+        return False
+
+
+class NativePeer(Peer):
+    """A `logdrive/1` writer without a mind of its own."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream, "logdrive/1")
+        self.sequence = 0
+
+    async def register(self, index: int, origin: UUID, **attributes: object) -> Position | Refusal:
+        """Send S, return what answers it."""
+        await self.send(Source(index, origin, orjson.dumps(ATTRIBUTES | attributes)).encode())
+        answer = await self.next()
+        assert isinstance(answer, Position | Refusal), answer
+        assert answer.index == index
+        return answer
+
+    def window(self, *runs: tuple[Run, Sequence[bytes]], packed: bool = False) -> bytes:
+        """Return a window of *runs*, numbered on."""
+        parts: list[bytes] = []
+        count = 0
+        for run, records in runs:
+            parts += [run.encode(), JsonRun.of(self.sequence + 1, records).encode()]
+            self.sequence += len(records)
+            count += len(records)
+        body = Envelope(pack(parts)).encode() if packed else b"".join(parts)
+        return Window(count).encode() + body
+
+    async def send_window(self, *runs: tuple[Run, Sequence[bytes]]) -> int:
+        """Send a window, return the number that acknowledges it."""
+        await self.send(self.window(*runs))
+        return self.sequence
+
+    async def acknowledged(self, number: int) -> None:
+        """Wait for `A number`; nothing else may come before."""
+        frame = await self.next()
+        assert frame == Ack(number), f"{frame} instead of A {number}"
+
+
+def run_of(index: int, start: int, end: int, text: bytes | None = None, *, lines: int = 1) -> tuple[Run, list[bytes]]:
+    """Return a run of one block that takes a source from *start* to *end*; its bytes are those of `content`."""
+    data = content(end)[start:] if text is None else text
+    run = Run(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
+    return run, [block(start, end, lines, data.decode())]
+
+
+def gap_of(index: int, start: int, end: int) -> tuple[Run, list[bytes]]:
+    """Return a gap."""
+    return Run(index, 1, at(start), at(end), 1_700_000_000_000, 0, 0, 1), [gap(start, end, "removed")]
+
+
+def content(size: int) -> bytes:
+    """Return the first *size* bytes of the one file that these peers ship: lines of ten bytes."""
+    return b"".join(b"line %04d\n" % number for number in range(size // 10 + 1))[:size]
+
+
+def at(position: int) -> int:
+    """Return the number of *position* in that file."""
+    return number_of(position, content(position))
