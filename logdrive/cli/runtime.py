@@ -1,0 +1,49 @@
+"""Runs an asyncio program with the real clock, disk, network and threads, until it ends or a signal asks it to."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from random import Random, SystemRandom
+from typing import Any, TypeVar
+
+from logdrive.clock import Clock, SystemClock
+from logdrive.disk import Disk, SystemDisk
+from logdrive.executor import Executor, ThreadExecutor
+from logdrive.net.stream import Transport
+from logdrive.net.tcp import SystemTransport
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The real parts that programs take as arguments, and the event that asks them to end."""
+
+    executor: Executor
+    clock: Clock = field(default_factory=SystemClock)
+    disk: Disk = field(default_factory=SystemDisk)
+    transport: Transport = field(default_factory=SystemTransport)
+    random: Random = field(default_factory=SystemRandom)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def run(program: Callable[[Machine], Coroutine[Any, Any, T]], *, threads: int = 1, max_connections: int = 10_000) -> T:
+    """Return what *program* returns. SIGTERM and SIGINT set `stop` once; a second one ends the process as usual."""
+
+    async def whole() -> T:
+        machine = Machine(executor=ThreadExecutor("logdrive", threads), transport=SystemTransport(max_connections=max_connections))
+        loop = asyncio.get_running_loop()
+
+        def asked(number: signal.Signals) -> None:
+            loop.remove_signal_handler(number)
+            machine.stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, asked, number)
+        try:
+            return await program(machine)
+        finally:
+            machine.executor.close()
+
+    return asyncio.run(whole())

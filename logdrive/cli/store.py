@@ -1,0 +1,147 @@
+"""`logdrive store …`: serve a store over the network, list it, print it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+import structlog
+from rich.console import Console
+from rich.table import Table
+
+from logdrive.address import StreamAddress, stream_address
+from logdrive.cli.output import emit_json, set_up_logging
+from logdrive.cli.runtime import Machine
+from logdrive.cli.runtime import run as run_program
+from logdrive.config import load
+from logdrive.net.stream import ClientTls
+from logdrive.sinks.attach import attached
+from logdrive.sinks.pravega_client import SegmentClient, connected
+from logdrive.sinks.stream_reader import Contents, contents, merged, segments_of
+from logdrive.store.app import run as serve
+from logdrive.store.config import StoreConfig
+
+T = TypeVar("T")
+
+
+@click.group()
+def store() -> None:
+    """The embedded store: append-only segments in one directory, one copy on one disk."""
+
+
+@store.command(epilog="Example: logdrive store run --config /etc/logdrive/store.toml")
+@click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The store's TOML file.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+def run(path: str, log_level: str) -> None:
+    """Serve a store by Pravega's segment-store protocol until SIGTERM."""
+    set_up_logging(log_level)
+    config = load(path, StoreConfig, os.environ)
+
+    async def program(machine: Machine) -> None:
+        await serve(
+            config,
+            clock=machine.clock,
+            disk=machine.disk,
+            transport=machine.transport,
+            executor=machine.executor,
+            stop=machine.stop,
+            random=machine.random,
+            started=lambda address: structlog.get_logger("store").info("listening", address=f"{address[0]}:{address[1]}"),
+        )
+
+    run_program(program)
+
+
+def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the certificates that a face may ask for."""
+    for name, text in (("key", "its private key"), ("cert", "your certificate"), ("ca", "the CA of the store's face")):
+        command = click.option(f"--{name}", type=click.Path(exists=True, dir_okay=False), help=f"PEM file: {text}.")(command)
+    return command
+
+
+@store.command("ls", epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/app --json")
+@click.argument("uri")
+@_tls_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def list_(uri: str, ca: str | None, cert: str | None, key: str | None, as_json: bool) -> None:
+    """List the segments of a stream: lengths, batches, events, sources. Works beside a running receiver, too."""
+    address = _address(uri)
+
+    async def ask(client: SegmentClient) -> list[Contents]:
+        return [await contents(client, state) for state in await segments_of(client, address.scope, address.stream)]
+
+    found = _with_client(address, _tls(ca, cert, key), ask)
+    rows = [
+        {
+            "segment": row.state.segment,
+            "start": row.state.start,
+            "length": row.state.length,
+            "sealed": row.state.sealed,
+            "batches": row.batches,
+            "events": row.events,
+            "sources": row.sources,
+            "modified": row.state.modified_ms,
+        }
+        for row in found
+    ]
+    if as_json:
+        emit_json({"uri": uri, "segments": rows})
+        return
+    table = Table(*("segment", "bytes", "batches", "events", "sources"), box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in found:
+        figures = (row.state.length - row.state.start, row.batches, row.events, row.sources)
+        table.add_row(row.state.segment, *(f"{figure:,}" for figure in figures))
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+@store.command(epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/app --follow | grep ERROR")
+@click.argument("uri")
+@_tls_options
+@click.option("--follow", is_flag=True, help="Go on with what arrives.")
+def cat(uri: str, ca: str | None, cert: str | None, key: str | None, follow: bool) -> None:
+    """Print the lines of a stream as their files had them, segment after segment."""
+    address = _address(uri)
+
+    async def copy(client: SegmentClient) -> None:
+        async for text in merged(client, await segments_of(client, address.scope, address.stream), follow=follow):
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+
+    _with_client(address, _tls(ca, cert, key), copy)
+
+
+def _address(uri: str) -> StreamAddress:
+    try:
+        return stream_address(uri)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="URI") from error
+
+
+def _tls(ca: str | None, cert: str | None, key: str | None) -> ClientTls | None:
+    return ClientTls(ca=ca, cert=cert, key=key) if ca is not None else None
+
+
+def _with_client(address: StreamAddress, tls: ClientTls | None, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+    """Return what *ask* returns, from a client of whoever serves the store; from here, where nobody does."""
+
+    async def program(machine: Machine) -> T:
+        disk, executor, clock, transport = machine.disk, machine.executor, machine.clock, machine.transport
+        async with (
+            attached(address, disk=disk, executor=executor, clock=clock, transport=transport, tls=tls) as target,
+            connected(machine.transport, target.host, target.port, target.tls) as client,
+        ):
+            asked = asyncio.ensure_future(ask(client))
+            stopped = asyncio.ensure_future(machine.stop.wait())
+            await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if not asked.done():
+                asked.cancel()
+                raise click.Abort
+            return asked.result()
+
+    set_up_logging("warning")
+    return run_program(program)

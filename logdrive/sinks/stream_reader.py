@@ -1,0 +1,102 @@
+"""Reads a whole stream for a person: what its segments hold, and its lines as they were written."""
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from logdrive.record import EVENT_HEAD, event_length
+from logdrive.sinks.pravega_client import SegmentClient, SegmentState
+from logdrive.sinks.segment_reader import SegmentReader
+from logdrive.wire.pravega.routing import segment_name
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """One segment's state and what its batches add up to."""
+
+    state: SegmentState
+    batches: int
+    events: int
+    sources: int
+
+
+async def segments_of(client: SegmentClient, scope: str, stream: str) -> list[SegmentState]:
+    """Return the stream's segments, by number."""
+    found: list[SegmentState] = []
+    while (state := await client.segment_info(segment_name(scope, stream, len(found)))) is not None:
+        found.append(state)
+    return found
+
+
+async def contents(client: SegmentClient, state: SegmentState) -> Contents:
+    """Count what *state* holds, from headers alone."""
+    batches = events = 0
+    sources: set[str] = set()
+    async for hop in SegmentReader(client, state.segment).hops(state.start, state.length):
+        batches += 1
+        if hop.header is not None:
+            events += hop.header.events
+            sources.add(hop.header.source)
+    return Contents(state, batches, events, len(sources))
+
+
+async def lines(client: SegmentClient, state: SegmentState, *, follow: bool) -> AsyncIterator[bytes]:
+    """Yield the text of one segment's batches, in order; with *follow* for ever, as more arrives."""
+    place, end = state.start, state.length
+    reader = SegmentReader(client, state.segment)
+    while True:
+        async for hop, records in reader.batches(place, end):
+            place = hop.next
+            if hop.header is None or hop.header.kind in ("data", "foreign"):
+                yield b"".join(text_of(record) for record in events_of(records if hop.header is not None else hop.payload))
+        if not follow:
+            return
+        await client.read(state.segment, end, 1)  # waits at the tail
+        fresh = await client.segment_info(state.segment)
+        if fresh is None or (fresh.sealed and fresh.length == end):
+            return
+        end = fresh.length
+
+
+async def merged(client: SegmentClient, states: list[SegmentState], *, follow: bool) -> AsyncIterator[bytes]:
+    """Yield what `lines` yields: segment after segment, or with *follow* from all of them as it arrives."""
+    if not follow:
+        for state in states:
+            async for text in lines(client, state, follow=False):
+                yield text
+        return
+    arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
+
+    async def feed(state: SegmentState) -> None:
+        async for text in lines(client, state, follow=True):
+            await arrived.put(text)
+
+    async with asyncio.TaskGroup() as group:
+        for state in states:
+            group.create_task(feed(state))
+        while True:
+            yield await arrived.get()
+
+
+def events_of(records: bytes) -> Iterator[bytes]:
+    """Yield the payloads of Pravega events that stand back to back."""
+    place = 0
+    while place < len(records):
+        body = place + EVENT_HEAD
+        place = body + event_length(records[place:body])
+        yield records[body:place]
+
+
+def text_of(record: bytes) -> bytes:
+    """Return the bytes that *record* stands for in its file; a record without a message is printed as it is."""
+    try:
+        value = orjson.loads(record)
+        log, message = value.get("log") or {}, value["message"]
+        original = (value.get("event") or {}).get("original_base64")
+        text: bytes = message.encode() if original is None else b64decode(original)
+        return text if "lines" in log else text + str(log.get("eol", "\n")).encode()
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
+        return record + b"\n"
