@@ -44,6 +44,11 @@ class AckQueue:
         return self._current is not None
 
     @property
+    def owing(self) -> bool:
+        """Whether anything received is not durable, or not acknowledged though it could be waited for."""
+        return any(window.holds or window.last is not None for window in self._waiting)
+
+    @property
     def current(self) -> Window:
         """The window that is being received; it begins when it is first asked for."""
         if self._current is None:

@@ -141,7 +141,7 @@ class Session:
             return
         if link.account.overdrawn:
             raise Farewell(RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window")
-        if silent >= self._services.listen.idle_seconds and not link.acks.waiting:
+        if silent >= self._services.listen.idle_seconds and not link.acks.owing:
             raise Farewell(RefusalCode.DRAINING, f"idle for {silent:.0f} s", finish=True)
         if self._talk is not None:
             self._talk.quiet()

@@ -35,6 +35,11 @@ class Peer:
         self._came: list[Frame] = []
         self.ended = False
 
+    @property
+    def version(self) -> bytes:
+        """The version byte of what came."""
+        return self._reader.version
+
     async def send(self, *frames: bytes) -> None:
         await self.stream.write([b"".join(frames)])
 
