@@ -11,6 +11,7 @@ from typing import Any, Final
 import structlog
 
 from logdrive.errors import ConfigError, TransientError
+from logdrive.net.handshake import SilentPeerError
 from logdrive.net.readiness import drain
 from logdrive.net.stream import Accept
 from logdrive.net.system_stream import SystemStream
@@ -21,10 +22,6 @@ _PAUSE_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 10.0
 _ALERT_SECONDS: Final = 1.0
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
-class SilentPeer(TransientError):  # noqa: N818 - no failure of anybody
-    """The peer left without having said anything, as the probes of load balancers do."""
 
 
 class Admission:
@@ -95,7 +92,7 @@ class SystemListener:
         with contextlib.closing(accepted):
             try:
                 stream = await self._welcome(accepted, peer)
-            except SilentPeer:
+            except SilentPeerError:
                 return
             except (TransientError, ConfigError) as error:
                 _log.warning("connection refused", peer=peer, reason=str(error).removeprefix(f"{peer}: "))

@@ -7,19 +7,15 @@ import ipaddress
 import socket
 from typing import Any, Final
 
-from OpenSSL import SSL
-
 from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.net.contexts import Contexts
-from logdrive.net.failures import socket_failure, tls_failure, words_of
-from logdrive.net.identity import identity_of
-from logdrive.net.listener import Admission, SilentPeer, SystemListener
-from logdrive.net.readiness import until
+from logdrive.net.failures import socket_failure, words_of
+from logdrive.net.handshake import first_byte, shake_hands
+from logdrive.net.listener import Admission, SystemListener
 from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tls import client_connection, client_context, server_connection, server_context
-from logdrive.net.verification import Handshake
-from logdrive.net.wires import PlainWire, TlsWire, Want
+from logdrive.net.wires import PlainWire, TlsWire
 
 _BACKLOG: Final = 1024
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))  # s, s, tries
@@ -51,9 +47,9 @@ class SystemTransport:
                 stream = SystemStream(sock, PlainWire(sock, peer), Peer(peer))
             else:
                 connection = client_connection(context, sock, tls.server_name or host)
-                await self._shake_hands(connection, sock, peer)
+                known = await shake_hands(connection, sock, peer, self._handshake_timeout)
                 ours = f"our certificate {tls.cert}" if tls.cert else "a client without a certificate"
-                stream = SystemStream(sock, TlsWire(connection, peer, ours), _peer(peer, connection))
+                stream = SystemStream(sock, TlsWire(connection, peer, ours), known)
             undo.pop_all()
         return stream
 
@@ -81,25 +77,6 @@ class SystemTransport:
         reasons = ", ".join(dict.fromkeys(failures)) or "the name has no address"
         raise TransientError(f"{peer}: {reasons}: does the other side listen there?")
 
-    async def _shake_hands(self, connection: SSL.Connection, sock: socket.socket, peer: str) -> None:
-        """Finish the handshake within the time limit. Raises `TransientError` saying why it failed."""
-        try:
-            async with asyncio.timeout(self._handshake_timeout):
-                while True:
-                    try:
-                        connection.do_handshake()
-                    except SSL.WantReadError:
-                        await until(sock, Want.READ)
-                    except SSL.WantWriteError:
-                        await until(sock, Want.WRITE)
-                    else:
-                        return
-        except TimeoutError as error:
-            raise TransientError(f"{peer}: the TLS handshake did not end within {self._handshake_timeout:g} s") from error
-        except SSL.Error as error:
-            handshake = connection.get_app_data()
-            raise tls_failure(peer, error, handshake if isinstance(handshake, Handshake) else None) from error
-
     async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> SystemListener:
         """Bind and take connections, each with a task of its own. Raises `ConfigError` for the address or the certificates."""
         if tls is not None:
@@ -120,19 +97,9 @@ class SystemTransport:
         if tls is None:
             return SystemStream(sock, PlainWire(sock, peer), Peer(peer))
         connection = server_connection(self._server_contexts.get(tls), sock)
-        try:
-            await self._shake_hands(connection, sock, peer)
-        except TransientError as error:
-            if isinstance(error.__cause__, SSL.SysCallError) and connection.client_random() in (None, bytes(32)):
-                raise SilentPeer(f"{peer}: it left before the handshake") from error
-            raise
-        return SystemStream(sock, TlsWire(connection, peer, None), _peer(peer, connection))
-
-
-def _peer(address: str, connection: SSL.Connection) -> Peer:
-    alpn = connection.get_alpn_proto_negotiated().decode("ascii", "replace")
-    identity = identity_of(connection.get_peer_certificate(as_cryptography=True))
-    return Peer(address, identity, alpn or None, secure=True)
+        await first_byte(sock, peer, self._handshake_timeout)
+        known = await shake_hands(connection, sock, peer, self._handshake_timeout)
+        return SystemStream(sock, TlsWire(connection, peer, None), known)
 
 
 def _tune(sock: socket.socket) -> None:

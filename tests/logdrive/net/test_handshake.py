@@ -1,6 +1,7 @@
 """TLS over loopback: who is let in, who is not, what each side is told, and which dialect is agreed on."""
 
 import asyncio
+import shutil
 import socket
 import ssl
 from collections.abc import Iterator
@@ -240,11 +241,13 @@ def test_a_tls_client_of_a_plain_port_is_told_what_is_wrong(pki: Pki, answer: by
     run(scenario())
 
 
-def test_a_handshake_that_stalls_ends_in_time_on_both_sides(pki: Pki, log: Log) -> None:
+@pytest.mark.parametrize(("said", "told"), [(b"", "said nothing for 0.2 s"), (b"\x16\x03\x01", "did not end within 0.2 s")])
+def test_a_handshake_that_stalls_ends_in_time_on_both_sides(pki: Pki, log: Log, said: bytes, told: str) -> None:
     async def scenario() -> None:
         hasty = SystemTransport(handshake_timeout=0.2)
         async with listening(pki.server(), Echo(), hasty) as port:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(said)
             await eventually(lambda: refusals(log))
             writer.close()
         silent = socket.create_server(("127.0.0.1", 0))
@@ -252,7 +255,7 @@ def test_a_handshake_that_stalls_ends_in_time_on_both_sides(pki: Pki, log: Log) 
             await hasty.connect("127.0.0.1", silent.getsockname()[1], pki.client())
 
     run(scenario())
-    assert "did not end within 0.2 s" in refusals(log)[0]
+    assert told in refusals(log)[0]
 
 
 def test_a_probe_that_only_connects_is_no_warning(pki: Pki, log: Log) -> None:
@@ -266,6 +269,31 @@ def test_a_probe_that_only_connects_is_no_warning(pki: Pki, log: Log) -> None:
 
     run(scenario())
     assert refusals(log) == []
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl program here")
+def test_a_peer_that_changes_its_keys_in_mid_stream_is_followed(pki: Pki) -> None:
+    async def scenario() -> None:
+        said = (b"one\n", b"K\n", b"two\n", b"k\n", b"three\n", b"K\n", b"four\n")  # a K alone on a line asks s_client for a key update
+        async with listening(pki.server(), Echo()) as port:
+            files = ["-cert", pki.path("client.pem"), "-key", pki.path("client.key"), "-CAfile", pki.path("ca.pem")]
+            command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-tls1_3", *files]
+            pipe = asyncio.subprocess.PIPE
+            client = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
+            assert client.stdin is not None
+            assert client.stdout is not None
+            found = b""
+            try:
+                for line in said:
+                    client.stdin.write(line)
+                    while len(line) > 2 and line not in found:
+                        found += await client.stdout.read(4096)
+                    await asyncio.sleep(0.05)
+            finally:
+                client.kill()
+                await client.wait()
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

@@ -2,25 +2,15 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine
-from typing import Any, TypeVar
 
 import pytest
 
 from logdrive.errors import ConfigError, TransientError
 from logdrive.net.stream import Accept, ClientTls, ServerTls, Stream
 from tests.support.memory_transport import MemoryNetwork, MemoryStream
+from tests.support.virtual_time import run
 
-T = TypeVar("T")
 SERVER = ServerTls("server.pem", "server.key", "ca.pem", ("logdrive/1", "lumberjack/2"))
-
-
-def run(test: Coroutine[Any, Any, T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(10):
-            return await test
-
-    return asyncio.run(bounded())
 
 
 async def pair(
@@ -257,3 +247,36 @@ def test_a_failure_of_an_accepted_connection_is_not_lost() -> None:
             await network.close()
 
     run(scenario())
+
+
+def test_a_connection_takes_a_round_trip_and_bytes_half_of_one() -> None:
+    async def scenario() -> None:
+        network = MemoryNetwork()
+        network.link("a", "b").delay = 0.25
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        ours, theirs = await pair(network)
+        assert loop.time() - started == 0.5
+        await ours.write([b"there"])
+        assert await theirs.read() == b"there"
+        assert loop.time() - started == 0.75
+
+    run(scenario())
+
+
+def test_a_seed_repeats_every_split_and_every_delay() -> None:
+    async def history(seed: int) -> list[tuple[float, int]]:
+        network = MemoryNetwork(random.Random(seed))
+        network.link("a", "b").jitter = 0.5
+        ours, theirs = await pair(network)
+        found = []
+        for _ in range(20):
+            await ours.write([bytes(1000)])
+        await ours.close()
+        while data := await theirs.read():
+            found.append((asyncio.get_running_loop().time(), len(data)))
+        return found
+
+    first, again, other = run(history(1)), run(history(1)), run(history(2))
+    assert first == again
+    assert first != other

@@ -1,0 +1,59 @@
+"""The TLS handshake on a non-blocking socket, within a time limit, and what it tells of the peer."""
+
+import asyncio
+import socket
+
+from OpenSSL import SSL
+
+from logdrive.errors import TransientError
+from logdrive.net.failures import tls_failure
+from logdrive.net.identity import identity_of
+from logdrive.net.readiness import until
+from logdrive.net.stream import Peer
+from logdrive.net.verification import Handshake
+from logdrive.net.wires import Want
+
+
+class SilentPeerError(TransientError):
+    """The peer left without having said anything, as the probes of load balancers do."""
+
+
+async def shake_hands(connection: SSL.Connection, sock: socket.socket, address: str, seconds: float) -> Peer:
+    """Finish the handshake and return who the peer is. Raises `TransientError` saying why it failed."""
+    try:
+        async with asyncio.timeout(seconds):
+            await _finish(connection, sock)
+    except TimeoutError as error:
+        raise TransientError(f"{address}: the TLS handshake did not end within {seconds:g} s") from error
+    except SSL.Error as error:
+        handshake = connection.get_app_data()
+        raise tls_failure(address, error, handshake if isinstance(handshake, Handshake) else None) from error
+    alpn = connection.get_alpn_proto_negotiated().decode("ascii", "replace")
+    identity = identity_of(connection.get_peer_certificate(as_cryptography=True))
+    return Peer(address, identity, alpn or None, secure=True)
+
+
+async def _finish(connection: SSL.Connection, sock: socket.socket) -> None:
+    while True:
+        try:
+            connection.do_handshake()
+        except SSL.WantReadError:
+            await until(sock, Want.READ)
+        except SSL.WantWriteError:
+            await until(sock, Want.WRITE)
+        else:
+            return
+
+
+async def first_byte(sock: socket.socket, address: str, seconds: float) -> None:
+    """Return once the peer has said something. Raises `SilentPeerError` where it leaves before."""
+    try:
+        async with asyncio.timeout(seconds):
+            await until(sock, Want.READ)
+        if sock.recv(1, socket.MSG_PEEK):
+            return
+    except TimeoutError as error:
+        raise TransientError(f"{address}: it connected and said nothing for {seconds:g} s: the TLS handshake did not begin") from error
+    except OSError:  # a reset says no more than an end
+        pass
+    raise SilentPeerError(f"{address}: it left before the handshake")
