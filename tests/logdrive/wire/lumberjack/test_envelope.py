@@ -192,6 +192,17 @@ def test_a_bomb_in_a_stream_is_a_limit_in_the_peers_words(dialect: Dialect) -> N
     assert refused.value.code == RefusalCode.LIMIT
 
 
+def test_a_plain_peers_stream_has_no_zstd() -> None:
+    with pytest.raises(ProtocolError, match="does not inflate"):
+        reader().feed(Envelope(pack(FRAME, "zstd")).encode())
+
+
+def test_a_logdrive_stream_has_nothing_after_what_an_envelope_packs() -> None:
+    """Rule D1: one frame."""
+    with pytest.raises(ProtocolError, match="after its zlib stream"):
+        reader("logdrive/1").feed(Envelope(pack(RUN) + b"x").encode())
+
+
 def test_an_envelope_in_an_envelope_is_refused() -> None:
     inner = Envelope(pack(RUN)).encode()
     for dialect in ("lumberjack", "logdrive/1"):

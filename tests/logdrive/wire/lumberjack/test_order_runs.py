@@ -157,12 +157,32 @@ def test_a_run_has_at_most_896_kib() -> None:
     assert refused(Window(2), run(records=2), js(1, b"x" * half), js(2, b"x" * (half + 1))).code == RefusalCode.LIMIT
 
 
+def window_of(size: int, start: int = 0) -> list[Frame]:
+    """Return the frames of a window of 12 runs of one record, *size* bytes unpacked, the first of them numbered after *start*."""
+    overhead = len(run().encode()) + len(b"".join(json_frames(1, [b""])))
+    frames: list[Frame] = [Window(12)]
+    for i in range(start, start + 12):
+        share = size // 12 + (size % 12 if i == start + 11 else 0)
+        frames += [run(i * N, (i + 1) * N), js(i + 1, b"x" * (share - overhead))]
+    return frames
+
+
 def test_a_window_has_at_most_8_mib_unpacked() -> None:
-    payload = b"x" * (700 << 10)
-    frames: list[Frame] = [Window(100)]
-    for i in range(11):
-        frames += [run(i * N, (i + 1) * N), js(i + 1, payload)]
-    assert refused(*frames, run(11 * N, 12 * N), js(12, payload)).code == RefusalCode.LIMIT
+    whole = window_of(limits.WINDOW_BYTES) + window_of(limits.WINDOW_BYTES, 12)
+    assert sum(isinstance(g, WindowEnd) for g in received(*whole)) == 2
+    error = refused(*window_of(limits.WINDOW_BYTES + 1))
+    assert (error.code, "a window of more than" in str(error)) == (RefusalCode.LIMIT, True)
+
+
+def test_numbers_end_before_they_roll_over() -> None:
+    """The writer reconnects before 2^32 - 1; no test sends so many, so this one begins near the end."""
+    runs = RunReader()
+    runs.feed([SOURCE, Window(2), run(records=2)])
+    runs._sequence = 2**32 - 4
+    runs.feed([js(2**32 - 3)])
+    assert runs.feed([js(2**32 - 2)])[-1] == WindowEnd(2**32 - 2)
+    with pytest.raises(ProtocolError, match="sequence number 4294967295"):
+        runs.feed([Window(1), run(N, 2 * N), js(2**32 - 1)])
 
 
 def test_a_window_has_at_most_65535_frames() -> None:
@@ -189,7 +209,8 @@ def test_so_many_indices_may_be_live() -> None:
     assert error.value.code == RefusalCode.LIMIT
     runs = RunReader()
     runs.feed([Source(i, ORIGIN, b"{}") for i in range(limits.LIVE_INDICES)])
-    runs.feed([Source(0, ORIGIN, b""), Source(limits.LIVE_INDICES, ORIGIN, b"{}")])
+    again = [Source(5, ORIGIN, b"{}"), Source(0, ORIGIN, b""), Source(limits.LIVE_INDICES, ORIGIN, b"{}")]
+    assert runs.feed(again) == again
 
 
 def through(*parts: bytes) -> list[Any]:

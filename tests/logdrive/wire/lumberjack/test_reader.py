@@ -175,6 +175,13 @@ def test_numbers_that_do_not_run_on_begin_another_run() -> None:
     assert [(run.first, run.last) for run in reader().feed(stream) if isinstance(run, JsonRun)] == [(0, 1), (0, 0), (0, 0), (7, 8)]
 
 
+def test_frames_of_another_kind_end_a_run_whatever_their_numbers() -> None:
+    mixed: list[Json | Data] = [Json(1, b"{}"), Data(2, (("k", "v"),)), Json(3, b"{}")]
+    assert events(reader().feed(encoded(mixed, b"1"))) == mixed
+    versions = Json(1, b"{}").encode(b"1") + Json(2, b"{}").encode(b"2")
+    assert [(run.first, run.last) for run in reader().feed(versions) if isinstance(run, JsonRun)] == [(1, 1), (2, 2)]
+
+
 def test_the_envelope_that_held_a_frame_is_told() -> None:
     content = encoded([RUN, Json(1, b"{}")])
     stream = SOURCE.encode() + Window(3).encode() + Envelope(pack(content)).encode() * 2 + content
