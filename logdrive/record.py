@@ -118,9 +118,15 @@ def gap(start: int, end: int, reason: str, *, end_exact: bool = True, store: UUI
     return orjson.dumps({"log": {"gap": mark}})
 
 
-def ended(end: int, reason: str) -> bytes:
-    """Return an end record: the last run of a generation (rule G3)."""
-    return orjson.dumps({"log": {"ended": {"end": end, "reason": reason}}})
+def ended(end: int, reason: str, *, end_exact: bool = True) -> bytes:
+    """Return an end record: the last run of a generation (rule G3).
+
+    *end_exact* is told only where it is not so: bytes after the end, never seen, may have vanished with the generation.
+    """
+    mark: dict[str, Any] = {"end": end, "reason": reason}
+    if not end_exact:
+        mark["end_exact"] = False
+    return orjson.dumps({"log": {"ended": mark}})
 
 
 def mark_of(record: bytes) -> bytes:

@@ -18,7 +18,10 @@ lines = st.one_of(
     st.binary(max_size=40),
     st.sampled_from([b"", b"\r", b"a\rb", b"\xff", b"\0" * 30, "\u2028\x85".encode(), b"\xed\xa0\x80", b'\\n","']),
 )
-texts = st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=30).map(lambda ls: b"".join(a + b for a, b in ls))
+texts = st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=30).map(
+    lambda ls: b"".join(a + b for a, b in ls)
+)
+units = st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"])
 
 
 def check(cuts: list[Cut], text: bytes, start: int) -> None:
@@ -47,7 +50,8 @@ def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: by
 @given(
     parts=st.lists(
         st.tuples(
-            st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"]), st.integers(1, 400_000)
+            st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"]),
+            st.integers(1, 400_000),
         ),
         min_size=1,
         max_size=3,

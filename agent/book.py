@@ -1,0 +1,185 @@
+"""Every file and every source that this agent knows, living and ended."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from agent.checkpoint import Entry, path_of, shown, text_of
+from agent.config import InputTable
+from agent.family import Family
+from agent.generation import Generation, Place
+from agent.origin import FirstLine, Identity
+from agent.run import Mark, end_run
+from agent.source import Counting, Source
+from logdrive.record import CLOSED, is_closed
+
+NO_LABELS = InputTable(paths=["/"])
+"""Stands for the input of a file that no input asks for any more."""
+
+
+@dataclass(slots=True, eq=False)
+class Followed:
+    """A file that is being followed: the life that it lives now, and its source once it has a first line.
+
+    *head* are the first bytes of a file without a first line, *counting* how its first source will come by its count.
+    """
+
+    generation: Generation
+    source: Source | None = None
+    head: bytes = b""
+    counting: Counting = Counting.KNOWN
+    ships_unfinished: bool = False
+    """`agent ship`: end of file ends the first line, too."""
+    due: float = 0.0
+    interval: float = 0.0
+    trouble: str = ""
+    dropped: bool = False
+
+
+@dataclass(slots=True)
+class Book:
+    """*living* by (device, inode), *sources* in the order in which they were met, *ended* by origin (rule G6).
+
+    *absent* are entries of the checkpoint whose files can't be looked for now, or that no input asks for.
+    """
+
+    host: str
+    agent: str
+    living: dict[tuple[int, int], Followed] = field(default_factory=dict)
+    sources: dict[Source, Entry] = field(default_factory=dict)
+    ended: dict[UUID, Entry] = field(default_factory=dict)
+    absent: dict[UUID, Entry] = field(default_factory=dict)
+    families: dict[UUID, Family] = field(default_factory=dict)
+    last_acknowledged: Source | None = None
+    changed: bool = False
+    """Something that the checkpoint holds is not in it yet."""
+
+    # Sources ---------------------------------------------------------------------------------------------------------
+
+    def family(self, stem: UUID, identity: Identity | None = None) -> Family:
+        """Return the lives that look alike under *stem*."""
+        family = self.families.setdefault(stem, Family(stem, identity))
+        family.identity = family.identity or identity
+        return family
+
+    def begin(self, followed: Followed, first_line: FirstLine, identity: Identity) -> Source:
+        """Make the source of a life whose first line is known."""
+        generation = followed.generation
+        generation.first_line = first_line
+        family = self.family(identity.stem, identity)
+        counting = followed.counting if not family.members else Counting.KNOWN if family.decided() else Counting.AFTER
+        count = 0 if counting is Counting.MANY else family.next_count()
+        source = Source(generation, family, self.attributes(generation.place.path, generation.settings), count=count, counting=counting)
+        followed.source = source
+        self.add(source, generation.place, first_line)
+        return source
+
+    def add(self, source: Source, place: Place, first_line: FirstLine) -> None:
+        """Enter a source."""
+        family = self.family(source.names.stem)
+        family.members.append(source)
+        self.sources[source] = Entry(
+            origin=source.origin,
+            stem=family.stem,
+            path=text_of(place.path),
+            name=text_of(place.name),
+            mount=text_of(place.mount),
+            device=place.device,
+            inode=place.inode,
+            birth_ns=place.birth_ns,
+            span=first_line.span,
+            crc=first_line.crc,
+        )
+        self.changed = True
+
+    def restored(self, entry: Entry, generation: Generation | None, identity: Identity | None, labels: InputTable) -> Source:
+        """Make the source of a checkpoint's *entry*; without *generation* its bytes are gone."""
+        family = self.family(entry.stem, identity)
+        attributes = self.attributes(path_of(entry.path), labels)
+        source = Source(generation, family, attributes, count=entry.count, counting=Counting(entry.counting))
+        source.origin = entry.origin  # taken from the checkpoint, whatever a name made now would be (rule G2)
+        source.number, source.store = entry.number, entry.store
+        source.acknowledged.at_ms = entry.acknowledged
+        family.members.append(source)
+        self.sources[source] = entry
+        return source
+
+    def enter_ended(self, entry: Entry) -> None:
+        """Enter a source whose end record was acknowledged."""
+        self.ended[entry.origin] = entry
+        family = self.family(entry.stem)
+        family.highest_ended = max(family.highest_ended, entry.count)
+
+    def finish(self, source: Source, now_ms: int) -> None:
+        """Take notice that the end record of *source* is stored."""
+        entry = self.entry(source)
+        entry.done = now_ms
+        del self.sources[source]
+        self.family(entry.stem).members.remove(source)
+        self.enter_ended(entry)
+        if self.last_acknowledged is source:
+            self.last_acknowledged = None
+        self.changed = True
+
+    def revive(self, store: UUID, now_ms: int) -> list[Source]:
+        """Return the ended sources of *store* as sources that must register again: it has stepped back (rule G6)."""
+        revived = []
+        for entry in [entry for entry in self.ended.values() if entry.store == store]:
+            del self.ended[entry.origin]
+            entry.done = None
+            if is_closed(entry.number):
+                entry.number -= CLOSED
+            source = self.restored(entry, None, None, NO_LABELS)
+            source.ended = Mark(entry.ended or "removed", entry.exact)
+            source.keep([end_run(source.number, source.ended, now_ms)])
+            source.must_register = True
+            revived.append(source)
+        return revived
+
+    def attributes(self, path: str, labels: InputTable) -> bytes:
+        """Return what an S says of a source (rule R4: it goes into every header as it is)."""
+        said: dict[str, Any] = {"host": self.host, "agent": self.agent, "path": shown(path)}
+        if labels.fields:
+            said["fields"] = labels.fields
+        if labels.tags:
+            said["tags"] = labels.tags
+        return orjson.dumps(said)
+
+    # Files -----------------------------------------------------------------------------------------------------------
+
+    def follow(self, followed: Followed) -> None:
+        """Enter a file."""
+        self.living[followed.generation.place.key] = followed
+
+    def drop(self, followed: Followed) -> None:
+        """Follow a file no longer."""
+        followed.dropped = True
+        followed.generation.close()
+        if self.living.get(followed.generation.place.key) is followed:
+            del self.living[followed.generation.place.key]
+
+    # The checkpoint --------------------------------------------------------------------------------------------------
+
+    def entry(self, source: Source) -> Entry:
+        """Return the checkpoint's entry of a source as it stands now."""
+        entry = self.sources[source]
+        entry.origin, entry.count, entry.counting = source.origin, source.count, source.counting.value
+        entry.number, entry.store = source.number, source.store
+        entry.acknowledged = source.acknowledged.at_ms
+        generation = source.generation
+        if generation is not None:
+            entry.start, entry.seen = generation.start, generation.seen
+            if not generation.over:
+                entry.name = text_of(generation.place.name)
+        if source.ended is not None:
+            entry.ended, entry.exact = source.ended.reason, source.ended.exact
+        return entry
+
+    def entries(self, now_ms: int, keep_ms: int) -> list[Entry]:
+        """Return all that goes into the checkpoint; what ended more than *keep_ms* ago is dropped."""
+        for entry in [entry for entry in self.ended.values() if (entry.done or 0) < now_ms - keep_ms]:
+            del self.ended[entry.origin]
+        living = [self.entry(source) for source in self.sources]
+        return [*living, *self.ended.values(), *self.absent.values()]

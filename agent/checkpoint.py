@@ -1,0 +1,137 @@
+"""The checkpoint: a cache of what the store knows, and the few things that only the agent decided (rules D5, G6, P2).
+
+One JSON file, `checkpoint.json` in the state directory, replaced atomically and never changed in place:
+
+    {"version": 1, "agent": "…", "written": ms, "entries": [{"origin": "…", "number": …, "store": "…", …}, …]}
+
+Recovery: whole or not at all. A file that can't be read is moved aside and the agent starts as without one: it asks the
+receiver for every file (rule G3), so that nothing is lost or doubled; only where `start = "end"` began is decided anew for
+files of which the receiver never saw a byte. What is written lags behind what is acknowledged by about a second; the
+receiver's P makes up for it.
+"""
+
+import base64
+import os
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from agent.origin import FirstLine
+from logdrive import faults
+from logdrive.disk import Disk, write_atomically
+
+FILE_NAME: Final = "checkpoint.json"
+VERSION: Final = 1
+
+
+class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One source. *span* and *crc* tell its first line, *number* and *store* what was acknowledged last and by whom.
+
+    *ended* is the reason why nothing more can be read, *done* when (ms) its end record was acknowledged. *seen* is the
+    largest size seen, *exact* whether the end is.
+    """
+
+    origin: UUID
+    stem: UUID
+    count: int = 0
+    counting: str = "known"
+    path: str
+    name: str
+    mount: str
+    device: int
+    inode: int
+    birth_ns: int = 0
+    span: int
+    crc: int
+    start: int = 0
+    number: int = 0
+    store: UUID | None = None
+    seen: int = 0
+    ended: str | None = None
+    exact: bool = True
+    done: int | None = None
+    acknowledged: int = 0
+
+    @property
+    def first_line(self) -> FirstLine:
+        """Its first line, as far as it is compared; the text is in the file."""
+        return FirstLine(b"", self.span, self.crc)
+
+
+class Checkpoint(msgspec.Struct, kw_only=True):
+    """Everything that is written."""
+
+    version: int = VERSION
+    agent: str
+    written: int = 0
+    entries: list[Entry] = []
+
+
+class DamagedError(Exception):
+    """The checkpoint can't be read; it was moved to *aside*. Never leaves the agent."""
+
+    def __init__(self, reason: str, aside: str) -> None:
+        super().__init__(reason)
+        self.aside = aside
+
+
+class CheckpointFile:
+    """The checkpoint's place on disk."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self.path = os.path.join(directory, FILE_NAME)
+
+    def read(self, agent: str) -> Checkpoint | None:
+        """Return it, None where there is none. Raises `DamagedError`, having moved aside what can't be used.
+
+        One of another agent id can't be, either: its names are not ours.
+        """
+        try:
+            file = self._disk.open(self.path)
+        except FileNotFoundError:
+            return None
+        try:
+            data = file.pread(file.stat().size, 0)
+        finally:
+            file.close()
+        try:
+            checkpoint = msgspec.json.decode(data, type=Checkpoint)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._aside(f"it can't be read: {error}") from error
+        if checkpoint.version != VERSION:
+            raise self._aside(f"it has version {checkpoint.version}, this agent writes {VERSION}")
+        if checkpoint.agent != agent:
+            raise self._aside(f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}")
+        return checkpoint
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        """Replace it, durably."""
+        faults.reach("agent.checkpoint.before_write")
+        write_atomically(self._disk, self.path, msgspec.json.encode(checkpoint), before_rename="agent.checkpoint.before_rename")
+        faults.reach("agent.checkpoint.after_rename")
+
+    def _aside(self, reason: str) -> DamagedError:
+        aside = f"{self.path}.damaged"
+        self._disk.replace(self.path, aside)
+        return DamagedError(reason, aside)
+
+
+def text_of(path: str) -> str:
+    """Return a path as JSON can carry it: names that are not UTF-8 as NUL and Base64."""
+    data = os.fsencode(path)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "\0" + base64.b64encode(data).decode()
+
+
+def path_of(text: str) -> str:
+    """Return the path that `text_of` made *text* of."""
+    return os.fsdecode(base64.b64decode(text[1:])) if text.startswith("\0") else text
+
+
+def shown(path: str) -> str:
+    """Return a path for people and records: bytes that are not UTF-8 as U+FFFD."""
+    return os.fsencode(path).decode(errors="replace")

@@ -1,0 +1,247 @@
+"""One life of one file, as far as its bytes go: where it is, how far it was read, whether it is still the same (rules G1, G4).
+
+Reading never trusts what was true before: each read compares the first line and the up to 256 bytes before the position,
+which come in the same `pread` as the new ones. A difference, or a file shorter than the position, is a `TruncatedError`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+from agent.config import InputTable
+from agent.origin import FirstLine
+from logdrive.disk import Disk, File, FileStat
+from logdrive.limits import FIRST_LINE_BYTES, TAIL_BYTES
+from logdrive.record import check_in, check_of, number_of, position_of
+
+CHUNK_BYTES: Final = 512 * 1024
+"""Read at once: two blocks, one run."""
+
+
+class TruncatedError(Exception):
+    """The life is over: the file is shorter, or other, than what was read of it. Never leaves the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Text from *start* on, whole lines unless the last is cut on purpose; with *open_end* more of that line follows.
+
+    *before* are the up to 256 bytes before *start*.
+    """
+
+    start: int
+    text: bytes
+    before: bytes
+    open_end: bool = False
+
+    def number_at(self, position: int) -> int:
+        """Return the number of a position after *start* (rule P1)."""
+        end = position - self.start
+        tail = self.text[end - TAIL_BYTES : end] if end >= TAIL_BYTES else (self.before + self.text[:end])[-TAIL_BYTES:]
+        return number_of(position, tail)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a file is: *path* is the name that its lines are known by, *name* the one seen last, "" once it has none."""
+
+    path: str
+    name: str
+    mount: str
+    device: int
+    inode: int
+    birth_ns: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it from other files on this host, now."""
+        return self.device, self.inode
+
+    def is_at(self, stat: FileStat) -> bool:
+        """Tell whether *stat* describes this very file, and not a later one that got its inode."""
+        same_birth = stat.birth_ns == self.birth_ns or 0 in (stat.birth_ns, self.birth_ns)
+        return stat.is_file and (stat.device, stat.inode) == self.key and same_birth
+
+
+class Generation:
+    """Reads one life. `position` is the place after the last byte given out, `seen` the largest size ever seen."""
+
+    def __init__(self, place: Place, settings: InputTable, *, start: int = 0, first_line: FirstLine | None = None) -> None:
+        self.place, self.settings = place, settings
+        self.start = start
+        """Where to start, by rule P2; what lies before it is not wanted."""
+        self.first_line = first_line
+        self.file: File | None = None
+        self.position = 0
+        self.seen = 0
+        self.grown_at = 0.0
+        """When it was last seen to have grown."""
+        self.unnamed_since: float | None = None
+        """Since when it has been known to have no name any more (link count 0)."""
+        self.over = False
+        """Nothing will be read from it again."""
+        self.final = False
+        """A last line without newline is given out, too; until it grows (rule P3)."""
+        self.impatient = False
+        """The same, always: for `agent ship`, whose files are as long as they are."""
+        self._tail: bytes | None = b""  # the bytes before the position; None where only their check is known
+        self._check = 0
+        self._more = True  # there may be whole lines between position and seen
+
+    # Handles ---------------------------------------------------------------------------------------------------------
+
+    def open(self, disk: Disk) -> None:
+        """Open it under its name, if that is still its own. Raises OSError, FileNotFoundError where it is not."""
+        file = disk.open(self.place.name)
+        try:
+            own = self.place.is_at(file.stat())
+        except OSError:
+            file.close()
+            raise
+        if not own:
+            file.close()
+            raise FileNotFoundError(f"{self.place.name} is another file now")
+        self.file = file
+
+    def close(self) -> None:
+        """Give the handle back."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+    def end(self) -> None:
+        """Note that nothing will be read from it again."""
+        self.over = True
+        self.close()
+
+    def successor(self) -> "Generation":
+        """Return the next life of the same file, and hand the handle over to it."""
+        generation = Generation(self.place, self.settings)
+        generation.file, self.file, self.over = self.file, None, True
+        return generation
+
+    # Looking ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def unread(self) -> int:
+        """Bytes seen and not given out."""
+        return max(0, self.seen - self.position)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether there may be lines to give out."""
+        return self.seen > self.position and (self._more or self.final or self.impatient)
+
+    def look(self, stat: FileStat, now: float) -> None:
+        """Take notice of *stat*. Raises `TruncatedError` where the file is shorter than it was."""
+        if stat.size < self.seen:
+            raise TruncatedError
+        if stat.links:
+            self.unnamed_since = None
+        elif self.unnamed_since is None:
+            self.unnamed_since = now
+        self._grow_to(stat.size, now)
+
+    def _grow_to(self, size: int, now: float) -> None:
+        if size > self.seen:
+            self.seen, self.grown_at, self._more, self.final = size, now, True, False
+
+    def head(self) -> bytes:
+        """Return the file's first bytes, as many as a first line may have."""
+        assert self.file is not None
+        return self.file.pread(FIRST_LINE_BYTES, 0)
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def go_to(self, number: int) -> None:
+        """Read on from *number*, whose check is compared before the next read."""
+        self.position = position_of(number)
+        self._check = check_in(number)
+        self._tail = None if self.position else b""
+        self._more = True
+        self.seen = max(self.seen, self.position)
+
+    def fits(self, number: int) -> bool:
+        """Tell whether a stored *number* can be this life's (rule D4)."""
+        position, check = position_of(number), check_in(number)
+        assert self.file is not None
+        if position > self.file.stat().size:
+            return False
+        return not check or check_of(self._before(position)) == check
+
+    def number_at(self, position: int) -> int:
+        """Return the number of *position* from the file's own bytes. Raises `TruncatedError` where they are not there."""
+        tail = self._before(position)
+        if len(tail) < min(position, TAIL_BYTES):
+            raise TruncatedError
+        return number_of(position, tail)
+
+    def read(self, now: float, *, limit: int = CHUNK_BYTES) -> Chunk | None:
+        """Return the next lines, None where there are none. Raises `TruncatedError` before giving out a wrong byte.
+
+        A line longer than *limit* is given out in parts.
+        """
+        assert self.file is not None
+        self._compare_first_line()
+        tail = self._known_tail()
+        data = self.file.pread(len(tail) + limit, self.position - len(tail))
+        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):
+            raise TruncatedError
+        text = data[len(tail) :]
+        self._grow_to(self.position + len(text), now)
+        whole = len(text) == limit
+        taken, open_end = _taken(text, whole=whole, final=self.final or self.impatient)
+        self._more = whole
+        if not taken:
+            return None
+        chunk = Chunk(self.position, text[:taken], tail, open_end)
+        self._tail = text[taken - TAIL_BYTES : taken] if taken >= TAIL_BYTES else (tail + text[:taken])[-TAIL_BYTES:]
+        self.position += taken
+        return chunk
+
+    def verify(self) -> None:
+        """Compare all that was read before, without reading on. Raises `TruncatedError` (rule G4)."""
+        self._compare_first_line()
+        if self._before(self.position) != self._known_tail():
+            raise TruncatedError
+
+    def _compare_first_line(self) -> None:
+        assert self.file is not None
+        assert self.first_line is not None
+        if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:
+            raise TruncatedError
+
+    def _known_tail(self) -> bytes:
+        """Return the bytes before the position as they were read, or, after `go_to`, as their check says they were."""
+        if self._tail is None:
+            tail = self._before(self.position)
+            if len(tail) < min(self.position, TAIL_BYTES) or (self._check and check_of(tail) != self._check):
+                raise TruncatedError
+            self._tail = tail
+        return self._tail
+
+    def _before(self, position: int) -> bytes:
+        assert self.file is not None
+        size = min(position, TAIL_BYTES)
+        return self.file.pread(size, position - size) if size else b""
+
+
+def _taken(text: bytes, *, whole: bool, final: bool) -> tuple[int, bool]:
+    """Return how much of *text* to give out, and whether that cuts a line; *whole* where the file may have more."""
+    if final and not whole:
+        return len(text), False
+    lines = text.rfind(b"\n") + 1
+    if lines or not whole:
+        return lines, False
+    return len(text) - _cut_character(text), True
+
+
+def _cut_character(text: bytes) -> int:
+    """Return how many bytes at the end of *text* are the beginning of a UTF-8 character that goes on."""
+    for back in range(1, 4):
+        byte = text[-back]
+        if byte < 0x80:
+            return 0
+        if byte >= 0xC0:
+            return back if back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4) else 0
+    return 0

@@ -1,0 +1,95 @@
+"""Runs as the agent holds them until they are acknowledged: data, gaps, ends (rules R1, P4, G3)."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from agent.encoder import Cut
+from agent.generation import Chunk
+from logdrive import record
+from logdrive.record import CLOSED, DATA, END, GAP, is_closed, number_of, position_of
+
+NOT_WANTED: Final = "not_wanted"
+ELSEWHERE: Final = "elsewhere"
+TRUNCATED: Final = "truncated"
+REMOVED: Final = "removed"
+SHIPPED: Final = "shipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What takes a source from *previous* to *number*. *read_ms* is when its last byte was read."""
+
+    kind: int
+    previous: int
+    number: int
+    records: list[bytes]
+    events: int
+    size: int
+    read_ms: int
+    mark: "Mark | None" = None
+
+    @property
+    def position(self) -> int:
+        """The position that it leads to."""
+        return position_of(self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a gap or an end says, so that it can be said anew from another previous number."""
+
+    reason: str
+    exact: bool = True
+    store: UUID | None = None
+
+
+def data_runs(chunk: Chunk, cuts: list[Cut], previous: int, read_ms: int) -> list[Run]:
+    """Return the runs of one chunk, the first from *previous* on."""
+    runs = []
+    for cut in cuts:
+        number = chunk.number_at(cut.end)
+        runs.append(Run(DATA, previous, number, cut.records, cut.events, cut.size, read_ms))
+        previous = number
+    return runs
+
+
+def gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
+    """Return a gap from one number to a greater one (rule P4)."""
+    payload = record.gap(position_of(previous), position_of(number), mark.reason, end_exact=mark.exact, store=mark.store)
+    return Run(GAP, previous, number, [payload], 0, record.EVENT_HEAD + len(payload), read_ms, mark)
+
+
+def end_run(previous: int, mark: Mark, read_ms: int) -> Run:
+    """Return the last run of a generation, which closes its number (rules G3, P1)."""
+    payload = record.ended(position_of(previous), mark.reason, end_exact=mark.exact)
+    return Run(END, previous, previous + CLOSED, [payload], 0, record.EVENT_HEAD + len(payload), read_ms, mark)
+
+
+def gone(position: int) -> int:
+    """Return the number of a position whose bytes are gone."""
+    return number_of(position, None)
+
+
+def rebased(run: Run, previous: int) -> Run:
+    """Return *run* from another *previous* number on, which must lie before its end.
+
+    A data run keeps its records, some of which may begin before *previous*: readers keep the part that is new (rule A2).
+    """
+    if run.previous == previous:
+        return run
+    if run.kind == GAP and run.mark is not None:
+        return gap_run(previous, run.number, run.mark, run.read_ms)
+    if run.kind == END and run.mark is not None:
+        return end_run(previous, run.mark, run.read_ms)
+    return replace(run, previous=previous)
+
+
+def rebased_all(runs: list[Run], previous: int) -> list[Run]:
+    """Return what is left of *runs*, which follow one another, where the store has reached *previous*."""
+    left: list[Run] = []
+    for run in runs:
+        if is_closed(run.number) or run.position > position_of(previous):
+            left.append(rebased(run, previous))
+            previous = run.number if run.kind != END else previous
+    return left

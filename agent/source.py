@@ -1,0 +1,309 @@
+"""One source as the agent speaks for it: registered or not, what is sent, what is acknowledged (rules G3, P2, D3, D4). Sans I/O.
+
+    IDLE ──questions()──▶ ASKING ──answer()──▶ OPEN ──end record acknowledged──▶ DONE
+      ▲                     │  count is not this life's: the next one               (also where the store has it already)
+      ├─────disconnected()──┴───────────────────┤
+      └──── resumed() ◀── PAUSED ◀──refused()───┘
+
+*kept* runs follow one another from `number`, the one acknowledged last; the first `sent` of them are in flight. A P cancels
+what is in flight by opening a new *epoch*: acknowledgements of an older one say nothing.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+from uuid import UUID
+
+from agent.claims import Answer, Claims
+from agent.generation import Generation
+from agent.resume import Closed, Misfit, Resumed, Standing, resume
+from agent.run import NOT_WANTED, Mark, Run, end_run, gap_run, gone
+from logdrive.record import END, position_of
+
+
+class Names(Protocol):
+    """Gives origin ids by count: all that look alike share one *stem*."""
+
+    @property
+    def stem(self) -> UUID:
+        """What lives that look alike have in common."""
+        ...
+
+    def origin(self, count: int) -> UUID:
+        """Return the origin id of the life numbered *count*."""
+        ...
+
+    def next_count(self, source: "Source") -> int:
+        """Return the lowest count above those of all known lives that look alike, *source* itself not counted."""
+        ...
+
+    def decided(self, source: "Source") -> bool:
+        """Tell whether the counts of all of them but *source* are known."""
+        ...
+
+
+class Counting(Enum):
+    """How sure a source's count is."""
+
+    KNOWN = "known"
+    MANY = "many"
+    """It was begun without a checkpoint: several counts have to be asked for."""
+    AFTER = "after"
+    """It follows a life whose own count is still being asked for."""
+
+
+class State(Enum):
+    """What a source may do on the connection there is."""
+
+    IDLE = auto()
+    ASKING = auto()
+    OPEN = auto()
+    PAUSED = auto()
+    DONE = auto()
+
+
+class Outcome(Enum):
+    """What is to be done after an answer."""
+
+    WAIT = auto()
+    ASK = auto()
+    GO_ON = auto()
+    DONE = auto()
+
+
+@dataclass(slots=True)
+class Acknowledged:
+    """What was acknowledged since the agent started."""
+
+    events: int = 0
+    bytes: int = 0
+    gap_bytes: int = 0
+    at_ms: int = 0
+
+
+class Source:
+    """The state of one source. *generation* reads its bytes, None where these are gone for good."""
+
+    def __init__(
+        self, generation: Generation | None, names: Names, attributes: bytes, *, count: int, counting: Counting = Counting.KNOWN
+    ) -> None:
+        self.generation = generation
+        self.names = names
+        self.attributes = attributes
+        self.count = count
+        self.counting = counting
+        self.origin = names.origin(count)
+        self.number = 0
+        self.store: UUID | None = None
+        self.kept: deque[Run] = deque()
+        self.sent = 0
+        self.epoch = 0
+        self.state = State.IDLE
+        self.ended: Mark | None = None
+        """Why nothing more will be read, once that is so."""
+        self.closes_when_complete = False
+        """`ship` of a file without a first line: its end record follows its last byte (history 16)."""
+        self.must_register = False
+        """It registers even without anything to send: the store may have stepped back, or a position must be known."""
+        self.stepped_back = False
+        """The last P told that the store lost what it had acknowledged (rule G6)."""
+        self.problem = ""
+        self.refusals = 0
+        self.acknowledged = Acknowledged()
+        self._claims: Claims | None = None
+
+    # What there is to do -------------------------------------------------------------------------------------------
+
+    @property
+    def cursor(self) -> int:
+        """The number from which the next run goes on."""
+        return self.kept[-1].number if self.kept else self.number
+
+    @property
+    def position(self) -> int:
+        """The acknowledged position."""
+        return position_of(self.number)
+
+    @property
+    def readable(self) -> bool:
+        """Whether its bytes can be read anew."""
+        return self.generation is not None and not self.generation.over and self.ended is None
+
+    @property
+    def opens_with_gap(self) -> bool:
+        """Whether the bytes before its start stand to be told as not wanted (rule P2)."""
+        return self.readable and self.generation is not None and position_of(self.cursor) < self.generation.start
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to send or to read."""
+        if self.state is State.DONE:
+            return False
+        if self.sent < len(self.kept) or self.opens_with_gap or self.must_end:
+            return True
+        return self.readable and self.generation is not None and self.generation.has_lines
+
+    @property
+    def must_end(self) -> bool:
+        """Whether its end record is due: it closes when complete, and is (`ship`, history 16)."""
+        return self.closes_when_complete and self.readable and self.generation is not None and self.generation.unread == 0
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait to be sent."""
+        kept = sum(self.kept[index].size for index in range(self.sent, len(self.kept)))
+        return kept + (self.generation.unread if self.readable and self.generation is not None else 0)
+
+    @property
+    def may_register(self) -> bool:
+        """Whether its questions can be asked: not while they depend on another life's answers."""
+        return self.counting is not Counting.AFTER or self.names.decided(self)
+
+    # Registering -----------------------------------------------------------------------------------------------------
+
+    def questions(self) -> list[tuple[int, UUID]]:
+        """Return the counts to register now, with their origins."""
+        if self.counting is Counting.AFTER:
+            self._take_count(self.names.next_count(self))
+        if self._claims is None:
+            many = self.counting is Counting.MANY
+            self._claims = Claims(0 if many else self.count, many=many)
+        self.state = State.ASKING
+        return [(count, self.origin if count == self.count else self.names.origin(count)) for count in self._claims.questions()]
+
+    def answer(self, answer: Answer, now_ms: int) -> Outcome:
+        """Take one answer to `questions`."""
+        assert self._claims is not None
+        self._claims.answer(answer)
+        if self._claims.waiting:
+            return Outcome.WAIT
+        decided = self._claims.decide(self._fits)
+        if decided is None:
+            return Outcome.ASK
+        self._claims = None
+        self._take_count(decided.count)
+        return self.told(decided.number, decided.store, now_ms)
+
+    def told(self, number: int, store: UUID, now_ms: int) -> Outcome:
+        """Take a P for the count decided on, the first or a later one (rule D3)."""
+        self.epoch += 1
+        self.sent = 0
+        self.must_register = self.stepped_back = False
+        standing = Standing(self.number, self.store, list(self.kept), self.readable, self.ended, self._fits, self._complete_at)
+        match resume(standing, number, store, now_ms):
+            case Closed():
+                self.number, self.store = number, store
+                self._finish()
+                return Outcome.DONE
+            case Misfit(reason):
+                self.problem = reason
+                self._next_count()
+                return Outcome.ASK
+            case Resumed(told, kept, stepped_back):
+                self.number, self.store, self.kept, self.stepped_back = told, store, deque(kept), stepped_back
+                self.state = State.OPEN
+                if self.readable and self.generation is not None and self.generation.position != position_of(self.cursor):
+                    self.generation.go_to(self.cursor)
+                return Outcome.GO_ON
+
+    def _next_count(self) -> None:
+        """Begin anew under the next count: what the store has under this one is another's (rule D4)."""
+        self._take_count(max(self.count + 1, self.names.next_count(self)))
+        self.number, self.store = 0, None
+        self.kept.clear()
+        self.state = State.IDLE
+        self._claims = None
+        if self.generation is not None and self.readable:
+            self.generation.go_to(0)
+
+    def _take_count(self, count: int) -> None:
+        self.counting = Counting.KNOWN
+        if count != self.count:
+            self.count, self.origin = count, self.names.origin(count)
+
+    def _fits(self, number: int) -> bool:
+        return not self.readable or self.generation is None or self.generation.fits(number)
+
+    def _complete_at(self, number: int) -> bool:
+        generation = self.generation
+        return self.closes_when_complete and generation is not None and position_of(number) == generation.seen and generation.fits(number)
+
+    # Sending ---------------------------------------------------------------------------------------------------------
+
+    def keep(self, runs: list[Run]) -> None:
+        """Add runs that were just read."""
+        self.kept += runs
+
+    def next_run(self) -> Run | None:
+        """Return the next kept run that is not in flight and count it as sent, None where there is none."""
+        if self.sent == len(self.kept):
+            return None
+        run = self.kept[self.sent]
+        self.sent += 1
+        return run
+
+    def end(self, mark: Mark, now_ms: int) -> None:
+        """Take notice that nothing more can be read: what was seen and not read is a gap, then the end record (rules G3, P4)."""
+        start, seen = (self.generation.start, self.generation.seen) if self.generation is not None else (0, self.position)
+        self.end_at(mark, start, seen, now_ms)
+
+    def end_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
+        """End a life that was wanted from *start* on, and of which bytes up to *seen* are known to have been."""
+        for place, reason in ((min(start, seen), Mark(NOT_WANTED)), (seen, mark)):
+            if place > position_of(self.cursor):
+                self.kept.append(gap_run(self.cursor, gone(place), reason, now_ms))
+        self.kept.append(end_run(self.cursor, mark, now_ms))
+        self.ended = mark
+
+    def acknowledge(self, epoch: int, run: Run, now_ms: int) -> None:
+        """Take the acknowledgement of a run sent in *epoch*."""
+        if epoch != self.epoch:
+            return
+        assert self.kept[0] is run, "runs are acknowledged in the order in which they were sent"
+        self.kept.popleft()
+        self.sent -= 1
+        self.refusals = 0
+        self.acknowledged.events += run.events
+        self.acknowledged.at_ms = now_ms
+        size = run.position - position_of(run.previous)
+        if run.mark is None:
+            self.acknowledged.bytes += size
+        else:
+            self.acknowledged.gap_bytes += size
+        self.number = run.number
+        if run.kind == END:
+            self._finish()
+
+    # What goes wrong -------------------------------------------------------------------------------------------------
+
+    def disconnected(self) -> None:
+        """Take notice that the connection is gone: what was in flight may or may not be stored."""
+        self.epoch += 1
+        self.sent = 0
+        self._claims = None
+        if self.state is not State.DONE:
+            self.state = State.IDLE
+
+    def refused(self, reason: str) -> None:
+        """Take an E: the source is dead on this connection. What can be read again is not kept in memory meanwhile."""
+        self.disconnected()
+        self.problem = reason
+        self.refusals += 1
+        if self.readable:
+            self.kept.clear()
+            if self.generation is not None and self.generation.position != self.position:
+                self.generation.go_to(self.number)
+        self.state = State.PAUSED
+
+    def resumed(self) -> None:
+        """Take notice that the pause is over."""
+        if self.state is State.PAUSED:
+            self.state = State.IDLE
+
+    def _finish(self) -> None:
+        self.kept.clear()
+        self.sent = 0
+        self.state = State.DONE
+        if self.generation is not None:
+            self.generation.end()
