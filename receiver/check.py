@@ -1,0 +1,132 @@
+"""`logdrive receiver check`: what a start would meet, looked at without serving anybody or leaving anything behind."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cryptography import x509
+
+from logdrive.clock import Clock
+from logdrive.disk import Disk
+from logdrive.errors import ConfigError
+from logdrive.limits import MIB
+from logdrive.net.identity import names_in
+from logdrive.net.settings import ServerTlsConfig
+from logdrive.net.stream import ServerTls, Stream, Transport
+from logdrive.store.opening import LOCK_NAME
+from receiver.config import ReceiverConfig
+
+_PROBE = ".logdrive-check"
+_CERTIFICATE_BYTES = MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or what to do."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport) -> list[Finding]:
+    """Look at certificates, addresses and the store's directory, in that order."""
+    findings: list[Finding] = []
+    listeners = [("listen", config.listen.where, config.listen.tls, config.listen.settings)]
+    if (face := config.listen.pravega) is not None:
+        listeners.append(("listen.pravega", face.where, face.tls or "off", face.settings))
+    for name, where, tls, settings in listeners:
+        findings.append(_certificate(name, tls, clock, disk) if isinstance(tls, ServerTlsConfig) else _plain(name))
+        if findings[-1].ok:
+            findings.append(await _address(name, where, settings, transport))
+    findings.append(_directory(config.sink.stream.path, disk))
+    if findings[-1].ok:
+        findings.append(_durability(config.sink.stream.path, disk))
+    return findings
+
+
+def _plain(name: str) -> Finding:
+    return Finding(f"{name}.tls", True, "off: whoever reaches this port may speak, and everything on the way can be read")
+
+
+def _certificate(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> Finding:
+    """Look at the certificate's dates and names; whether it loads with its key is seen when the address is bound."""
+    key = f"{name}.tls.cert"
+    try:
+        with contextlib.closing(disk.open(tls.cert)) as file:
+            certificate = x509.load_pem_x509_certificate(file.pread(_CERTIFICATE_BYTES, 0))
+    except OSError as error:
+        return Finding(key, False, f"{tls.cert} can't be read: {(error.strerror or str(error)).lower()}")
+    except ValueError as error:
+        return Finding(key, False, f"{tls.cert} is no PEM certificate: {error}")
+    ends, now = certificate.not_valid_after_utc, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    if ends < now:
+        return Finding(key, False, f"{tls.cert} ended on {ends:%Y-%m-%d}: renew it")
+    clients = "clients need a certificate" if tls.clients == "certificate" else "clients need no certificate"
+    return Finding(key, True, f"speaks for {', '.join(names_in(certificate)) or 'no name'} until {ends:%Y-%m-%d}; {clients}")
+
+
+async def _address(name: str, where: tuple[str, int], tls: ServerTls | None, transport: Transport) -> Finding:
+    host, port = where
+    try:
+        listener = await transport.listen(host, port, tls, _turn_away)
+    except ConfigError as error:
+        return Finding(f"{name}.address", False, str(error))
+    await listener.close()
+    return Finding(f"{name}.address", True, f"{host}:{port} is free")
+
+
+async def _turn_away(stream: Stream) -> None:
+    stream.abort()
+
+
+def _directory(path: str, disk: Disk) -> Finding:
+    """Look whether the store can be opened, or made where there is none."""
+    there = next(place for place in _upwards(path) if _is_there(disk, place))
+    try:
+        _write_probe(disk, there)
+        if there == path and _is_there(disk, lock := os.path.join(path, LOCK_NAME)):
+            with disk.lock(lock):
+                pass
+    except BlockingIOError:
+        return Finding("sink.uri", False, f"another process has the store in {path}: stop it, or name another directory")
+    except OSError as error:
+        return Finding("sink.uri", False, f"nothing can be written in {there}: {(error.strerror or str(error)).lower()}")
+    return Finding("sink.uri", True, f"{path} is there and writable" if there == path else f"{path} will be made in {there}")
+
+
+def _durability(path: str, disk: Disk) -> Finding:
+    """Say what "durable" means here (rule S1)."""
+    there = next(place for place in _upwards(path) if _is_there(disk, place))
+    where = disk.mount_point(there)
+    return Finding("durability", True, f"one copy, on one disk (the file system at {where}): acknowledged once synced to it, lost with it")
+
+
+def _upwards(path: str) -> Iterator[str]:
+    while True:
+        yield path
+        if path == (parent := os.path.dirname(path)):
+            return
+        path = parent
+
+
+def _is_there(disk: Disk, path: str) -> bool:
+    try:
+        disk.stat(path)
+    except OSError:
+        return False
+    return True
+
+
+def _write_probe(disk: Disk, directory: str) -> None:
+    probe = os.path.join(directory, _PROBE)
+    with contextlib.suppress(FileNotFoundError):
+        disk.remove(probe)
+    file = disk.open(probe, write=True, create=True)
+    try:
+        file.append([b"x"])
+    finally:
+        file.close()
+        disk.remove(probe)

@@ -1,0 +1,87 @@
+"""`receiver check` finds what a start would meet, says what durable means (rule S1), and leaves nothing behind."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from logdrive.clock import SystemClock
+from logdrive.disk import SystemDisk
+from logdrive.net.certificates import write_certificates
+from logdrive.net.settings import ServerTlsConfig
+from logdrive.net.tcp import SystemTransport
+from logdrive.store.config import FaceConfig
+from receiver.check import Finding, check
+from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
+
+
+def _config(store: Path, *, address: str = "127.0.0.1:0", tls: ServerTlsConfig | None = None) -> ReceiverConfig:
+    listen = ListenConfig(address=address, tls=tls or "off", pravega=FaceConfig(address="127.0.0.1:0"))
+    return ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{store}#a/b"))
+
+
+def _found(config: ReceiverConfig) -> dict[str, Finding]:
+    findings = asyncio.run(check(config, clock=SystemClock(), disk=SystemDisk(), transport=SystemTransport()))
+    return {finding.name: finding for finding in findings}
+
+
+def test_a_sound_configuration_passes_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    found = _found(_config(tmp_path / "deep" / "store"))
+    assert all(finding.ok for finding in found.values()), found
+    assert "one copy, on one disk" in found["durability"].detail
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_in_use_is_found(tmp_path: Path) -> None:
+    async def with_the_port_taken() -> list[Finding]:
+        transport = SystemTransport()
+        listener = await transport.listen("127.0.0.1", 0, None, _never)
+        try:
+            config = _config(tmp_path, address=f"127.0.0.1:{listener.address[1]}")
+            return await check(config, clock=SystemClock(), disk=SystemDisk(), transport=transport)
+        finally:
+            await listener.close()
+
+    found = {finding.name: finding for finding in asyncio.run(with_the_port_taken())}
+    assert not found["listen.address"].ok
+    assert "another program listens there" in found["listen.address"].detail
+
+
+async def _never(stream: object) -> None:
+    raise AssertionError(stream)
+
+
+def test_a_certificate_that_is_missing_or_none_is_found(tmp_path: Path) -> None:
+    tls = ServerTlsConfig(cert=str(tmp_path / "no.pem"), key=str(tmp_path / "no.key"), clients="any")
+    assert "can't be read" in _found(_config(tmp_path, tls=tls))["listen.tls.cert"].detail
+    (tmp_path / "no.pem").write_text("nonsense")
+    assert "no PEM certificate" in _found(_config(tmp_path, tls=tls))["listen.tls.cert"].detail
+
+
+def test_a_good_certificate_is_shown_with_its_names_and_its_end(tmp_path: Path) -> None:
+    made = tmp_path / "tls"
+    write_certificates(str(made), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC))
+    tls = ServerTlsConfig(cert=str(made / "server.pem"), key=str(made / "server.key"), ca=str(made / "ca.pem"))
+    found = _found(_config(tmp_path / "store", tls=tls))
+    assert found["listen.address"].ok
+    assert "logs.example.com" in found["listen.tls.cert"].detail
+
+
+def test_a_certificate_that_has_ended_is_found(tmp_path: Path) -> None:
+    made = tmp_path / "tls"
+    write_certificates(str(made), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC) - timedelta(days=30))
+    tls = ServerTlsConfig(cert=str(made / "server.pem"), key=str(made / "server.key"), clients="any")
+    assert "renew it" in _found(_config(tmp_path / "store", tls=tls))["listen.tls.cert"].detail
+
+
+def test_a_store_that_another_process_has_is_found(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    with disk.lock(str(tmp_path / "lock")):
+        assert "another process" in _found(_config(tmp_path))["sink.uri"].detail
+
+
+@pytest.mark.skipif("os.geteuid() == 0", reason="root may write anywhere")
+def test_a_directory_that_can_not_be_written_is_found(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert not _found(_config(tmp_path))["sink.uri"].ok
