@@ -23,7 +23,7 @@ data each::
 
 **Commit.** All entries of a group go into the file with one write and one fdatasync, then they are acknowledged. Data is never
 acknowledged before the file's name and head are durable (a new file is made, synced, and its directory synced, first). When a
-write fails before its sync (a full disk), the file is cut back to what is durable, and the log goes on. When a sync fails,
+write fails before its sync (a full disk), the file is durably cut back to what it was, and the log goes on. When a sync fails,
 nothing is known of the group, and a second sync would report success without having written it: the file is cut back, and the
 log refuses everything from then on.
 
@@ -217,8 +217,10 @@ class Log:
         return file
 
     def _cut_back(self, file: File) -> None:
+        """Take a failed write back, durably: the next file begins where this one ends."""
         try:
             file.truncate(self.tip.position - self.files.bases[-1])
+            file.datasync()
         except OSError as error:
             raise self._over(f"{self._path()} could not be cut back after a failed write: {error.strerror}") from error
 

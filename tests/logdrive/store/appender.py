@@ -1,0 +1,60 @@
+"""A process to be killed: appends numbered records to a real store, and prints each number once it is acknowledged.
+
+`python -m tests.logdrive.store.appender DIRECTORY COUNT`: each of two writers goes on from its durable number, eight appends in
+flight, for COUNT records. A line `recovered …` comes first; then `WRITER NUMBER` for each acknowledgement.
+"""
+
+import asyncio
+import os
+import sys
+from collections import deque
+from uuid import UUID
+
+from logdrive.clock import SystemClock
+from logdrive.disk import SystemDisk
+from logdrive.executor import ThreadExecutor
+from logdrive.limits import StoreLimits
+from logdrive.store.engine import Store
+
+SEGMENT = "kill/test/0.#epoch.0"
+WRITERS = (UUID(int=1), UUID(int=2))
+LIMITS = StoreLimits(log_file=20_000)
+
+
+def record(writer: UUID, number: int) -> bytes:
+    """Return what writer appends as its record *number*: its length varies, and a sequel of others can't be mistaken for it."""
+    return b"<%d:%d:%s>" % (writer.int, number, b"x" * (number * 37 % 500))
+
+
+async def main(directory: str, count: int) -> None:
+    executor = ThreadExecutor("sync")
+    store = await Store.open(directory, disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=LIMITS)
+    print(f"recovered {store.recovery}", flush=True)
+    running = asyncio.create_task(store.run(asyncio.Event()))
+    await store.create(SEGMENT)
+    numbers = {writer: max(0, await store.number(SEGMENT, writer)) for writer in WRITERS}
+    in_flight: deque[tuple[UUID, int, asyncio.Future[int]]] = deque()
+    for turn in range(count):
+        writer = WRITERS[turn % 2]
+        numbers[writer] += 1
+        number = numbers[writer]
+        data = [record(writer, number)[:5], record(writer, number)[5:]]
+        submitted = store.submitted(SEGMENT, writer)
+        in_flight.append((writer, number, store.append(SEGMENT, data, writer=writer, expected=submitted, number=number, events=1)))
+        if len(in_flight) == 8:
+            await _acknowledge(in_flight)
+    while in_flight:
+        await _acknowledge(in_flight)
+    await store.close()
+    await running
+    executor.close()
+
+
+async def _acknowledge(in_flight: "deque[tuple[UUID, int, asyncio.Future[int]]]") -> None:
+    writer, number, future = in_flight.popleft()
+    await future
+    os.write(1, b"%d %d\n" % (writer.int, number))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,107 @@
+"""What a store may hold after a crash, said in the simplest way: the outcome of the first so many of all submissions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from logdrive.record import ABSENT
+from logdrive.store.engine import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """One submission as the model sees it; *events* None for an update, a seal is *sealing*, a creation neither."""
+
+    segment: str
+    data: bytes = b""
+    writer: UUID | None = None
+    number: int = ABSENT
+    events: int = 0
+    sealing: bool = False
+
+
+@dataclass(slots=True)
+class SegmentState:
+    """One segment, all of it."""
+
+    content: bytes = b""
+    numbers: dict[UUID, int] = field(default_factory=dict)
+    events: int = 0
+    sealed: bool = False
+
+    def number(self, writer: UUID) -> int:
+        return self.numbers.get(writer, ABSENT)
+
+
+State = dict[str, SegmentState]
+
+
+def apply(state: State, step: Submitted) -> None:
+    segment = state.setdefault(step.segment, SegmentState())
+    segment.content += step.data
+    segment.events += step.events
+    segment.sealed = segment.sealed or step.sealing
+    if step.writer is not None and step.number == ABSENT:
+        segment.numbers.pop(step.writer, None)
+    elif step.writer is not None:
+        segment.numbers[step.writer] = step.number
+
+
+def after(steps: Sequence[Submitted]) -> State:
+    state: State = {}
+    for step in steps:
+        apply(state, step)
+    return state
+
+
+def state_of(store: Store, writers: Sequence[UUID]) -> State:
+    """Ask *store* for everything."""
+    state: State = {}
+    for name in store.segments():
+        info = store.info(name)
+        assert info is not None
+        content = store.read(name, 0, info.length + 10)
+        assert len(content) == info.length
+        numbers = {writer: store.attribute(name, writer) for writer in writers}
+        state[name] = SegmentState(content, {w: n for w, n in numbers.items() if n != ABSENT}, info.events, info.sealed)
+    return state
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All that was submitted, in order; how much of it was acknowledged; and what failed since a sync, which a crash may keep.
+
+    A write that fails is cut back, but the cut is durable only with the next sync: until then the disk may keep any beginning
+    of what the write put down. It was never acknowledged, nor can what follows it have been.
+    """
+
+    steps: list[Submitted] = field(default_factory=list)
+    acknowledged: int = 0
+    failed: list[list[Submitted]] = field(default_factory=list)
+
+    def acknowledge(self) -> None:
+        """Take the next submission for durable."""
+        self.acknowledged += 1
+        self.failed.clear()
+
+    def fail(self) -> None:
+        """Take all that is not durable back."""
+        self.failed.append(self.steps[self.acknowledged :])
+        del self.steps[self.acknowledged :]
+
+    def copy(self) -> "Ledger":
+        return Ledger(list(self.steps), self.acknowledged, [list(steps) for steps in self.failed])
+
+    def histories(self) -> Iterator[list[Submitted]]:
+        """Yield every history that a crash now may leave."""
+        durable = self.steps[: self.acknowledged]
+        for ahead in (self.steps[self.acknowledged :], *self.failed):
+            for count in range(len(ahead) + 1):
+                yield durable + ahead[:count]
+
+    def matching(self, found: State) -> list[Submitted]:
+        """Return the history that *found* is the outcome of."""
+        for history in self.histories():
+            if after(history) == found:
+                return history
+        raise AssertionError(f"no history leaves this: {found}\nacknowledged: {self.acknowledged} of {self.steps}")

@@ -1,0 +1,198 @@
+"""Random lives of a store, ended by power cuts and kills at any step, compared with a model that is a list.
+
+After each death the store must hold the outcome of some beginning of all submissions, whole ones only, that has at least all
+that was acknowledged; and must go on from there.
+"""
+
+import asyncio
+import contextlib
+import errno
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from logdrive import faults
+from logdrive.errors import TransientError
+from logdrive.limits import StoreLimits
+from logdrive.record import ABSENT
+from logdrive.store.engine import Store
+from logdrive.store.errors import NumberMismatchError, OffsetMismatchError, SegmentSealedError
+from tests.logdrive.store.harness import running
+from tests.logdrive.store.model import Ledger, SegmentState, State, Submitted, after, state_of
+from tests.support.memory_disk import MemoryDisk
+from tests.support.virtual_time import run
+
+WRITERS = [UUID(int=n) for n in range(1, 5)]
+SEGMENTS = ["a/b/0", "a/b/1", "c"]
+LIMITS = StoreLimits(log_file=3000, group=800, read_ahead=300, open_files=2)
+
+
+class Life:
+    """One run of the store from open to death. The state that the next submission must meet is the model's, pending included."""
+
+    def __init__(self, random: Random, disk: MemoryDisk, ledger: Ledger) -> None:
+        self.random = random
+        self.disk = disk
+        self.ledger = ledger
+        self.death: tuple[MemoryDisk, Ledger] | None = None
+        self._dies_in = random.randrange(1, 60) if random.random() < 0.7 else 0
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+
+    async def run(self) -> None:
+        faults.on_reach = self._reach
+        clean = self.random.random() < 0.2
+        try:
+            async with running(self.disk, LIMITS, delay=self.random.choice((0.0, 0.01)), clean=clean) as store:
+                found = state_of(store, WRITERS)
+                self.ledger.steps = self.ledger.matching(found)
+                self.ledger.acknowledged = len(self.ledger.steps)
+                self.ledger.failed.clear()
+                for _ in range(self.random.randrange(5, 40)):
+                    await self._step(store)
+                    if self.death is not None:
+                        return
+                if not clean:
+                    self._die()
+            if clean:
+                self._look()
+                assert not self._waiting
+                self._die()
+        finally:
+            faults.on_reach = None
+
+    def _reach(self, name: str) -> None:
+        """Die at some passage of a fault point: what comes after on this disk is done by a ghost."""
+        self._dies_in -= 1
+        if self._dies_in == 0:
+            self._die()
+
+    def _die(self) -> None:
+        if self.death is None:
+            self._look()
+            disk = self.disk.killed() if self.random.random() < 0.3 else self.disk.crash(self.random)
+            self.death = (disk, self.ledger.copy())
+
+    async def _step(self, store: Store) -> None:
+        self._look()
+        choice = self.random.random()
+        steps: list[tuple[float, Callable[[Store], object]]] = [
+            (0.55, self._append),
+            (0.60, self._create),
+            (0.65, self._update),
+            (0.67, self._seal),
+            (0.74, self._refused),
+            (0.77, self._trouble),
+        ]
+        for bound, step in steps:
+            if choice < bound:
+                step(store)
+                return
+        if choice < 0.82:
+            await self._ask(store)
+        elif choice < 0.9:
+            await asyncio.sleep(self.random.choice((0.001, 0.01, 0.02)))
+        elif self._waiting:
+            with contextlib.suppress(TransientError):
+                await self.random.choice(self._waiting)
+
+    def _state(self) -> State:
+        return after(self.ledger.steps)
+
+    def _open_segment(self) -> tuple[str, SegmentState] | None:
+        state = self._state()
+        there = [name for name in SEGMENTS if name in state and not state[name].sealed]
+        return (name := self.random.choice(there), state[name])[0:2] if there else None
+
+    def _submit(self, step: Submitted, future: "asyncio.Future[Any]") -> None:
+        self.ledger.steps.append(step)
+        self._waiting.append(future)
+
+    def _look(self) -> None:
+        """Take in what became of what was submitted. (A future's callbacks come a turn too late for that.)"""
+        while self._waiting and self._waiting[0].done():
+            future = self._waiting.popleft()
+            if future.cancelled() or future.exception() is None:
+                self.ledger.acknowledge()
+            else:
+                assert all(later.done() for later in self._waiting)
+                self._waiting.clear()
+                self.ledger.fail()
+
+    def _append(self, store: Store) -> None:
+        if (target := self._open_segment()) is None:
+            return
+        name, state = target
+        writer = self.random.choice(WRITERS)
+        current = state.number(writer)
+        number = max(current, 0) + self.random.randrange(1, 100)
+        data = self.random.randbytes(self.random.choice((0, 1, 20, 200, 700)))
+        cut = self.random.randrange(len(data) + 1)
+        events = self.random.randrange(1, 5)
+        offset = len(state.content) if self.random.random() < 0.2 else None
+        future = store.append(
+            name, [data[:cut], data[cut:]], writer=writer, expected=current, number=number, events=events, expected_offset=offset
+        )
+        self._submit(Submitted(name, data, writer, number, events), future)
+
+    def _create(self, store: Store) -> None:
+        name = self.random.choice(SEGMENTS)
+        future = store.create(name)
+        if name not in self._state():
+            self._submit(Submitted(name), future)
+
+    def _update(self, store: Store) -> None:
+        if (target := self._open_segment()) is not None:
+            name, state = target
+            writer, value = self.random.choice(WRITERS), self.random.choice((ABSENT, -1, 5, 1000))
+            future = store.update(name, writer, state.number(writer), value)
+            self._submit(Submitted(name, writer=writer, number=value), future)
+
+    def _seal(self, store: Store) -> None:
+        if (target := self._open_segment()) is not None and self.random.random() < 0.3:
+            self._submit(Submitted(target[0], sealing=True), store.seal(target[0]))
+
+    def _refused(self, store: Store) -> None:
+        state = self._state()
+        for name, segment in state.items():
+            writer = self.random.choice(WRITERS)
+            current = segment.number(writer)
+            if segment.sealed:
+                with pytest.raises(SegmentSealedError):
+                    store.append(name, b"x", writer=writer, expected=current, number=current + 1, events=1)
+                continue
+            with pytest.raises(NumberMismatchError) as refused:
+                store.append(name, b"x", writer=writer, expected=current + 3, number=current + 4, events=1)
+            assert refused.value.current == current
+            with pytest.raises(OffsetMismatchError) as elsewhere:
+                store.append(name, b"x", writer=writer, expected=current, number=current + 1, events=1, expected_offset=1 << 40)
+            assert elsewhere.value.current == len(segment.content)
+
+    def _trouble(self, store: Store) -> None:
+        self.disk.fail_write(errno.ENOSPC, after=self.random.choice((0, 1, 64, 100, 1000)))
+
+    async def _ask(self, store: Store) -> None:
+        """What is told is durable, and agrees with what is acknowledged."""
+        for name in store.segments():
+            told = {writer: await store.number(name, writer) for writer in WRITERS}
+            self._look()
+            found = state_of(store, WRITERS)[name]
+            assert {writer: number for writer, number in told.items() if number != ABSENT} == found.numbers
+            assert found.content == after(self.ledger.steps[: self.ledger.acknowledged])[name].content
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_store_holds_what_it_acknowledged_and_nothing_by_halves_after_any_crash(seed: int) -> None:
+    async def main() -> None:
+        random = Random(seed)
+        disk, ledger = MemoryDisk(), Ledger()
+        for _ in range(6):
+            life = Life(random, disk, ledger)
+            await life.run()
+            assert life.death is not None
+            disk, ledger = life.death
+
+    run(main())
