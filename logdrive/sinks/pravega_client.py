@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
-from logdrive.limits import PRAVEGA_READ_BYTES
+from logdrive.limits import KIB
 from logdrive.net.stream import ClientTls, Stream, Transport
 from logdrive.sinks.pravega_link import Link
 from logdrive.sinks.pravega_writer import AppendWriter
@@ -52,7 +52,8 @@ from logdrive.wire.pravega.segments import (
 
 M = TypeVar("M", bound=Message)
 ANSWER_SECONDS: Final = 60.0  # longer than any server lets a read at the tail wait
-_AHEAD: Final = 4
+_PIECE_BYTES: Final = 512 * KIB  # larger ones cost more: their memory goes back to the system each time
+_AHEAD: Final = 8
 
 
 class RefusedError(LogdriveError):
@@ -141,7 +142,7 @@ class SegmentClient:
         return await self._chunk(self._start_read(segment, offset, length), segment, offset, length)
 
     async def read_range(self, segment: str, start: int, end: int, *, ahead: int = _AHEAD) -> AsyncIterator[bytes]:
-        """Yield the bytes of [start, end), which must be there, in order; *ahead* reads of 2 MiB are under way at a time.
+        """Yield the bytes of [start, end), which must be there, in order; *ahead* reads of 512 KiB are under way at a time.
 
         Raises `RefusedError` where the segment ends before *end*.
         """
@@ -150,7 +151,7 @@ class SegmentClient:
         try:
             while asked or place < end:
                 while place < end and len(asked) < ahead:
-                    size = min(PRAVEGA_READ_BYTES, end - place)
+                    size = min(_PIECE_BYTES, end - place)
                     asked.append((place, size, self._start_read(segment, place, size)))
                     place += size
                 offset, size, answer = asked.popleft()

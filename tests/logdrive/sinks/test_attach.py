@@ -11,13 +11,13 @@ import pytest
 from logdrive.address import StreamAddress
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
-from logdrive.errors import ConfigError
+from logdrive.errors import ConfigError, TransientError
 from logdrive.executor import ThreadExecutor
 from logdrive.limits import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.sinks.attach import attached
-from logdrive.sinks.blocking import Target, fetch
+from logdrive.sinks.blocking import BlockingClient, Target
 from logdrive.sinks.pravega_client import connected
 from logdrive.store import endpoint
 from logdrive.store.engine import Store
@@ -157,7 +157,18 @@ def test_a_worker_without_a_loop_reads_over_real_sockets(tmp_path: Path) -> None
         async with attached(address, disk=disk, executor=executor, clock=SystemClock(), transport=SystemTransport()) as target:
             announced = json.loads((tmp_path / "store" / "endpoint.json").read_text())
             assert announced["pravega"] == f"{target.host}:{target.port}"
-            assert await asyncio.to_thread(fetch, target, S, 7, len(data)) == data[7:]
+            assert await asyncio.to_thread(worker, target, len(data)) == data[7:]
 
     asyncio.run(main())
     executor.close()
+
+
+def worker(target: Target, length: int) -> bytes:
+    with BlockingClient(target) as client:
+        assert client.call(lambda service: service.segment_info("other")) is None
+        return client.fetch(S, 7, 1000) + client.fetch(S, 1000, length)
+
+
+def test_a_worker_is_told_when_nobody_listens() -> None:
+    with pytest.raises(TransientError), BlockingClient(Target("127.0.0.1", 1)):
+        pass

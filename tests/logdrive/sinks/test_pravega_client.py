@@ -31,6 +31,7 @@ async def test_a_segment_is_created_described_and_sealed(made: World) -> None:
         assert await client.create_segment(S)
         assert not await client.create_segment(S)
         info = await client.segment_info(S)
+        assert info is not None
         assert info == SegmentState(S, 0, 0, False, info.modified_ms)
         await client.seal(S)
         with pytest.raises(SegmentSealedError):
