@@ -10,13 +10,15 @@ from typing import Final, Literal, cast
 import zstandard
 from isal import isal_zlib
 
-from logdrive.limits import KIB, LumberjackLimits
+from logdrive.limits import KIB, MIB, LumberjackLimits
 
 Codec = Literal["zlib", "zstd"]
 
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _RATIO_FREE: Final = 64 * KIB  # so much may come out whatever went in
-_STEP: Final = 64 * KIB  # unpacked at a time where only the size is asked for
+_STEP: Final = MIB  # unpacked at a time: a buffer that grows further is copied too often
+_MEASURED_STEP: Final = 64 * KIB  # unpacked at a time where only the size is asked for
+_PACKED_STEP: Final = 256 * KIB  # packed bytes given at a time: what a step leaves of them is copied
 _InflateError: Final = cast("type[Exception]", isal_zlib.error)  # its type stub takes the class for an instance
 
 
@@ -55,17 +57,27 @@ def unpack(payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool,
 
 def _unpack_zlib(payload: bytes | memoryview, allowed: int, *, exact: bool) -> bytes:
     inflater = isal_zlib.decompressobj()
+    packed, at = memoryview(payload), 0
+    source: bytes | memoryview = b""
+    pieces: list[bytes] = []
+    room = allowed + 1  # one byte more tells that there is more
     try:
-        data: bytes = inflater.decompress(payload, allowed + 1)  # stops there by itself
+        while not inflater.eof:
+            if not source:
+                source, at = packed[at : at + _PACKED_STEP], at + _PACKED_STEP
+            piece = inflater.decompress(source, min(_STEP, room))
+            if not piece and not source:
+                raise EnvelopeError("an envelope whose zlib stream is cut off")
+            pieces.append(piece)
+            room -= len(piece)
+            if not room:
+                raise _too_much(allowed)
+            source = inflater.unconsumed_tail
     except _InflateError as error:
         raise EnvelopeError(f"an envelope that does not inflate: {error}") from error
-    if len(data) > allowed:
-        raise _too_much(allowed)
-    if not inflater.eof:
-        raise EnvelopeError("an envelope whose zlib stream is cut off")
-    if exact and inflater.unused_data:
-        raise EnvelopeError(f"an envelope with {len(inflater.unused_data)} bytes after its zlib stream")
-    return data
+    if exact and (inflater.unused_data or at < len(packed)):
+        raise EnvelopeError("an envelope with bytes after its zlib stream")
+    return b"".join(pieces) if len(pieces) > 1 else pieces[0]
 
 
 def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> bytes:
@@ -92,7 +104,7 @@ def _unpack_untold(unpacker: zstandard.ZstdDecompressor, payload: bytes | memory
     """
     size = 0
     with unpacker.stream_reader(payload) as reader:
-        while step := reader.read(_STEP):
+        while step := reader.read(_MEASURED_STEP):
             size += len(step)
             if size > allowed:
                 raise _too_much(allowed)

@@ -239,3 +239,15 @@ def test_refused_envelopes_say_why_in_the_peers_words() -> None:
     with pytest.raises(ProtocolError, match="cut off") as refused:
         reader().feed(Window(1).encode() + Envelope(pack(FRAME)[:-2]).encode())
     assert (refused.value.code, refused.value.offset) == (RefusalCode.PROTOCOL, 6)
+
+
+@pytest.mark.parametrize("size", [MIB - 1, MIB, MIB + 1, 3 * MIB])
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_streams_longer_than_a_step_unpack(size: int, level: int) -> None:
+    """Packed and unpacked bytes go in steps; what follows the stream may lie in a later step than its end."""
+    data = random.Random(size).randbytes(size // 2) + bytes(size - size // 2)
+    packed = zlib.compress(data, level)
+    assert exactly(packed) == plainly(packed) == plainly(packed + bytes(300 * KIB)) == data
+    for broken in (packed + bytes(300 * KIB), packed[:-1], packed[: len(packed) // 2]):
+        with pytest.raises(EnvelopeError):
+            exactly(broken)
