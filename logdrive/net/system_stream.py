@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from logdrive.errors import TransientError
-from logdrive.limits import KIB
+from logdrive.limits import KIB, MIB
 from logdrive.net.readiness import drain, until
 from logdrive.net.stream import Peer
 from logdrive.net.wires import Want, Wire
 
 _CLOSE_SECONDS: Final = 2.0
 _PIECE_BYTES: Final = 256 * KIB
+_TURN_BYTES: Final = 1 * MIB
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s
 _CLOSED = "the connection was closed on this side"
 
@@ -36,6 +37,7 @@ class SystemStream:
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._watched = False  # for reading
+        self._since_wait = 0  # bytes written
         self._read_wants_write = False
         self._torn = self._closing = self._released = False
         self._patience: asyncio.Timeout | None = None
@@ -105,10 +107,14 @@ class SystemStream:
         try:
             for piece in _pieces(parts):
                 await self._send(memoryview(piece))
+                self._since_wait += len(piece)
         except TransientError as error:
             self._broken = error
             raise
         self._torn = False
+        if self._since_wait >= _TURN_BYTES:  # a peer that takes all at once must not keep the others from running
+            self._since_wait = 0
+            await asyncio.sleep(0)
 
     async def _send(self, data: memoryview) -> None:
         while data:
@@ -123,6 +129,7 @@ class SystemStream:
                 raise TransientError(f"{self.peer.address}: the peer asked for a renegotiation, which is not done here")
 
     async def _until_writable(self) -> None:
+        self._since_wait = 0
         self._writer = self._loop.create_future()
         self._loop.add_writer(self._socket, self._on_writable)
         try:

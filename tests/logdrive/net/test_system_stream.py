@@ -280,3 +280,33 @@ def test_many_small_messages_there_and_back(pair: Pair) -> None:
                 assert await ours.read() == b"2A%06d" % number
 
     run(scenario())
+
+
+def test_a_peer_that_takes_all_at_once_does_not_keep_others_from_running() -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+
+            def swallow() -> int:
+                accepted, _ = server.accept()
+                with accepted:
+                    return sum(map(len, iter(lambda: accepted.recv(1 << 20), b"")))
+
+            swallowing = asyncio.create_task(asyncio.to_thread(swallow))
+            ours = await SystemTransport().connect("127.0.0.1", server.getsockname()[1], None)
+            turns = 0
+
+            async def count() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            counting = asyncio.create_task(count())
+            for _ in range(64):
+                await ours.write([bytes(1 << 20)])
+            await ours.close()
+            counting.cancel()
+            assert await swallowing == 64 << 20
+            assert turns >= 64
+
+    run(scenario())
