@@ -97,9 +97,7 @@ class Application:
 
     def _stack_trace_line(self, at: datetime, number: int) -> bytes:
         waited = self.random.randrange(5000)
-        return (
-            f"{at:%Y-%m-%d %H:%M:%S},{number % 1000:03d} ERROR [worker-{number % 8}] c.e.Pool: no connection in {waited} ms\r\n".encode()
-        )
+        return f"{at:%Y-%m-%d %H:%M:%S},{number % 1000:03d} ERROR [worker-{number % 8}] c.e.Pool: no connection in {waited} ms\r\n".encode()
 
 
 class Applications:

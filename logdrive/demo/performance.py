@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from logdrive.demo.applications import Applications
-from logdrive.demo.system import Child, DemoError, free_port, logdrive, machine_logs, run_json, wait_for_port
+from logdrive.demo.system import Child, DemoError, free_port, logdrive, machine_logs, run_step, wait_for_port
 
 _APPLICATIONS = 24
 _WRITING_SECONDS = 12.0
@@ -106,7 +108,7 @@ class Performance:
     def _prepare(self) -> None:
         work, tls = self._work, self._work / "tls"
         self._say("a small CA, certificates and the two configurations", 0.0)
-        run_json("logdrive certs", logdrive("certs", str(tls), "--name", "localhost", "--json"), work / "certs.log")
+        run_step("logdrive certs", logdrive("certs", str(tls), "--name", "localhost"), work / "certs.log")
         names = {
             "receiver": self._receiver_port,
             "face": self._face_port,
@@ -148,14 +150,12 @@ class Performance:
     def _tabulate(self) -> dict[str, Any]:
         tables, work = str(self._work / "tables"), self._work
         self._say("Spark reads the segments and writes the tables", 0.6)
-        run_json(
-            "the pipeline", logdrive("pipeline", "run", "--from", self._uri, "--to", tables, "--once", "--json"), work / "pipeline.log"
-        )
+        run_step("the pipeline", logdrive("pipeline", "run", "--from", self._uri, "--to", tables, "--once"), work / "pipeline.log")
         self._say("the audit compares every byte of every source with the table", 0.8)
-        audit = run_json("the audit", logdrive("pipeline", "audit", tables, "--json"), work / "pipeline.log", codes=(0, 1))
+        audit = orjson.loads(run_step("the audit", logdrive("pipeline", "audit", tables, "--json"), work / "pipeline.log", codes=(0, 1)))
         self._say("the report", 0.9)
-        run_json("the report", logdrive("pipeline", "report", tables, "--out", str(work / "report.html"), "--json"), work / "pipeline.log")
-        return audit
+        run_step("the report", logdrive("pipeline", "report", tables, "--out", str(work / "report.html")), work / "pipeline.log")
+        return dict(audit)
 
     def _outcome(self, applications: Applications, audit: dict[str, Any], seconds: float) -> Outcome:
         """Hold the audit against the applications' own books: a line that never reached an agent's eye counts as lost too."""

@@ -7,9 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from logdrive.errors import LogdriveError
 
@@ -65,14 +62,13 @@ class Child:
         self._process = None
 
 
-def run_json(name: str, command: list[str], log: Path, *, codes: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """Run *command* to its end and return the object it printed; *codes* are the exit codes that come with one."""
+def run_step(name: str, command: list[str], log: Path, *, codes: tuple[int, ...] = (0,)) -> bytes:
+    """Run *command* to its end and return what it printed; *codes* are the exit codes that are no failure."""
     with log.open("ab") as errors:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, check=False)
     if done.returncode not in codes:
         raise DemoError(f"{name} ended with exit code {done.returncode}:\n{tail(log)}")
-    result: dict[str, Any] = orjson.loads(done.stdout or b"{}")
-    return result
+    return done.stdout
 
 
 def tail(log: Path) -> str:

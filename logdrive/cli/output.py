@@ -1,0 +1,39 @@
+"""What the command line says and where: results on standard output, everything else on standard error."""
+
+import logging
+import sys
+from typing import Any
+
+import orjson
+import structlog
+
+
+def complain(text: str) -> None:
+    """Say what went wrong, one line each, on standard error."""
+    for line in text.splitlines():
+        print(f"logdrive: {line}", file=sys.stderr)
+
+
+def emit_json(result: dict[str, Any]) -> None:
+    """Print the one object that `--json` promises."""
+    sys.stdout.buffer.write(orjson.dumps(result, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.flush()
+
+
+def set_up_logging(level: str = "info") -> None:
+    """Send structlog to standard error: coloured on a terminal, `key=value` lines otherwise."""
+    on_terminal = sys.stderr.isatty()
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,74 @@
+"""`logdrive receiver …`: take connections, append, acknowledge."""
+
+import os
+from dataclasses import asdict
+
+import click
+import structlog
+
+from logdrive.cli.output import emit_json, set_up_logging
+from logdrive.cli.runtime import Machine
+from logdrive.cli.runtime import run as run_program
+from logdrive.config import load
+from receiver.app import Started
+from receiver.app import run as receive
+from receiver.check import Finding
+from receiver.check import check as check_receiver
+from receiver.config import ReceiverConfig
+
+_config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The receiver's TOML file.")
+
+
+@click.group()
+def receiver() -> None:
+    """Take connections from agents and Beats, append what they send to durable segments, acknowledge after that."""
+
+
+@receiver.command(epilog="Example: logdrive receiver run --config /etc/logdrive/receiver.toml")
+@_config
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+def run(path: str, log_level: str) -> None:
+    """Receive until SIGTERM, then drain: what was received is made durable and acknowledged first."""
+    set_up_logging(log_level)
+    config = load(path, ReceiverConfig, os.environ)
+
+    def started(found: Started) -> None:
+        structlog.get_logger("receiver").info("listening", address=_text(found.address), pravega=_text(found.pravega))
+
+    async def program(machine: Machine) -> None:
+        await receive(
+            config,
+            clock=machine.clock,
+            disk=machine.disk,
+            transport=machine.transport,
+            executor=machine.executor,
+            stop=machine.stop,
+            random=machine.random,
+            started=started,
+        )
+
+    run_program(program, max_connections=config.listen.max_connections)
+
+
+@receiver.command(epilog="Example: logdrive receiver check --config /etc/logdrive/receiver.toml")
+@_config
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def check(path: str, as_json: bool) -> int:
+    """Say what `run` would meet, without serving anybody: certificates, addresses, directory, disk."""
+    set_up_logging("warning")
+    config = load(path, ReceiverConfig, os.environ)
+
+    async def program(machine: Machine) -> list[Finding]:
+        return await check_receiver(config, clock=machine.clock, disk=machine.disk, transport=machine.transport)
+
+    findings = run_program(program)
+    if as_json:
+        emit_json({"ok": all(finding.ok for finding in findings), "findings": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            click.echo(f"{'ok' if finding.ok else 'NOT OK':6}  {finding.name}: {finding.detail}")
+    return 0 if all(finding.ok for finding in findings) else 1
+
+
+def _text(address: tuple[str, int] | None) -> str:
+    return f"{address[0]}:{address[1]}" if address is not None else "off"
