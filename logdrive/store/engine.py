@@ -8,27 +8,25 @@ What is told to the outside (lengths, numbers, reads) is durable. The format on 
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from random import Random, SystemRandom
 from typing import Any
 from uuid import UUID
 
-import structlog
-
 from logdrive.clock import Clock
-from logdrive.disk import Disk, write_atomically
+from logdrive.disk import Disk
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.executor import Executor
 from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
+from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
 from logdrive.store.entry import APPEND, CREATE, SEAL, UPDATE, Entry, seed_of
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError
 from logdrive.store.index import SegmentIndex, SegmentInfo
 from logdrive.store.opening import opened
 from logdrive.store.reader import LogReader
-from logdrive.store.recovery import INDEX_NAME, Recovered
-from logdrive.store.snapshot import Snapshot, encode_snapshot
+from logdrive.store.recovery import Recovered
 from logdrive.store.submission import Ahead, Submission, Submissions
 from logdrive.store.waiting import Waiters
 
@@ -72,15 +70,15 @@ class Store:
         self.path = path
         self.store_id = found.log.store_id
         self.recovery = found.report
-        self._disk, self._executor, self._clock, self._limits = disk, executor, clock, limits
+        self._executor, self._clock, self._limits = executor, clock, limits
         self._lock = lock
         self._log = found.log
         self._index = found.index
-        self._indexed = found.indexed
+        self._checkpoint = Checkpoint(found, self.path, disk=disk, executor=executor)
         self._submissions = Submissions(found.index)
         self._reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._waiters = Waiters()
-        self._commit = GroupCommit(found.log, executor, limits, settled=self._settled, failed=self._failed, rolled=self._checkpoint)
+        self._commit = GroupCommit(found.log, executor, limits, settled=self._settled, failed=self._failed, rolled=self._checkpoint.write)
         self._refusal: StorageError | TransientError | None = None
         self._running = False
         self._finished = asyncio.Event()
@@ -100,7 +98,7 @@ class Store:
         watch.add_done_callback(lambda _: self._end())
         try:
             await self._commit.run()
-            await self._checkpoint()
+            await self._checkpoint.write()
         except StorageError as error:
             self._refusal = error
             raise
@@ -305,27 +303,6 @@ class Store:
         for submission in lost:
             submission.reject(reason)
         self._waiters.wake_all()
-
-    async def _checkpoint(self) -> None:
-        """Write the index, so that a start need not read the log up to here. It is a cache: failing to write it fails nothing."""
-        tip = self._log.tip
-        if tip.position == self._indexed:
-            return
-        data = encode_snapshot(Snapshot(self.store_id, tip, self._index))
-        try:
-            await self._executor.run(self._write_index, data)
-            self._indexed = tip.position
-        except OSError as error:
-            structlog.get_logger().warning("index checkpoint not written", store=self.path, reason=str(error))
-
-    def _write_index(self, data: bytes) -> None:
-        path = os.path.join(self.path, INDEX_NAME)
-        try:
-            write_atomically(self._disk, path, data, before_rename="store.index.before_rename")
-        except OSError:
-            with suppress(OSError):
-                self._disk.remove(f"{path}.new")  # on a full disk the log needs the room more
-            raise
 
 
 __all__ = ["SegmentInfo", "Store"]

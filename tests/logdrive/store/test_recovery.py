@@ -171,9 +171,10 @@ def test_a_roll_cut_short_at_any_byte_of_the_new_head_is_taken_back() -> None:
         await filled(disk, [bytes(200)] * 2)
         end = disk.stat(FIRST_FILE).size
         new = f"{PATH}/log-{end:016x}"
-        async with running(disk.killed(), StoreLimits(log_file=end)) as store:
+        copy = disk.killed()
+        async with running(copy, StoreLimits(log_file=end)) as store:
             await submit(store, b"x", 3)
-            rolled = store._disk.content(new)  # type: ignore[attr-defined]
+            rolled = copy.content(new)
         for size in range(FILE_HEAD + 1):
             torn = disk.killed()
             torn.write(new, rolled[:size], durable=True)
@@ -296,9 +297,10 @@ def test_what_a_killed_process_left_in_the_page_cache_is_synced_before_it_is_tol
         disk = MemoryDisk()
         await filled(disk, [b"first"])
         end = disk.stat(FIRST_FILE).size
-        async with running(disk.killed(), clean=False) as store:
+        copy = disk.killed()
+        async with running(copy, clean=False) as store:
             await submit(store, b"second", 2)
-            tail = store._disk.content(FIRST_FILE)[end:]  # type: ignore[attr-defined]
+            tail = copy.content(FIRST_FILE)[end:]
         killed = disk.killed()
         killed.write(FIRST_FILE, tail)
         async with running(killed, clean=False) as store:
