@@ -31,7 +31,7 @@ class Sink(Protocol):
         ...
 
     def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
-        """Submit one batch, given in parts, atomic, conditional on *previous* being the number submitted last (`record.ABSENT`: never seen).
+        """Submit one batch, given in parts, atomic, if *previous* is the number submitted last (`record.ABSENT`: never seen).
 
         The future ends once the batch is durable. It fails with `TransientError` where the sink could not take it (a full
         disk), with `StorageError` where it never will again. Raises `NumberConflictError` at once, storing nothing.
