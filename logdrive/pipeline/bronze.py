@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from logdrive import faults
 from logdrive.clock import Clock
 from logdrive.disk import Disk
-from logdrive.errors import StorageError
+from logdrive.errors import LogdriveError, StorageError
 from logdrive.pipeline.cover import intersect
 from logdrive.pipeline.cutting import cut
 from logdrive.pipeline.files import DEFAULT_COMPRESSION, Added, EventFile, write_file
@@ -45,11 +45,15 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What one commit added."""
+    """What one commit added; *bytes* as they are stored."""
 
     batches: int = 0
     events: int = 0
     bytes: int = 0
+
+
+class MismatchError(LogdriveError):
+    """What was read does not go on where the tables end."""
 
 
 class Bronze:
@@ -100,10 +104,14 @@ class Bronze:
         self._ends[segment] = last.next if last else 0
         self._again |= {one.batch for one in known if one.offset >= self._ends[segment]}
 
+    def skip_to(self, segment: str, start: int) -> None:
+        """Go on at *start*: what stood before it in *segment* was removed, unread."""
+        self._ends[segment] = start
+
     def commit(self, written: Iterable[Written]) -> Committed:
         """Add what tasks have written. What the tables have already, after a replay, is left out.
 
-        Raises `StorageError` where it does not begin where the tables end.
+        Raises `MismatchError` where it does not begin where the tables end.
         """
         parts = sorted(written, key=lambda part: (part.segment, part.start))
         fresh = self._fresh(parts)
@@ -120,7 +128,7 @@ class Bronze:
         self._commit_both([file for file in files if file], headers, ends)
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
         self._compact_if_due()
-        return Committed(len(headers), sum(row.rows for row in headers), sum(row.bytes for row in headers))
+        return Committed(len(headers), sum(row.rows for row in headers), sum(row.next - row.offset for row in headers))
 
     def _fresh(self, parts: Sequence[Written]) -> list[Written]:
         """Return the parts that go on where the tables end, in order of offset."""
@@ -131,7 +139,7 @@ class Bronze:
             if part.end <= end and part.segment not in reached:
                 continue
             if part.start != end:
-                raise StorageError(
+                raise MismatchError(
                     f"{part.segment}: the tables end at offset {end}, but what was read is {part.start} to {part.end}: "
                     "it was read for other tables, or these are a copy restored from before"
                 )

@@ -11,10 +11,10 @@ import pyarrow as pa
 from logdrive.pipeline.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.event_columns import EventColumns, events_table
 from logdrive.pipeline.headers import BatchRow, batch_row
-from logdrive.pipeline.hop import Place, records, walk
+from logdrive.pipeline.hop import records, walk
 from logdrive.pipeline.records import BLOCK, Single, foreign_event, own_event, parsed, quarantined
 from logdrive.pipeline.schema import FOREIGN, HEADLESS, HEADLESS_ROW, MALFORMED
-from logdrive.record import EVENT_HEAD
+from logdrive.sinks.segment_reader import Hop
 
 
 class Decoder:
@@ -30,14 +30,14 @@ class Decoder:
     def feed(self, segment: str, offset: int, data: bytes) -> int:
         """Decode the whole batches in *data*, which begins at *offset* with one; return where the next one begins."""
         following = offset
-        for place in walk(segment, offset, data):
-            row = batch_row(self._stream, segment, place)
+        for hop in walk(segment, offset, data):
+            row = batch_row(self._stream, segment, hop)
             self._batches.append(row)
             before = self._rows
-            self._decode(place, row, data, offset)
+            self._decode(hop, row, data, offset)
             self._settle()
             row.rows = self._rows - before
-            following = place.next
+            following = hop.next
         self.text_bytes += following - offset
         return following
 
@@ -56,11 +56,11 @@ class Decoder:
             self._columns.add_singles(self._singles)
             self._singles = []
 
-    def _decode(self, place: Place, row: BatchRow, data: bytes, base: int) -> None:
+    def _decode(self, hop: Hop, row: BatchRow, data: bytes, base: int) -> None:
         """Decode one batch of *data*, which begins at *base*."""
-        start, end = place.body - base, place.next - base
+        start, end = hop.body - base, hop.next - base
         if row.kind == HEADLESS:
-            self._singles.append(quarantined(data[place.offset - base + EVENT_HEAD : start], HEADLESS_ROW))
+            self._singles.append(quarantined(hop.payload, HEADLESS_ROW))
             return
         if row.kind not in ("data", FOREIGN):
             return
@@ -100,7 +100,7 @@ class Decoder:
         text = message.encode()
         if (lengths := value.get("lengths")) is not None:
             lines, dropped = split_lengths(text, start, lengths)
-            if len(lines.stops) + len(dropped) and max([*lines.stops[-1:], *(b for _, b in dropped[-1:])]) != end:
+            if max([start, *lines.stops[-1:], *(stop for _, stop in dropped[-1:])]) != end:
                 raise ValueError("lengths do not end where the block does")
             row.dropped += dropped
             self._settle()

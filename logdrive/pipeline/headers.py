@@ -8,9 +8,10 @@ import orjson
 import pyarrow as pa
 
 from logdrive.pipeline.cover import Interval
-from logdrive.pipeline.hop import Place
+from logdrive.pipeline.hop import batch_id
 from logdrive.pipeline.schema import BATCHES, HEADLESS
 from logdrive.record import BatchHeader
+from logdrive.sinks.segment_reader import Hop
 
 
 @dataclass(slots=True)
@@ -51,18 +52,18 @@ class BatchRow:
     committed: int | None = None
 
 
-def batch_row(stream: str, segment: str, place: Place) -> BatchRow:
-    """Return the row of *place*; `rows`, `dropped` and `committed` are filled in as the batch goes on its way."""
-    header = place.header
+def batch_row(stream: str, segment: str, hop: Hop) -> BatchRow:
+    """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch goes on its way."""
+    header, batch = hop.header, batch_id(segment, hop.offset, hop.payload)
     if header is None:
         return BatchRow(
-            batch=place.batch, stream=stream, segment=segment, offset=place.offset, next=place.next, crc=place.crc, store=None,
+            batch=batch, stream=stream, segment=segment, offset=hop.offset, next=hop.next, crc=hop.crc, store=None,
             kind=HEADLESS, source=None, origin=None, host=None, path=None, previous=None, position=None, kept=None,
             records=1, events=1, bytes=0, skipped=0, read=None, received=None,
         )  # fmt: skip
     attributes, mark = _object(header.attributes), _object(header.mark)
     return BatchRow(
-        batch=place.batch, stream=stream, segment=segment, offset=place.offset, next=place.next, crc=place.crc, store=header.store,
+        batch=batch, stream=stream, segment=segment, offset=hop.offset, next=hop.next, crc=hop.crc, store=header.store,
         kind=header.kind, source=header.source, origin=header.origin,
         host=_name(attributes.get("host")), path=_name(attributes.get("path")),
         previous=header.previous, position=header.position, kept=_claimed(header), records=header.records, events=header.events,

@@ -19,7 +19,7 @@ CHUNKS = pa.schema(
         pa.field("data", pa.binary(), nullable=False),
     ]
 )
-"""Some whole batches of a segment as they are stored: what travels from source to sink."""
+"""A piece of a segment as it is stored, cut anywhere: what travels from source to sink."""
 
 MESSAGES = pa.schema(
     [
@@ -38,25 +38,27 @@ _ROW_GROUP_BYTES = 48 << 20
 
 
 def write_events(chunks: Iterable[pa.RecordBatch], directory: str, compression: str) -> Iterator[pa.RecordBatch]:
-    """Decode *chunks*, one contiguous range of one segment, into a file below *directory*; yield the message about it."""
+    """Decode *chunks*, the pieces of whole batches of one segment, into a file below *directory*; yield the message about it."""
     decoder: Decoder | None = None
-    segment, start, end = "", 0, 0
+    segment, start, at, rest = "", 0, 0, b""
     headers: list[BatchRow] = []
     with EventFile(directory, EVENTS, compression) as file:
-        for stream, name, offset, data in _rows(chunks):
+        for stream, name, offset, piece in _rows(chunks):
             if decoder is None:
-                decoder, segment, start, end = Decoder(stream), name, offset, offset
-            if (name, offset) != (segment, end):
-                raise StorageError(f"{name} at {offset} does not go on where {segment} ended, at {end}")
-            end = decoder.feed(segment, offset, data)
-            if end != offset + len(data):
-                raise StorageError(f"{segment}: {offset + len(data) - end} bytes at {end} are no whole batch")
+                decoder, segment, start, at = Decoder(stream), name, offset, offset
+            if (name, offset) != (segment, at + len(rest)):
+                raise StorageError(f"{name} at {offset} does not go on where {segment} ended, at {at + len(rest)}")
+            data = rest + piece
+            following = decoder.feed(segment, at, data)
+            rest, at = data[following - at :], following
             if decoder.text_bytes >= _ROW_GROUP_BYTES:
                 headers += _flush(decoder, file)
+        if rest:
+            raise StorageError(f"{segment}: {len(rest)} bytes at {at} are no whole batch")
         if decoder is not None:
             headers += _flush(decoder, file)
     if decoder is not None:
-        yield message(Written(segment, start, end, file.added, headers))
+        yield message(Written(segment, start, at, file.added, headers))
 
 
 def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, int, bytes]]:

@@ -9,7 +9,7 @@ from logdrive import faults
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
 from logdrive.errors import StorageError
-from logdrive.pipeline.bronze import Bronze, Written
+from logdrive.pipeline.bronze import Bronze, MismatchError, Written
 from logdrive.pipeline.cover import Interval
 from logdrive.pipeline.files import Added
 from logdrive.pipeline.headers import rows_of
@@ -115,7 +115,7 @@ def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, sta
         else:
             tables.commit([task(tmp_path, segment, 0, next(walk(SEGMENT, 0, bytes(segment.data))).next)])
             wrong = [task(tmp_path, segment, 0)]
-        with pytest.raises(StorageError, match="the tables end at offset"):
+        with pytest.raises(MismatchError, match="the tables end at offset"):
             tables.commit(wrong)
 
 

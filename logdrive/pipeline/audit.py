@@ -1,0 +1,206 @@
+"""The audit of the bronze tables (rules A3, A4): what each source has, what is missing of it, and what is there twice."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from logdrive.pipeline.cover import Interval, size, subtract, union
+from logdrive.pipeline.proof import Fault, Proof, doubled_rows, prove
+from logdrive.pipeline.schema import BATCHES, EVENTS, HEADLESS
+from logdrive.pipeline.tables import open_existing, paths
+
+NOT_WANTED = "not_wanted"
+UNEXPLAINED = "unexplained"
+"""The reason given to bytes that are neither in rows nor in a gap."""
+
+
+class Head(NamedTuple):
+    """What the audit wants of a row of `batches`; *received* in µs since 1970."""
+
+    segment: str
+    offset: int
+    kind: str
+    source: str | None
+    host: str | None
+    path: str | None
+    position: int | None
+    kept: list[Interval] | None
+    rows: int
+    bytes: int
+    skipped: int
+    received: int | None
+    mark_start: int | None
+    mark_end: int | None
+    mark_reason: str | None
+    mark_exact: bool | None
+    resend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes of a source that no row came for; *lost_bytes* of them are lost, the others were not wanted or came otherwise."""
+
+    source: str
+    path: str | None
+    start: int
+    end: int
+    reason: str
+    end_exact: bool
+    lost_bytes: int
+
+
+@dataclass(slots=True)
+class Source:
+    """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard* when, in ms since 1970."""
+
+    source: str
+    host: str | None = None
+    path: str | None = None
+    foreign: bool = False
+    state: str = "open"
+    ended: str | None = None
+    last: int = 0
+    heard: int = 0
+    events: int = 0
+    bytes: int = 0
+    skipped_bytes: int = 0
+    lost_bytes: int = 0
+    lost_at_least: bool = False
+    doubled_bytes: int = 0
+    resend: bool = False
+    kept: list[Interval] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the audit found. `complete` speaks of what has arrived: an open source may have more to come."""
+
+    complete: bool
+    sources: int
+    events: int
+    bytes: int
+    lost_bytes: int
+    lost_at_least: bool
+    lost_events: int
+    duplicate_events: int
+    quarantined_events: int
+    skipped_bytes: int
+    gaps: list[Gap]
+    by_source: list[Source]
+    faults: list[Fault]
+    cut_events: int
+    overlapping_events: int
+    uncommitted_rows: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `--json` prints."""
+        found = asdict(self)
+        for source in found["by_source"]:
+            del source["kept"], source["gaps"]
+            source["heard"] = datetime.fromtimestamp(source["heard"] / 1000, UTC).isoformat() if source["heard"] else None
+        return found
+
+
+def audit(directory: str, spark: Any) -> Verdict:
+    """Audit the tables of *directory*. Raises `StorageError` where there are none."""
+    events_path, batches_path = paths(directory)
+    batches = open_existing(batches_path, BATCHES)  # before the events, which are committed first
+    events = open_existing(events_path, EVENTS)
+    sources = sources_of(heads_of(batches.read(Head._fields)))
+    proof = prove(spark, events, batches)
+    doubled = [source.source for source in sources if source.doubled_bytes]
+    return verdict(sources, proof, doubled_rows(spark, events, doubled) if doubled else 0)
+
+
+def verdict(sources: list[Source], proof: Proof, doubled: int) -> Verdict:
+    """Put together what headers and rows say."""
+    missing = sum(fault.missing_bytes for fault in proof.faults)
+    lost_bytes = sum(source.lost_bytes for source in sources) + missing
+    at_least = any(source.lost_at_least for source in sources)
+    lost_events = sum(max(0, fault.expected - fault.found) for fault in proof.faults)
+    duplicates = doubled + sum(max(0, fault.found - fault.expected) for fault in proof.faults)
+    return Verdict(
+        complete=not (lost_bytes or at_least or duplicates or proof.faults),
+        sources=len(sources),
+        events=proof.rows - proof.uncommitted,
+        bytes=sum(source.bytes for source in sources),
+        lost_bytes=lost_bytes,
+        lost_at_least=at_least,
+        lost_events=lost_events,
+        duplicate_events=duplicates,
+        quarantined_events=proof.quarantined,
+        skipped_bytes=sum(source.skipped_bytes for source in sources),
+        gaps=[gap for source in sources for gap in source.gaps],
+        by_source=sources,
+        faults=proof.faults,
+        cut_events=proof.cut,
+        overlapping_events=proof.whole,
+        uncommitted_rows=proof.uncommitted,
+    )
+
+
+def heads_of(table: pa.Table) -> list[Head]:
+    """Return the rows of *table*, which has the columns of `Head`."""
+    columns = {name: table[name] for name in Head._fields}
+    columns["received"] = columns["received"].cast(pa.int64())
+    values = {name: column.to_pylist() for name, column in columns.items()}
+    values["kept"] = [None if kept is None else [(one["start"], one["end"]) for one in kept] for kept in values["kept"]]
+    return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
+
+
+def sources_of(rows: Iterable[Head]) -> list[Source]:
+    """Return every source that *rows* speak of, judged, by host and path."""
+    sources: dict[str, Source] = {}
+    gaps: dict[str, list[Head]] = {}
+    for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
+        if row.kind == HEADLESS or row.source is None:
+            continue
+        source = sources.setdefault(row.source, Source(row.source))
+        _count(source, row)
+        if row.kind == "gap":
+            gaps.setdefault(row.source, []).append(row)
+    for name, source in sources.items():
+        _judge(source, gaps.get(name, []))
+    return sorted(sources.values(), key=lambda source: (source.host or "", source.path or "", source.source))
+
+
+def _count(source: Source, row: Head) -> None:
+    """Add one header to what is known of its source."""
+    source.host, source.path = row.host or source.host, row.path or source.path
+    source.heard = max(source.heard, (row.received or 0) // 1000)
+    source.events += row.rows
+    source.resend = source.resend or row.resend
+    source.last = max(source.last, row.position or 0, row.mark_end or 0)
+    if row.kind == "end":
+        source.state, source.ended = "ended", row.mark_reason
+    elif row.kind == "foreign":
+        source.foreign = True
+        source.bytes += row.bytes
+    elif row.kind == "data":
+        source.kept += row.kept or []
+        source.skipped_bytes += row.skipped
+
+
+def _judge(source: Source, gaps: list[Head]) -> None:
+    """Tell what of [0, last) is missing or there twice."""
+    have = union(source.kept)
+    source.bytes += size(have)
+    source.doubled_bytes = size(source.kept) - size(have)
+    unwanted = union((gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED)
+    fine = union([*have, *unwanted])
+    told: list[Interval] = []
+    for gap in sorted(gaps, key=lambda gap: (gap.mark_start or 0, gap.mark_end or 0)):
+        interval = (gap.mark_start or 0, gap.mark_end or 0)
+        lost = [] if gap.mark_reason == NOT_WANTED else subtract(subtract(union([interval]), fine), union(told))
+        told.append(interval)
+        exact = gap.mark_exact is not False
+        source.lost_at_least = source.lost_at_least or not (exact or gap.mark_reason == NOT_WANTED)
+        source.gaps.append(Gap(source.source, source.path, *interval, gap.mark_reason or "", exact, size(lost)))
+    if not source.foreign:
+        for start, end in subtract(union([(0, source.last)]), union([*fine, *told])):
+            source.gaps.append(Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start))
+    source.lost_bytes = sum(gap.lost_bytes for gap in source.gaps)

@@ -1,0 +1,219 @@
+"""`logdrive pipeline run`: a streaming query from a stream to the bronze tables, restarted where it fails, until told to stop.
+
+The query's checkpoint is scratch: each query begins where the tables end (see `tables`), so a new one, a lost one or a restored
+one neither skips nor doubles.
+"""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import orjson
+import structlog
+
+from logdrive.clock import Clock, SystemClock
+from logdrive.disk import SystemDisk
+from logdrive.errors import ConfigError, LogdriveError, Mistake, TransientError
+from logdrive.net.stream import ClientTls
+from logdrive.pipeline.bronze import Bronze, Committed, MismatchError
+from logdrive.pipeline.face import Face
+from logdrive.pipeline.files import DEFAULT_COMPRESSION
+from logdrive.pipeline.offsets import Point, Progress
+from logdrive.pipeline.reach import moved, reached
+from logdrive.pipeline.session import DEFAULT_MEMORY, session
+from logdrive.pipeline.source import MAX_BYTES_PER_BATCH, LogdriveSource
+from logdrive.pipeline.tables import paths
+from logdrive.pipeline.task import MESSAGES, write_events, written_of
+
+_LONGEST_PAUSE = 30.0
+_FAILURES = 10  # queries that may fail one after the other without a commit between
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do. Without *once* it goes on until told to stop, looking for more every *trigger_seconds*."""
+
+    uri: str
+    directory: str
+    once: bool = False
+    max_bytes_per_batch: int = MAX_BYTES_PER_BATCH
+    trigger_seconds: float = 1.0
+    master: str | None = None
+    memory: str = DEFAULT_MEMORY
+    compression: str = DEFAULT_COMPRESSION
+    tls: ClientTls | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run has added so far; *waiting* is how many stored bytes there were to read when it began."""
+
+    micro_batches: int = 0
+    batches: int = 0
+    events: int = 0
+    bytes: int = 0
+    waiting: int = 0
+
+    def count(self, more: Committed) -> None:
+        """Add a commit; a micro-batch without data is none."""
+        self.micro_batches += 1 if more.batches else 0
+        self.batches += more.batches
+        self.events += more.events
+        self.bytes += more.bytes
+
+
+Tell = Callable[[Outcome], None]
+
+
+def run(plan: Plan, stop: threading.Event, tell: Tell = lambda _: None, clock: Clock | None = None) -> Outcome:
+    """Read into the tables until all that was there at the start is (`once`), or until *stop*; then the running micro-batch ends first.
+
+    *tell* is called after every commit. Raises `ConfigError`, `StorageError`, and what ended the query for good.
+    """
+    os.makedirs(plan.directory, exist_ok=True)
+    with (
+        Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression) as tables,
+        reached(plan.uri, plan.tls) as face,
+    ):
+        job = _Run(plan, tables, face, stop, tell)
+        start = job.begin()
+        if plan.once and not job.outcome.waiting:
+            return job.outcome
+        log = Path(plan.directory, "spark.log")
+        with session("logdrive pipeline", master=plan.master, memory=plan.memory, log=log) as spark:
+            spark.dataSource.register(LogdriveSource)
+            return job.until_done(spark, start)
+
+
+@dataclass
+class _Run:
+    plan: Plan
+    tables: Bronze
+    face: Face
+    stop: threading.Event
+    tell: Tell
+    outcome: Outcome = field(default_factory=Outcome)
+    failures: int = 0
+    committing: threading.Lock = field(default_factory=threading.Lock)
+    failure: Exception | None = None
+
+    def until_done(self, spark: Any, start: Progress) -> Outcome:
+        """Run queries, the first from *start*, until one ends well."""
+        log = structlog.get_logger("logdrive.pipeline")
+        begin: Progress | None = start
+        while True:
+            try:
+                self._query(spark, begin or self.begin())
+                return self.outcome
+            except (TransientError, MismatchError) as error:
+                self.failures += 1
+                if self.failures >= _FAILURES or (self.plan.once and isinstance(error, TransientError)):
+                    raise
+                pause = min(0.5 * 2**self.failures, _LONGEST_PAUSE)
+                log.warning("the query failed and is started again", error=str(error), seconds=pause)
+                if self.stop.wait(pause):
+                    return self.outcome
+                self.face, begin = moved(self.plan.uri, self.face), None
+
+    def begin(self) -> Progress:
+        """Return where the tables end, in segments that are still the ones they were read from (rule R5)."""
+        log = structlog.get_logger("logdrive.pipeline")
+        states = self.face.segments()
+        if not states:
+            raise ConfigError("--from", [Mistake("uri", self.plan.uri, f"there is no stream {self.face.name}")])
+        points = {}
+        for number, state in enumerate(states):
+            chain = self.tables.chain(state.segment)
+            standing = self.face.last_match(state.segment, chain) if chain else 0
+            if standing < len(chain):
+                last = chain[standing - 1] if standing else None
+                log.warning("the store went back; reading again", segment=state.segment, had=chain[-1].next, now=last.next if last else 0)
+                self.tables.go_back(state.segment, chain, last)
+            if self.tables.end(state.segment) < state.start:
+                log.warning(
+                    "bytes were removed before they were read", segment=state.segment, start=self.tables.end(state.segment), end=state.start
+                )
+                self.tables.skip_to(state.segment, state.start)
+            points[number] = Point(
+                self.tables.end(state.segment), *((chain[standing - 1].offset, chain[standing - 1].crc) if standing else ())
+            )
+            self.outcome.waiting += max(0, state.length - points[number].next) if not self.failures else 0
+        return Progress(points, {})
+
+    def _query(self, spark: Any, start: Progress) -> None:
+        """Run one query to its end. Raises what failed."""
+        self.failure = None
+        options = {
+            "uri": self.face.uri,
+            "form": "raw",
+            "maxBytesPerBatch": str(self.plan.max_bytes_per_batch),
+            "startingOffsets": orjson.dumps(start.as_json()).decode(),
+        }
+        if (tls := self.face.target.tls) is not None:
+            named = {"ca": tls.ca, "cert": tls.cert, "key": tls.key, "serverName": tls.server_name}
+            options |= {name: value for name, value in named.items() if value is not None}
+        trigger = {"availableNow": True} if self.plan.once else {"processingTime": f"{self.plan.trigger_seconds} seconds"}
+        with _scratch(self.plan.directory) as checkpoint:
+            stream = spark.readStream.format("logdrive").options(**options).load()
+            writing = stream.writeStream.foreachBatch(self._micro_batch).option("checkpointLocation", checkpoint)
+            query = writing.trigger(**trigger).start()
+            try:
+                while not self.stop.wait(_POLL_SECONDS) and query.isActive:
+                    pass
+            finally:
+                with self.committing:  # what runs is committed first
+                    query.stop()
+            self._judge(query.exception())
+
+    def _micro_batch(self, chunks: Any, _: int) -> None:
+        """Write one micro-batch's files in tasks, and commit them here."""
+        with self.committing:
+            if self.stop.is_set():
+                return  # the next run begins where the tables end
+            try:
+                directory, compression = paths(self.plan.directory)[0], self.plan.compression
+                messages = chunks.mapInArrow(lambda some: write_events(some, directory, compression), _spark_schema(MESSAGES))
+                self.outcome.count(self.tables.commit(written_of(row) for row in messages.toArrow().to_pylist()))
+            except Exception as error:
+                self.failure = error
+                raise
+            self.failures = 0
+            self.tell(self.outcome)
+
+    def _judge(self, ended: Any) -> None:
+        """Raise what ended the query, as one of ours."""
+        if isinstance(self.failure, LogdriveError):
+            raise self.failure
+        if ended is not None or self.failure is not None:
+            raise TransientError(f"the query failed: {_reason(ended or self.failure)}") from self.failure
+
+
+def _spark_schema(schema: Any) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def _reason(error: Any) -> str:
+    """Return the line of a Spark failure that says what happened: in Python, the last of the innermost traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("logdrive.", "OSError", "MemoryError")) or "Error: " in line]
+    return (told or lines or ["it does not say why"])[-1][:500]
+
+
+@contextmanager
+def _scratch(directory: str) -> Iterator[str]:
+    """Yield a fresh checkpoint directory, on the storage that the tables are on; those of killed runs go too."""
+    base = os.path.join(os.path.abspath(directory), "bronze", "checkpoint")
+    shutil.rmtree(base, ignore_errors=True)
+    try:
+        yield os.path.join(base, str(uuid4()))
+    finally:
+        shutil.rmtree(base, ignore_errors=True)

@@ -1,0 +1,60 @@
+"""Real stores for the tests of the pipeline: segments made by hand, appended batch by batch."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from logdrive.clock import SystemClock
+from logdrive.disk import SystemDisk
+from logdrive.executor import ThreadExecutor
+from logdrive.pipeline.face import Face
+from logdrive.pipeline.hop import walk
+from logdrive.pipeline.reach import reached
+from logdrive.record import ABSENT
+from logdrive.store.engine import Store
+from tests.logdrive.pipeline.segments import STREAM, Segment
+
+
+def store(directory: Path, *segments: Segment, since: int = 0) -> str:
+    """Append what *segments* have from *since* on to the store in *directory*; return the stream's address."""
+
+    async def main() -> None:
+        executor = ThreadExecutor("test-store")
+        opened = await Store.open(str(directory), disk=SystemDisk(), executor=executor, clock=SystemClock())
+        running = asyncio.create_task(opened.run(asyncio.Event()))
+        try:
+            for segment in segments:
+                await _append(opened, segment, since)
+        finally:
+            await opened.close()
+            await running
+            executor.close()
+
+    asyncio.run(main())
+    return f"file://{directory}#{STREAM}"
+
+
+async def _append(opened: Store, segment: Segment, since: int) -> None:
+    if opened.info(segment.name) is None:
+        await opened.create(segment.name)
+    info = opened.info(segment.name)
+    assert info is not None
+    since = max(since, info.length)
+    writer, before, waiting = UUID(int=uuid4().int), ABSENT, []
+    for number, hop in enumerate(walk(segment.name, since, bytes(segment.data[since:]))):
+        batch = bytes(segment.data[hop.offset : hop.next])
+        waiting.append(opened.append(segment.name, [batch], writer=writer, expected=before, number=number, events=1))
+        before = number
+        if len(waiting) >= 32:
+            await asyncio.gather(*waiting)
+            waiting.clear()
+    await asyncio.gather(*waiting)
+
+
+@contextmanager
+def served(directory: Path, *segments: Segment) -> Iterator[Face]:
+    """Store *segments* in *directory* and serve them while the context lasts."""
+    with reached(store(directory, *segments)) as face:
+        yield face
