@@ -68,20 +68,20 @@ class ForeignBatches:
     def __init__(self, source: UUID, peer: msgspec.Raw, store: str) -> None:
         self._source, self._peer, self._store = str(source), peer, store
 
-    def batch(self, pieces: Sequence[bytes], size: int, received: int) -> list[bytes]:
-        """Return the batch of *pieces*, one event each."""
+    def batch(self, framed_records: bytes, records: int, received: int) -> list[bytes]:
+        """Return the batch of *records* records, one event each, given as Pravega events back to back."""
         header = BatchHeader(
             kind=FOREIGN,
             source=self._source,
-            records=len(pieces),
-            events=len(pieces),
-            size=size,
+            records=records,
+            events=records,
+            size=len(framed_records),
             read=received,
             received=received,
             store=self._store,
             peer=self._peer,
         )
-        return [framed(header.encode()), *events_of(pieces)]
+        return [framed(header.encode()), framed_records]
 
 
 def _mark(pieces: Sequence[bytes]) -> msgspec.Raw:

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 import orjson
 
 from logdrive.limits import RECORD_BYTES, RUN_BYTES, RUN_RECORDS
-from logdrive.wire.lumberjack.frames import LENGTH, Data, JsonRun
-
-_LENGTH = LENGTH.size
+from logdrive.record import EVENT_HEAD
+from logdrive.wire.lumberjack.frames import LENGTH, Data, JsonRun, framed_pieces
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records for one batch: *pieces* are u32 length and payload each, *size* is what they take in Pravega framing."""
+    """The records of one batch, as Pravega events back to back."""
 
-    pieces: list[bytes]
-    size: int
+    framed: bytes
+    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,39 +35,37 @@ def record_of(event: Data) -> bytes:
 
 
 def chunks(events: Iterable[Data | JsonRun]) -> Iterator[Chunk | TooLong]:
-    """Cut *events*, in order, into chunks that fit one batch each. Costs one slice of a list a chunk where all records are short."""
+    """Cut *events*, in order, into chunks that fit one batch each. Costs one join a chunk where all records are short."""
     pieces: list[bytes] = []
     for event in events:
-        if isinstance(event, JsonRun):
-            pieces += event.pieces
-        else:
-            record = record_of(event)
-            pieces.append(LENGTH.pack(len(record)) + record)
+        pieces += event.pieces if isinstance(event, JsonRun) else [piece_of(record_of(event))]
     for start in range(0, len(pieces), RUN_RECORDS):
         part = pieces[start : start + RUN_RECORDS]
-        size = _framed(part)
-        if size <= RECORD_BYTES:
-            yield Chunk(part, size)
+        framed = framed_pieces(part)
+        if len(framed) <= RECORD_BYTES:  # so no record is longer
+            yield Chunk(framed, len(part))
         else:
             yield from _by_size(part)
 
 
-def _framed(pieces: list[bytes]) -> int:
-    return sum(map(len, pieces)) + _LENGTH * len(pieces)
+def piece_of(record: bytes) -> bytes:
+    """Return *record* with its length before it."""
+    return LENGTH.pack(len(record)) + record
 
 
 def _by_size(pieces: list[bytes]) -> Iterator[Chunk | TooLong]:
     part: list[bytes] = []
     size = 0
     for piece in pieces:
-        length = len(piece) + _LENGTH
-        if part and (size + length > RUN_BYTES or len(piece) - _LENGTH > RECORD_BYTES):
-            yield Chunk(part, size)
+        length = len(piece) - LENGTH.size
+        too_long = length > RECORD_BYTES
+        if part and (too_long or size + EVENT_HEAD + length > RUN_BYTES):
+            yield Chunk(framed_pieces(part), len(part))
             part, size = [], 0
-        if len(piece) - _LENGTH > RECORD_BYTES:
-            yield TooLong(piece[_LENGTH:])
+        if too_long:
+            yield TooLong(piece[LENGTH.size :])
         else:
             part.append(piece)
-            size += length
+            size += EVENT_HEAD + length
     if part:
-        yield Chunk(part, size)
+        yield Chunk(framed_pieces(part), len(part))

@@ -10,8 +10,8 @@ from functools import partial
 
 from logdrive import faults
 from logdrive.errors import StorageError, TransientError
-from logdrive.record import NAMESPACE, source_id
-from logdrive.wire.lumberjack.frames import LENGTH, Frame, RefusalCode
+from logdrive.record import NAMESPACE, framed, source_id
+from logdrive.wire.lumberjack.frames import Frame, RefusalCode
 from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
 from receiver.acks import Window
 from receiver.batch import ForeignBatches
@@ -66,7 +66,7 @@ class ForeignTalk:
     def _take(self, batch: Batch) -> None:
         for chunk in chunks(batch.events):
             if isinstance(chunk, Chunk):
-                self._append(self._writer, chunk.pieces, chunk.size)
+                self._append(self._writer, chunk)
             else:
                 self._bury(chunk.payload)
         if batch.ack is None:
@@ -78,12 +78,13 @@ class ForeignTalk:
         else:
             self._link.acks.end(batch.ack)
 
-    def _append(self, writer: CountingWriter, pieces: list[bytes], size: int) -> None:
+    def _append(self, writer: CountingWriter, chunk: Chunk) -> None:
         link, services = self._link, self._link.services
         faults.reach("receiver.window.before_append")
-        batch = self._batches.batch(pieces, size, services.clock.now_ms())
+        size = len(chunk.framed)
+        batch = self._batches.batch(chunk.framed, chunk.records, services.clock.now_ms())
         try:
-            future = writer.append(batch, len(pieces) + 1)
+            future = writer.append(batch, chunk.records + 1)
         except TransientError as error:
             raise Farewell(RefusalCode.TRY_LATER, f"the sink takes nothing: {error}") from error
         except StorageError as error:
@@ -91,7 +92,7 @@ class ForeignTalk:
             raise Farewell(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
         link.account.submit(size)
-        services.counters.appended(len(pieces), len(pieces), size)
+        services.counters.appended(chunk.records, chunk.records, size)
         future.add_done_callback(partial(self._settled, window, size))
 
     def _bury(self, payload: bytes) -> None:
@@ -100,7 +101,7 @@ class ForeignTalk:
         services.counters.dead_letters += 1
         writer = services.dead.of(self._key)
         for record in dead_letters(payload, random_id(services.random)):
-            self._append(writer, [LENGTH.pack(len(record)) + record], LENGTH.size * 2 + len(record))
+            self._append(writer, Chunk(framed(record), 1))
 
     def _settled(self, window: Window, size: int, future: "asyncio.Future[None]") -> None:
         error = self._link.settled(size, future)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.limits import KIB, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.record import EVENT_HEAD, event_length
 from logdrive.wire.lumberjack.frames import Data, JsonRun
 from receiver.dead_letters import dead_letters
 from receiver.events import Chunk, TooLong, chunks, record_of
@@ -24,17 +25,26 @@ def test_chunks_hold_all_records_in_order_within_the_limits(sizes: list[int], sh
             assert len(chunk.payload) > RECORD_BYTES
             found.append(chunk.payload)
         else:
-            records = [piece[4:] for piece in chunk.pieces]
-            assert chunk.size == sum(8 + len(record) for record in records) <= RUN_BYTES
-            assert 0 < len(records) <= RUN_RECORDS
+            records = _records(chunk.framed)
+            assert len(chunk.framed) <= RUN_BYTES
+            assert 0 < len(records) == chunk.records <= RUN_RECORDS
             assert max(map(len, records)) <= RECORD_BYTES
             found += records
     assert found == payloads
 
 
+def _records(framed: bytes) -> list[bytes]:
+    records = []
+    while framed:
+        end = EVENT_HEAD + event_length(framed[:EVENT_HEAD])
+        records.append(framed[EVENT_HEAD:end])
+        framed = framed[end:]
+    return records
+
+
 def test_a_whole_window_of_beats_size_takes_three_batches() -> None:
     run = JsonRun.of(1, [b'{"message":"x"}'] * 2048)
-    assert [len(chunk.pieces) for chunk in chunks([run]) if isinstance(chunk, Chunk)] == [999, 999, 50]
+    assert [chunk.records for chunk in chunks([run]) if isinstance(chunk, Chunk)] == [999, 999, 50]
 
 
 def test_a_v1_event_becomes_json_with_its_keys_as_given() -> None:
