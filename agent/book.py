@@ -11,12 +11,13 @@ from agent.config import InputTable
 from agent.family import Family
 from agent.generation import Generation, Place
 from agent.origin import FirstLine, Identity
-from agent.run import Mark, end_run
+from agent.patterns import Inputs
+from agent.run import REMOVED, Mark, end_run
 from agent.source import Counting, Source
 from logdrive.record import CLOSED, is_closed
 
-NO_LABELS = InputTable(paths=["/"])
-"""Stands for the input of a file that no input asks for any more."""
+_NO_LABELS = InputTable(paths=["/"])
+"""Stands for the input of a file that no input names any more."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +33,6 @@ class Followed:
     counting: Counting = Counting.KNOWN
     ships_unfinished: bool = False
     """`agent ship`: end of file ends the first line, too."""
-    due: float = 0.0
     interval: float = 0.0
     trouble: str = ""
     dropped: bool = False
@@ -47,12 +47,12 @@ class Book:
 
     host: str
     agent: str
+    inputs: Inputs
     living: dict[tuple[int, int], Followed] = field(default_factory=dict)
     sources: dict[Source, Entry] = field(default_factory=dict)
     ended: dict[UUID, Entry] = field(default_factory=dict)
     absent: dict[UUID, Entry] = field(default_factory=dict)
     families: dict[UUID, Family] = field(default_factory=dict)
-    last_acknowledged: Source | None = None
     changed: bool = False
     """Something that the checkpoint holds is not in it yet."""
 
@@ -94,10 +94,11 @@ class Book:
         )
         self.changed = True
 
-    def restored(self, entry: Entry, generation: Generation | None, identity: Identity | None, labels: InputTable) -> Source:
+    def restored(self, entry: Entry, generation: Generation | None, identity: Identity | None) -> Source:
         """Make the source of a checkpoint's *entry*; without *generation* its bytes are gone."""
         family = self.family(entry.stem, identity)
-        attributes = self.attributes(path_of(entry.path), labels)
+        path = path_of(entry.path)
+        attributes = self.attributes(path, generation.settings if generation is not None else self.inputs.of(path) or _NO_LABELS)
         source = Source(generation, family, attributes, count=entry.count, counting=Counting(entry.counting))
         source.origin = entry.origin  # taken from the checkpoint, whatever a name made now would be (rule G2)
         source.number, source.store = entry.number, entry.store
@@ -119,24 +120,30 @@ class Book:
         del self.sources[source]
         self.family(entry.stem).members.remove(source)
         self.enter_ended(entry)
-        if self.last_acknowledged is source:
-            self.last_acknowledged = None
         self.changed = True
 
     def revive(self, store: UUID, now_ms: int) -> list[Source]:
         """Return the ended sources of *store* as sources that must register again: it has stepped back (rule G6)."""
-        revived = []
-        for entry in [entry for entry in self.ended.values() if entry.store == store]:
-            del self.ended[entry.origin]
-            entry.done = None
-            if is_closed(entry.number):
-                entry.number -= CLOSED
-            source = self.restored(entry, None, None, NO_LABELS)
-            source.ended = Mark(entry.ended or "removed", entry.exact)
-            source.keep([end_run(source.number, source.ended, now_ms)])
-            source.must_register = True
-            revived.append(source)
-        return revived
+        return [self._revived(entry, now_ms) for entry in list(self.ended.values()) if entry.store == store]
+
+    def acknowledged_last(self, now_ms: int) -> Source | None:
+        """Return the source that was acknowledged last, revived if it has ended, None without any (rule D9)."""
+        source = max((s for s in self.sources if s.store is not None), key=lambda s: s.acknowledged.at_ms, default=None)
+        entry = max(self.ended.values(), key=lambda e: e.acknowledged, default=None)
+        if entry is not None and (source is None or entry.acknowledged > source.acknowledged.at_ms):
+            return self._revived(entry, now_ms)
+        return source
+
+    def _revived(self, entry: Entry, now_ms: int) -> Source:
+        del self.ended[entry.origin]
+        entry.done = None
+        source = self.restored(entry, None, None)
+        if is_closed(source.number):
+            source.number -= CLOSED
+        source.ended = Mark(entry.ended or REMOVED, entry.exact)
+        source.keep([end_run(source.number, source.ended, now_ms)])
+        source.must_register = True
+        return source
 
     def attributes(self, path: str, labels: InputTable) -> bytes:
         """Return what an S says of a source (rule R4: it goes into every header as it is)."""
@@ -156,7 +163,6 @@ class Book:
     def drop(self, followed: Followed) -> None:
         """Follow a file no longer."""
         followed.dropped = True
-        followed.generation.close()
         if self.living.get(followed.generation.place.key) is followed:
             del self.living[followed.generation.place.key]
 
@@ -181,5 +187,7 @@ class Book:
         """Return all that goes into the checkpoint; what ended more than *keep_ms* ago is dropped."""
         for entry in [entry for entry in self.ended.values() if (entry.done or 0) < now_ms - keep_ms]:
             del self.ended[entry.origin]
+            if not self.families[entry.stem].members:
+                del self.families[entry.stem]
         living = [self.entry(source) for source in self.sources]
         return [*living, *self.ended.values(), *self.absent.values()]

@@ -67,6 +67,10 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     written: int = 0
     entries: list[Entry] = []
 
+    def snapshot(self) -> bytes:
+        """Return it as it is written; entries change afterwards."""
+        return msgspec.json.encode(self)
+
 
 class DamagedError(Exception):
     """The checkpoint can't be read; it was moved to *aside*. Never leaves the agent."""
@@ -106,10 +110,10 @@ class CheckpointFile:
             raise self._aside(f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}")
         return checkpoint
 
-    def write(self, checkpoint: Checkpoint) -> None:
-        """Replace it, durably."""
+    def write(self, snapshot: bytes) -> None:
+        """Replace it, durably, by a checkpoint's *snapshot*."""
         faults.reach("agent.checkpoint.before_write")
-        write_atomically(self._disk, self.path, msgspec.json.encode(checkpoint), before_rename="agent.checkpoint.before_rename")
+        write_atomically(self._disk, self.path, snapshot, before_rename="agent.checkpoint.before_rename")
         faults.reach("agent.checkpoint.after_rename")
 
     def _aside(self, reason: str) -> DamagedError:

@@ -55,8 +55,14 @@ class Demand:
         self.ready.clear()
         self._bulk.clear()
         for source in sources:
+            source.connected(now)
             if source.has_more or source.must_register:
                 self.want(source, now)
+
+    def ask(self, source: Source) -> None:
+        """Let *source* ask (again), whatever it has to send."""
+        self.waiting[source] = None
+        self.changed.set()
 
     def next_waiting(self) -> Source | None:
         """Take out the source that has waited longest to be registered and can be now."""

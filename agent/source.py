@@ -3,7 +3,7 @@
     IDLE ──questions()──▶ ASKING ──answer()──▶ OPEN ──end record acknowledged──▶ DONE
       ▲                     │  count is not this life's: the next one               (also where the store has it already)
       ├─────disconnected()──┴───────────────────┤
-      └──── resumed() ◀── PAUSED ◀──refused()───┘
+      └──── connected() ◀── PAUSED ◀──refused()─┘
 
 *kept* runs follow one another from `number`, the one acknowledged last; the first `sent` of them are in flight. A P cancels
 what is in flight by opening a new *epoch*: acknowledgements of an older one say nothing.
@@ -67,7 +67,11 @@ class Outcome(Enum):
     """What is to be done after an answer."""
 
     WAIT = auto()
-    ASK = auto()
+    """Other counts are still being asked for."""
+    ASK_MORE = auto()
+    """None of the counts asked for was never seen: ask for more of them (rule G3)."""
+    ASK_NEXT = auto()
+    """The count is not this life's: ask for the next one (rule D4)."""
     GO_ON = auto()
     DONE = auto()
 
@@ -110,6 +114,7 @@ class Source:
         """The last P told that the store lost what it had acknowledged (rule G6)."""
         self.problem = ""
         self.refusals = 0
+        self.retry_at = 0.0
         self.acknowledged = Acknowledged()
         self._claims: Claims | None = None
 
@@ -156,6 +161,11 @@ class Source:
         return kept + (self.generation.unread if self.readable and self.generation is not None else 0)
 
     @property
+    def finished(self) -> bool:
+        """Whether the store has all of it, its end record included."""
+        return self.state is State.DONE
+
+    @property
     def may_register(self) -> bool:
         """Whether its questions can be asked: not while they depend on another life's answers."""
         return self.counting is not Counting.AFTER or self.names.decided(self)
@@ -180,7 +190,7 @@ class Source:
             return Outcome.WAIT
         decided = self._claims.decide(self._fits)
         if decided is None:
-            return Outcome.ASK
+            return Outcome.ASK_MORE
         self._claims = None
         self._take_count(decided.count)
         return self.told(decided.number, decided.store, now_ms)
@@ -199,13 +209,20 @@ class Source:
             case Misfit(reason):
                 self.problem = reason
                 self._next_count()
-                return Outcome.ASK
+                return Outcome.ASK_NEXT
             case Resumed(told, kept, stepped_back):
                 self.number, self.store, self.kept, self.stepped_back = told, store, deque(kept), stepped_back
                 self.state = State.OPEN
                 if self.readable and self.generation is not None and self.generation.position != position_of(self.cursor):
                     self.generation.go_to(self.cursor)
                 return Outcome.GO_ON
+
+    def open_without_asking(self) -> None:
+        """Begin to send on a connection that keeps no numbers: plain Lumberjack, from what was acknowledged last."""
+        self.state = State.OPEN
+        self.counting = Counting.KNOWN
+        if self.readable and self.generation is not None and self.generation.position != position_of(self.cursor):
+            self.generation.go_to(self.cursor)
 
     def _next_count(self) -> None:
         """Begin anew under the next count: what the store has under this one is another's (rule D4)."""
@@ -256,10 +273,10 @@ class Source:
         self.kept.append(end_run(self.cursor, mark, now_ms))
         self.ended = mark
 
-    def acknowledge(self, epoch: int, run: Run, now_ms: int) -> None:
-        """Take the acknowledgement of a run sent in *epoch*."""
+    def acknowledge(self, epoch: int, run: Run, now_ms: int) -> bool:
+        """Take the acknowledgement of a run sent in *epoch*; return whether it says anything."""
         if epoch != self.epoch:
-            return
+            return False
         assert self.kept[0] is run, "runs are acknowledged in the order in which they were sent"
         self.kept.popleft()
         self.sent -= 1
@@ -274,32 +291,34 @@ class Source:
         self.number = run.number
         if run.kind == END:
             self._finish()
+        return True
 
     # What goes wrong -------------------------------------------------------------------------------------------------
+
+    def connected(self, now: float) -> None:
+        """Take notice of a new connection, or that time has passed: a pause may be over."""
+        if self.state is State.PAUSED and now >= self.retry_at:
+            self.state = State.IDLE
 
     def disconnected(self) -> None:
         """Take notice that the connection is gone: what was in flight may or may not be stored."""
         self.epoch += 1
         self.sent = 0
         self._claims = None
-        if self.state is not State.DONE:
+        if self.state in (State.ASKING, State.OPEN):
             self.state = State.IDLE
 
-    def refused(self, reason: str) -> None:
-        """Take an E: the source is dead on this connection. What can be read again is not kept in memory meanwhile."""
+    def refused(self, reason: str, retry_at: float) -> None:
+        """Take an E: the source is dead until *retry_at*. What can be read again is not kept in memory meanwhile."""
         self.disconnected()
         self.problem = reason
         self.refusals += 1
+        self.retry_at = retry_at
         if self.readable:
             self.kept.clear()
             if self.generation is not None and self.generation.position != self.position:
                 self.generation.go_to(self.number)
         self.state = State.PAUSED
-
-    def resumed(self) -> None:
-        """Take notice that the pause is over."""
-        if self.state is State.PAUSED:
-            self.state = State.IDLE
 
     def _finish(self) -> None:
         self.kept.clear()

@@ -1,0 +1,192 @@
+"""The agent put together: started and drained in the order in which data flows."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+import structlog
+
+from agent.book import Book
+from agent.checkpoint import CheckpointFile, DamagedError
+from agent.config import AgentConfig
+from agent.connection import Connection
+from agent.demand import Demand
+from agent.discovery import DirectoryWatcher, Scanner, Watcher
+from agent.encoders import Encoders
+from agent.failures import cause_of
+from agent.keeper import Keeper
+from agent.origin import Namer, machine_agent_id
+from agent.patterns import Inputs
+from agent.producer import Producer
+from agent.restore import Restorer
+from agent.source import Counting, Source, State
+from agent.start import decide_start
+from agent.status import Status
+from agent.tailer import Tailer
+from agent.talk import Services
+from logdrive.clock import Clock
+from logdrive.disk import Disk
+from logdrive.errors import ConfigError, Mistake
+from logdrive.executor import Executor
+from logdrive.net.stream import Transport
+
+_POLLS_AT_ONCE: Final = 256
+_LONGEST_NAP_SECONDS: Final = 0.25
+_DRAIN_LOOK_SECONDS: Final = 0.02
+
+MakeWatcher = Callable[[Callable[[], None]], Watcher]
+
+
+class Agent:
+    """One agent. `run` is its whole life; `status` may be asked at any time of it."""
+
+    def __init__(
+        self, config: AgentConfig, *, clock: Clock, disk: Disk, transport: Transport, executor: Executor, random: Random, log: Any = None
+    ) -> None:
+        self._config, self._clock, self._disk = config, clock, disk
+        self._log = log if log is not None else structlog.get_logger("agent")
+        agent, host = agent_id(config, disk), config.agent.host or os.uname().nodename
+        self._namer = Namer(agent, host, disk)
+        self.book = Book(host, agent, Inputs(config.input))
+        self.demand = Demand()
+        encoders = Encoders(agent, host, clock)
+        self.tailer = Tailer(
+            self.book,
+            self.demand,
+            namer=self._namer,
+            disk=disk,
+            clock=clock,
+            encoder_of=encoders.of,
+            max_open_files=config.agent.max_open_files,
+            close_idle_seconds=config.agent.close_idle_seconds,
+            log=self._log,
+        )
+        producer = Producer(self.tailer, clock, encoders.of)
+        services = Services(self.book, self.demand, self.tailer, producer, clock, executor, random, config.output, self._log)
+        self.connection = Connection(services, transport, encoders)
+        self._scanner = Scanner(self.book, self.tailer, disk=disk, clock=clock, rescan_seconds=config.agent.rescan_seconds, log=self._log)
+        self._restorer = Restorer(self.book, self.tailer, self._namer, disk, clock, self._log)
+        self._file = CheckpointFile(disk, config.agent.state_dir)
+        self._keeper = Keeper(self.book, self._file, clock=clock, executor=executor, keep_days=config.agent.keep_ended_days, log=self._log)
+
+    async def run(self, stop: asyncio.Event, make_watcher: MakeWatcher = DirectoryWatcher) -> None:
+        """Ship until *stop*, then drain. Raises `ConfigError` or `StorageError` where it can't go on."""
+        with contextlib.ExitStack() as held:
+            self._hold_state_dir(held)
+            await self._begin()
+            await self._live(stop, make_watcher(self._scanner.woken.set))
+
+    def _hold_state_dir(self, held: contextlib.ExitStack) -> None:
+        state_dir = self._config.agent.state_dir
+        try:
+            self._disk.make_directory(state_dir)
+            held.enter_context(self._disk.lock(os.path.join(state_dir, "lock")))
+        except BlockingIOError:
+            remedy = "another agent runs with it: stop that one, or give this one its own"
+            raise ConfigError("agent", [Mistake("agent.state_dir", state_dir, remedy)]) from None
+        except OSError as error:
+            raise ConfigError("agent", [Mistake("agent.state_dir", state_dir, f"it can't be used: {error.strerror or error}")]) from error
+
+    def status(self) -> Status:
+        """Return how every source stands."""
+        return Status.of(self.book, self.connection)
+
+    # Beginning -------------------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Find out what there is, and decide where to start, before anything is read (rules G1, P2)."""
+        try:
+            checkpoint = self._file.read(self.book.agent)
+        except DamagedError as error:
+            self._log.warning("checkpoint can't be used: starting as without one", reason=str(error), moved_to=error.aside)
+            checkpoint = None
+        if checkpoint is not None:
+            self._restorer.restore(checkpoint.entries)
+        await self._scanner.scan(Counting.KNOWN if checkpoint is not None else Counting.MANY)
+        self.tailer.poll_all()
+        if checkpoint is None:
+            skips = [decide_start(followed.generation) for followed in self.book.living.values()]
+            if any(skips):
+                await self._keeper.write()
+        self._log.info("files found", living=len(self.book.living), ended=len(self.book.ended), checkpoint=checkpoint is not None)
+
+    # Living and ending -----------------------------------------------------------------------------------------------
+
+    async def _live(self, stop: asyncio.Event, watcher: Watcher) -> None:
+        ended = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keeper.run(ended), name="agent-checkpoint")
+                connection = group.create_task(self.connection.run(), name="agent-connection")
+                finding = [
+                    group.create_task(self._tail(), name="agent-tail"),
+                    group.create_task(self._scanner.run(watcher, self._restorer.retry), name="agent-scan"),
+                ]
+                try:
+                    await stop.wait()
+                    for task in finding:
+                        task.cancel()
+                    await self._drain()
+                finally:
+                    connection.cancel()
+                    ended.set()
+        except ExceptionGroup as failures:
+            raise cause_of(failures) from failures
+        finally:
+            watcher.close()
+
+    async def _tail(self) -> None:
+        while True:
+            wait = self.tailer.poll_due(_POLLS_AT_ONCE)
+            await self._clock.sleep(min(_LONGEST_NAP_SECONDS, wait if wait is not None else _LONGEST_NAP_SECONDS))
+
+    async def _drain(self) -> None:
+        """Go on until all that is there now is acknowledged, for as long as the configuration allows."""
+        until = self._clock.monotonic() + self._config.agent.drain_seconds
+        self._log.info("draining", seconds=self._config.agent.drain_seconds)
+        await self._scanner.scan()
+        self.tailer.poll_all()
+        while self._clock.monotonic() < until:
+            if self.connection.settled and not any(_outstanding(source, until) for source in self.book.sources):
+                self._log.info("drained")
+                return
+            await self._clock.sleep(_DRAIN_LOOK_SECONDS)
+        left = sum(_outstanding(source, until) for source in self.book.sources)
+        self._log.warning("not drained in time: the rest follows after the next start", sources=left)
+
+
+def _outstanding(source: Source, until: float) -> bool:
+    """Tell whether *source* has something to send that can still be sent."""
+    if source.state is State.PAUSED and source.retry_at > until:
+        return False
+    return bool(source.kept) or source.has_more
+
+
+def agent_id(config: AgentConfig, disk: Disk) -> str:
+    """Return who this agent is. Raises `ConfigError` where neither the configuration nor the machine says so."""
+    if config.agent.id is not None:
+        return config.agent.id
+    try:
+        return machine_agent_id(disk)
+    except OSError as error:
+        remedy = f"this machine has no id to make one from ({error.strerror or error}): write one, different on each host"
+        raise ConfigError("agent", [Mistake("agent.id", "", remedy)]) from error
+
+
+async def run(
+    config: AgentConfig,
+    *,
+    clock: Clock,
+    disk: Disk,
+    transport: Transport,
+    executor: Executor,
+    random: Random,
+    stop: asyncio.Event,
+    make_watcher: MakeWatcher = DirectoryWatcher,
+) -> None:
+    """Run an agent until *stop* is set and it has drained."""
+    agent = Agent(config, clock=clock, disk=disk, transport=transport, executor=executor, random=random)
+    await agent.run(stop, make_watcher)

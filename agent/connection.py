@@ -1,0 +1,140 @@
+"""Keeps one connection to one of the receivers: which host, which dialect, and how long to wait after a failure (rule D8)."""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from agent.config import OutputTable
+from agent.encoders import Encoders
+from agent.native import NativeTalk
+from agent.plain import PlainTalk
+from agent.session import Session
+from agent.talk import EndedError, RefusedError, Services, Talk
+from logdrive.address import host_port
+from logdrive.errors import ConfigError, LogdriveError, ProtocolError, TransientError
+from logdrive.net.backoff import Backoff
+from logdrive.net.stream import ClientTls, Stream, Transport
+from logdrive.wire.lumberjack.envelope import Codec
+from logdrive.wire.lumberjack.frames import RefusalCode
+
+_NATIVE: Final = "logdrive/1"
+_LONG_PAUSE_SECONDS: Final = 60.0
+_IDLE_SECONDS: Final = 60.0
+"""A connection that ended while it rested is made again when there is something to send, or after this."""
+_NOT_SOON: Final = (
+    RefusalCode.PROTOCOL,
+    RefusalCode.LIMIT,
+    RefusalCode.NOT_ALLOWED,
+    RefusalCode.NO_ROUTE,
+    RefusalCode.NO_PROGRESS,
+    RefusalCode.BAD_ATTRIBUTES,
+)
+
+
+class Connection:
+    """One task: connect, serve, fail, wait, again, with the hosts in turn. Only being cancelled ends it.
+
+    *host* and *problem* are for people: whom we are connected to, and what went wrong last.
+    """
+
+    def __init__(self, services: Services, transport: Transport, encoders: Encoders) -> None:
+        self._services, self._transport, self._encoders = services, transport, encoders
+        settings = services.settings
+        self._hosts = settings.hosts
+        self._turn = services.random.randrange(len(self._hosts))
+        self._backoff = Backoff(settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random)
+        self.session: Session | None = None
+        self.host = ""
+        self.problem = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is in flight or awaited."""
+        return self.session is None or self.session.settled
+
+    async def run(self) -> None:
+        """Keep a connection for as long as the agent runs."""
+        while True:
+            host = self._hosts[self._turn % len(self._hosts)]
+            try:
+                await self._serve(host)
+            except ConfigError:
+                raise
+            except (TransientError, ProtocolError) as error:
+                await self._wait(host, error)
+
+    async def _serve(self, host: str) -> None:
+        """Serve one connection to its end, which is an exception."""
+        stream = await self._connect(host)
+        session: Session | None = None
+        try:
+            session = self.session = Session(self._services, self._talk(stream), stream)
+            self.host, self.problem = host, ""
+            self._services.log.info("connected", host=host, peer=stream.peer.identity, dialect=stream.peer.alpn or "by configuration")
+            await session.run()
+        finally:
+            self.session, self.host = None, ""
+            if session is not None and session.progress:
+                self._backoff.reset()
+            await self._close(stream)
+
+    async def _connect(self, host: str) -> Stream:
+        name, port = host_port(host)
+        try:
+            async with asyncio.timeout(self._services.settings.connect_seconds):
+                return await self._transport.connect(name, port, self._tls())
+        except TimeoutError:
+            raise TransientError(f"no connection within {self._services.settings.connect_seconds:g} s") from None
+
+    async def _close(self, stream: Stream) -> None:
+        with contextlib.suppress(LogdriveError):
+            await stream.close()
+
+    def _tls(self) -> ClientTls | None:
+        settings = self._services.settings
+        if settings.tls == "off":
+            return None
+        offered = {"logdrive/1": (_NATIVE,), "auto": (_NATIVE, "lumberjack/2"), "lumberjack/2": ()}[settings.dialect]
+        return settings.tls.settings(offered)
+
+    def _talk(self, stream: Stream) -> Talk:
+        """Return the dialect for this peer. Raises `TransientError` where there is none that may be spoken."""
+        settings = self._services.settings
+        agreed = stream.peer.alpn == _NATIVE or (not stream.peer.secure and settings.dialect == _NATIVE)
+        if not agreed and settings.dialect == _NATIVE:
+            raise TransientError('the other side does not speak logdrive/1: connect to a logdrive receiver, or set dialect = "auto"')
+        self._encoders.full = not agreed or settings.records == "full"
+        if agreed:
+            return NativeTalk(self._services, _codec(settings))
+        return PlainTalk(self._services, "zlib" if _codec(settings) else None, fell_back=settings.dialect == "auto")
+
+    async def _wait(self, host: str, error: LogdriveError) -> None:
+        """Wait as long as *error* asks for; the next host is tried first, unless this one only rested."""
+        services = self._services
+        self.problem = str(error)
+        if isinstance(error, EndedError) and error.idle:
+            services.log.info("connection rested", host=host)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_IDLE_SECONDS):
+                    await self._wanted()
+            return
+        self._turn += 1
+        seconds = self._backoff.next()
+        if isinstance(error, RefusedError) and error.code == RefusalCode.DRAINING and len(self._hosts) > 1:
+            seconds = 0.0
+        elif self._backoff.failures < len(self._hosts):
+            seconds = 0.0  # the others were not tried yet
+        elif isinstance(error, ProtocolError) or (isinstance(error, RefusedError) and error.code in _NOT_SOON):
+            seconds += _LONG_PAUSE_SECONDS
+        services.log.warning("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
+        await services.clock.sleep(seconds)
+
+    async def _wanted(self) -> None:
+        demand = self._services.demand
+        while not demand:
+            demand.changed.clear()
+            await demand.changed.wait()
+
+
+def _codec(settings: OutputTable) -> Codec | None:
+    return None if settings.compression == "none" else settings.compression

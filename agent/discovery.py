@@ -1,0 +1,148 @@
+"""Finds files: a scan of all inputs now and then, and soon after the kernel tells of a name that came, moved or went.
+
+watchdog watches *directories*, for such events only: growth would wake it thousands of times a second, and is polled instead.
+Its thread does nothing but wake the loop.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import ObservedWatch
+
+from agent.book import Book
+from agent.patterns import Listing
+from agent.source import Counting
+from agent.tailer import Tailer
+from logdrive.clock import Clock
+from logdrive.disk import Disk
+
+_BATCH = 256
+_MOST_WATCHES = 64
+"""Each takes a thread of watchdog's and one of the 128 inotify instances of a user."""
+_SETTLING_SECONDS = 0.05
+_SHARE = 20
+"""A scan takes at most one part in so many of the time."""
+
+
+class Watcher(Protocol):
+    """Tells of names that come and go."""
+
+    def watch(self, directories: Sequence[str]) -> None:
+        """Watch these directories and no others."""
+        ...
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        ...
+
+
+class NoWatcher:
+    """Where scans alone must do, as in virtual time."""
+
+    def watch(self, directories: Sequence[str]) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class DirectoryWatcher:
+    """watchdog's observer; *wake* is called on the loop, once for however many events."""
+
+    _EVENTS: Sequence[type[FileSystemEvent]] = (
+        FileCreatedEvent,
+        FileMovedEvent,
+        FileDeletedEvent,
+        DirCreatedEvent,
+        DirMovedEvent,
+        DirDeletedEvent,
+    )
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._wake = wake
+        self._observer = Observer()
+        self._handler = _Wake(lambda: loop.call_soon_threadsafe(wake))
+        self._watches: dict[str, ObservedWatch] = {}
+        self._observer.start()
+
+    def watch(self, directories: Sequence[str]) -> None:
+        """Watch these directories, as many as is reasonable; what can't be watched is found by scans.
+
+        Names that came before a watch began were not told, so a new one asks for another scan.
+        """
+        wanted = set(directories)
+        for directory in [directory for directory in self._watches if directory not in wanted]:
+            with contextlib.suppress(OSError, KeyError):
+                self._observer.unschedule(self._watches.pop(directory))
+        for directory in directories:
+            if directory not in self._watches and len(self._watches) < _MOST_WATCHES:
+                with contextlib.suppress(OSError):
+                    self._watches[directory] = self._observer.schedule(self._handler, directory, event_filter=list(self._EVENTS))
+                    self._wake()
+
+    def close(self) -> None:
+        """Stop the observer and wait for its thread."""
+        self._observer.stop()
+        self._observer.join()
+
+
+class _Wake(FileSystemEventHandler):
+    def __init__(self, wake: Callable[[], Any]) -> None:
+        self._wake = wake
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        """Pass on that something happened; the loop may be closed by now."""
+        with contextlib.suppress(RuntimeError):
+            self._wake()
+
+
+class Scanner:
+    """Scans the inputs and tells the tailer what there is."""
+
+    def __init__(self, book: Book, tailer: Tailer, *, disk: Disk, clock: Clock, rescan_seconds: float, log: Any) -> None:
+        self._book, self._tailer, self._disk, self._clock, self._log = book, tailer, disk, clock, log
+        self._rescan_seconds = rescan_seconds
+        self._troubles: dict[str, str] = {}
+        self.woken = asyncio.Event()
+
+    async def scan(self, counting: Counting = Counting.KNOWN) -> Listing:
+        """Look for files once, giving way to other tasks; *counting* is for those never met before."""
+        listing = Listing(self._disk)
+        waiting = {entry.inode for entry in self._book.absent.values()}
+        for number, found in enumerate(self._book.inputs.scan(listing)):
+            if found.stat.inode not in waiting:
+                self._tailer.found(found, counting)
+            if number % _BATCH == _BATCH - 1:
+                await asyncio.sleep(0)
+        troubles = {directory: error.strerror or str(error) for directory, error in listing.troubles.items()}
+        for directory in sorted(troubles.keys() - self._troubles.keys()):
+            self._log.warning("directory can't be listed", path=directory, reason=troubles[directory])
+        self._troubles = troubles
+        return listing
+
+    async def run(self, watcher: Watcher, retry: Callable[[], None]) -> None:
+        """Scan again and again, for ever; *retry* is called before each scan."""
+        while True:
+            self.woken.clear()
+            began = self._clock.monotonic()
+            retry()
+            watcher.watch((await self.scan()).listed)
+            took = self._clock.monotonic() - began
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._rescan_seconds):
+                    await self.woken.wait()
+            await self._clock.sleep(max(_SETTLING_SECONDS, took * _SHARE))

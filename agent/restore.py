@@ -1,0 +1,98 @@
+"""From the checkpoint back to followed files (rules G1, G2, G4).
+
+The file of each entry is looked for by inode; device, host name and birth time may have changed. What it holds decides: if its
+first line or the bytes before the position are others, the life has ended and the next one begins beside it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from agent.book import Book, Followed
+from agent.checkpoint import Entry, path_of
+from agent.generation import Generation, Place, TruncatedError
+from agent.locate import Locator
+from agent.origin import FirstLine, Namer
+from agent.run import REMOVED, TRUNCATED, Mark
+from agent.tailer import Tailer
+from logdrive.clock import Clock
+from logdrive.disk import Disk, FileStat
+
+
+class Restorer:
+    """Enters the entries of a checkpoint into the book."""
+
+    def __init__(self, book: Book, tailer: Tailer, namer: Namer, disk: Disk, clock: Clock, log: Any) -> None:
+        self._book, self._tailer, self._namer, self._disk, self._clock, self._log = book, tailer, namer, disk, clock, log
+
+    def restore(self, entries: Iterable[Entry]) -> None:
+        """Enter all *entries*; those whose files can't be looked for now become absent."""
+        locator = Locator(self._disk, self._namer)
+        for entry in entries:
+            if entry.done is not None:
+                self._book.enter_ended(entry)
+            elif entry.ended is not None:
+                self._ended(entry, Mark(entry.ended, entry.exact))
+            else:
+                self._living(entry, locator)
+
+    def retry(self) -> None:
+        """Try once more to find what is absent."""
+        if self._book.absent:
+            entries = list(self._book.absent.values())
+            self._book.absent.clear()
+            self.restore(entries)
+
+    def _living(self, entry: Entry, locator: Locator) -> None:
+        path = path_of(entry.path)
+        place = Place(path, path_of(entry.name), path_of(entry.mount), entry.device, entry.inode, entry.birth_ns)
+        inputs = self._book.inputs
+        try:
+            found = locator.find(place, moved=True)
+            settings = inputs.of(path) or (inputs.of(found[0]) if found is not None else None)
+            if settings is None:
+                self._book.absent[entry.origin] = entry
+            elif found is None:
+                self._log.info("file gone while the agent was away", path=path)
+                self._ended(entry, Mark(REMOVED, exact=False))
+            else:
+                place.name, stat = found
+                reborn = 0 not in (stat.birth_ns, place.birth_ns) and stat.birth_ns != place.birth_ns
+                place.device, place.birth_ns = stat.device, stat.birth_ns
+                generation = Generation(place, settings, start=entry.start, first_line=entry.first_line)
+                self._open(entry, generation, stat, reborn=reborn)
+        except OSError as error:
+            self._log.warning("file can't be looked for", path=path, reason=str(error))
+            self._book.absent[entry.origin] = entry
+
+    def _open(self, entry: Entry, generation: Generation, stat: FileStat, *, reborn: bool) -> None:
+        """Go on in the file if it is the same as before. If not, end the life; what has its inode now is followed as the next.
+
+        With *reborn* its birth time changed, too: then it is another file, for the scan to find.
+        """
+        generation.go_to(entry.number)
+        generation.seen = max(generation.seen, entry.seen)
+        generation.grown_at = self._clock.monotonic()
+        self._tailer.open(generation)
+        try:
+            generation.look(stat, self._clock.monotonic())
+            generation.verify()
+        except TruncatedError:
+            self._log.info("file is another than before", path=generation.place.path, position=generation.position)
+            self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))
+            if reborn:
+                self._tailer.close(generation)
+            else:
+                self._tailer.follow(Followed(generation.successor()))
+            return
+        first_line = FirstLine.of(generation.head())
+        assert first_line is not None, "it was compared just now"
+        generation.first_line = first_line
+        identity = self._namer.identity(stat, generation.place.mount, first_line)
+        source = self._book.restored(entry, generation, identity)
+        self._tailer.follow(Followed(generation, source, counting=source.counting))
+
+    def _ended(self, entry: Entry, mark: Mark) -> None:
+        """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap, then the end record."""
+        source = self._book.restored(entry, None, None)
+        source.end_at(mark, entry.start, max(entry.seen, source.position), self._clock.now_ms())
+        self._book.changed = True

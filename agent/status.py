@@ -1,0 +1,77 @@
+"""How everything stands, for people and for --json."""
+
+from typing import Any
+
+import msgspec
+
+from agent.book import Book
+from agent.checkpoint import path_of, shown
+from agent.connection import Connection
+from agent.source import State
+
+
+class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One source. *position* is acknowledged, *seen* the file's size as last seen; *problem* what went wrong last."""
+
+    path: str
+    origin: str
+    count: int
+    state: str
+    position: int
+    seen: int
+    store: str | None
+    events: int
+    bytes: int
+    gap_bytes: int
+    acknowledged_ms: int
+    problem: str
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent. *host* is the receiver it is connected to, "" for none."""
+
+    agent: str
+    host: str
+    problem: str
+    files: int
+    ended: int
+    absent: int
+    unread_bytes: int
+    sources: list[SourceStatus]
+
+    @classmethod
+    def of(cls, book: Book, connection: Connection) -> "Status":
+        """Return how *book* and *connection* stand now."""
+        troubles = {followed.source: followed.trouble for followed in book.living.values()}
+        sources = [
+            SourceStatus(
+                path=shown(path_of(entry.path)),
+                origin=str(source.origin),
+                count=source.count,
+                state=source.state.name.lower() if source.ended is None or source.state is State.DONE else "ending",
+                position=source.position,
+                seen=source.generation.seen if source.generation is not None else entry.seen,
+                store=str(source.store) if source.store is not None else None,
+                events=source.acknowledged.events,
+                bytes=source.acknowledged.bytes,
+                gap_bytes=source.acknowledged.gap_bytes,
+                acknowledged_ms=source.acknowledged.at_ms,
+                problem=source.problem or troubles.get(source, ""),
+            )
+            for source, entry in book.sources.items()
+        ]
+        return cls(
+            agent=book.agent,
+            host=connection.host,
+            problem=connection.problem,
+            files=len(book.living),
+            ended=len(book.ended),
+            absent=len(book.absent),
+            unread_bytes=sum(followed.generation.unread for followed in book.living.values()),
+            sources=sources,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the object that --json prints."""
+        result: dict[str, Any] = msgspec.to_builtins(self)
+        return result

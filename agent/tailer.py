@@ -1,0 +1,269 @@
+"""Looks at every followed file and keeps its life in order: first line, growth, truncation, removal (rules G1, G3, G4, P3).
+
+Growth is found by polling open files, each at its own pace: the interval grows while a file rests, and with the number of
+files, so that ten thousand cost a few per cent of a core. One loop, no I/O but on files.
+"""
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+from agent.book import Book, Followed
+from agent.demand import Demand
+from agent.encoder import Encoder
+from agent.generation import Chunk, Generation, Place, TruncatedError
+from agent.locate import Locator
+from agent.origin import FirstLine, Identity, Namer
+from agent.patterns import Found
+from agent.run import REMOVED, TRUNCATED, Mark, data_runs
+from agent.source import Counting, Source
+from logdrive.clock import Clock
+from logdrive.disk import Disk, FileStat
+
+_POLLS_PER_SECOND: Final = 5000
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.02, 2.0
+_RESTING_SECONDS: Final = 0.25
+_SLOWING: Final = 1.5
+_TROUBLE_SECONDS: Final = 5.0
+
+
+class Tailer:
+    """Polls files. *encoder_of* is asked only for lives that ended before they had a first line."""
+
+    def __init__(
+        self,
+        book: Book,
+        demand: Demand,
+        *,
+        namer: Namer,
+        disk: Disk,
+        clock: Clock,
+        encoder_of: Callable[[Source], Encoder],
+        max_open_files: int,
+        close_idle_seconds: float,
+        log: Any,
+    ) -> None:
+        self._book, self._demand = book, demand
+        self._namer, self._disk, self._clock, self._encoder_of, self._log = namer, disk, clock, encoder_of, log
+        self._max_open, self._close_idle = max_open_files, close_idle_seconds
+        self._open = 0
+        self._queue: list[tuple[float, int, Followed]] = []
+        self._order = count()
+
+    # Files that come ---------------------------------------------------------------------------------------------------
+
+    def found(self, found: Found, counting: Counting) -> None:
+        """Take notice of a file that an input names; one that is followed under another name already is the same."""
+        stat = found.stat
+        key = (stat.device, stat.inode)
+        known = self._book.living.get(key)
+        if known is not None:
+            if known.generation.place.is_at(stat):
+                return
+            self.removed(known, exact=False)
+        mount = self._namer.mount_of(found.path.rpartition("/")[0] or "/")
+        place = Place(found.path, found.path, mount, stat.device, stat.inode, stat.birth_ns)
+        self.follow(Followed(Generation(place, found.settings), counting=counting))
+
+    def follow(self, followed: Followed) -> None:
+        """Follow a file from now on, and look at it soon."""
+        self._book.follow(followed)
+        self._schedule(followed, 0.0)
+
+    # Looking -----------------------------------------------------------------------------------------------------------
+
+    def poll_due(self, most: int) -> float | None:
+        """Look at up to *most* files that are due. Return in how many seconds the next one is, None without any."""
+        now = self._clock.monotonic()
+        for _ in range(most):
+            if not self._queue or self._queue[0][0] > now:
+                break
+            followed = heapq.heappop(self._queue)[2]
+            if not followed.dropped:
+                self.poll(followed)
+        return max(0.0, self._queue[0][0] - now) if self._queue else None
+
+    def poll_all(self) -> None:
+        """Look at every file now."""
+        for followed in list(self._book.living.values()):
+            if not followed.dropped:
+                self._look(followed)
+
+    def poll(self, followed: Followed) -> None:
+        """Look at one file, and plan when to look again."""
+        seen = followed.generation.seen
+        self._look(followed)
+        if followed.dropped:
+            return
+        files = len(self._book.living)
+        shortest = min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, files / _POLLS_PER_SECOND))
+        longest = max(shortest, _RESTING_SECONDS)
+        if followed.trouble:
+            followed.interval = _TROUBLE_SECONDS
+        elif followed.generation.seen != seen:
+            followed.interval = shortest
+            self._book.changed = True
+        else:
+            followed.interval = min(longest, max(shortest, followed.interval * _SLOWING))
+        self._schedule(followed, followed.interval)
+
+    def _schedule(self, followed: Followed, seconds: float) -> None:
+        heapq.heappush(self._queue, (self._clock.monotonic() + seconds, next(self._order), followed))
+
+    def _look(self, followed: Followed) -> None:
+        now = self._clock.monotonic()
+        try:
+            stat = self._stat(followed)
+            if stat is None:
+                self.removed(followed, exact=False)
+                return
+            followed.generation.look(stat, now)
+            if followed.generation.first_line is None:
+                self._name(followed, stat)
+            followed.trouble = ""
+        except TruncatedError:
+            self.truncated(followed)
+        except OSError as error:
+            self._trouble(followed, error)
+        else:
+            self._end_if_due(followed, now)
+            if followed.source is not None and followed.source.has_more:
+                self._demand.want(followed.source, now)
+
+    def _stat(self, followed: Followed) -> FileStat | None:
+        """Return what the file is now, opened where possible; None where it is nowhere to be found. Raises OSError."""
+        generation = followed.generation
+        if generation.file is not None:
+            stat = generation.file.stat()
+            self._close_if_idle(followed, stat)
+            return stat
+        found = Locator(self._disk, self._namer).find(generation.place)
+        if found is None:
+            return None
+        generation.place.name, stat = found
+        if self._open < self._max_open or stat.size > generation.seen or generation.first_line is None:
+            self.open(generation)
+        return stat
+
+    def _close_if_idle(self, followed: Followed, stat: FileStat) -> None:
+        """Give handles back where there are too many: of files that rest, are read and still have a name."""
+        generation, source = followed.generation, followed.source
+        idle = self._clock.monotonic() - generation.grown_at > self._close_idle
+        if self._open > self._max_open and idle and stat.links and stat.size == generation.position and source and not source.kept:
+            self.close(generation)
+
+    def open(self, generation: Generation) -> None:
+        """Open it unless it is. Raises OSError; `FileNotFoundError` where its name is gone or another's."""
+        if generation.file is None:
+            generation.open(self._disk)
+            self._open += 1
+
+    def close(self, generation: Generation) -> None:
+        """Give its handle back."""
+        if generation.file is not None:
+            generation.close()
+            self._open -= 1
+
+    def _name(self, followed: Followed, stat: FileStat) -> None:
+        """Begin the source of a file as soon as its first line is whole (rule G2)."""
+        generation = followed.generation
+        self.open(generation)
+        if generation.seen == len(followed.head):
+            return
+        head, followed.head = followed.head, generation.head()
+        if not followed.head.startswith(head):
+            followed.head = head
+            raise TruncatedError
+        first_line = FirstLine.of(followed.head, ended=followed.ships_unfinished)
+        if first_line is None:
+            return
+        identity = self._namer.identity(stat, generation.place.mount, first_line)
+        source = self._book.begin(followed, first_line, identity)
+        source.closes_when_complete = FirstLine.of(followed.head) is None
+
+    def _end_if_due(self, followed: Followed, now: float) -> None:
+        """Give out a last line that lacks its newline for too long (P3); end what has no name and no growth (G1)."""
+        generation, settings = followed.generation, followed.generation.settings
+        quiet = now - generation.grown_at
+        if generation.unread and quiet >= settings.quiet_seconds:
+            generation.final = True
+        if generation.unnamed_since is None or min(quiet, now - generation.unnamed_since) < settings.end_after_seconds:
+            return
+        generation.final = True
+        if followed.source is None or generation.unread == 0:
+            self.removed(followed, exact=True)
+
+    def prepare(self, source: Source) -> bool:
+        """Make sure that *source* can be read and still is what it was; it may have ended by that. False where neither can be told."""
+        followed = self._followed(source)
+        if followed is None:
+            return True
+        self._look(followed)
+        generation = source.generation
+        if generation is not None and source.readable and not followed.trouble:
+            try:
+                self.open(generation)
+                generation.verify()
+            except (TruncatedError, OSError) as error:
+                self.failed(source, error)
+        return not followed.trouble
+
+    def failed(self, source: Source, error: TruncatedError | OSError) -> None:
+        """Act on what reading *source* raised."""
+        followed = self._followed(source)
+        if followed is None:
+            return
+        if isinstance(error, TruncatedError):
+            self.truncated(followed)
+        else:
+            self._trouble(followed, error)
+
+    def _followed(self, source: Source) -> Followed | None:
+        """Return the file that *source* is read from, None where it is not read any more."""
+        generation = source.generation
+        followed = self._book.living.get(generation.place.key) if generation is not None else None
+        return followed if followed is not None and followed.generation is generation else None
+
+    # Lives that end ----------------------------------------------------------------------------------------------------
+
+    def truncated(self, followed: Followed) -> None:
+        """The life is over, the file lives on: end the one and follow the next beside it (rule G3)."""
+        old, source, head = followed.generation, followed.source, followed.head
+        new = old.successor()
+        followed.generation, followed.source, followed.head = new, None, b""
+        followed.counting = Counting.KNOWN
+        self._finish(old, source, head, Mark(TRUNCATED, exact=False))
+        self._log.info("file truncated", path=old.place.path, position=old.position, seen=old.seen)
+        self._look(followed)
+
+    def removed(self, followed: Followed, *, exact: bool) -> None:
+        """The file is gone: end its life and follow it no more."""
+        generation = followed.generation
+        self.close(generation)
+        self._book.drop(followed)
+        generation.end()
+        self._finish(generation, followed.source, followed.head, Mark(REMOVED, exact))
+        self._log.info("file removed", path=generation.place.path, position=generation.position, seen=generation.seen)
+
+    def _finish(self, generation: Generation, source: Source | None, head: bytes, mark: Mark) -> None:
+        """Let the source of a life that is over tell so; bytes that never made a first line are its only line (P3)."""
+        now_ms = self._clock.now_ms()
+        first_line = FirstLine.of(head, ended=True)
+        if source is None and first_line is not None:
+            place = generation.place
+            identity = Identity(self._namer.agent, self._namer.host, place.mount, place.inode, place.birth_ns, first_line.text)
+            source = self._book.begin(Followed(generation), first_line, identity)
+            chunk = Chunk(0, head, b"")
+            generation.position = len(head)
+            source.keep(data_runs(chunk, self._encoder_of(source).encode(head, 0), 0, now_ms))
+        if source is not None:
+            source.end(mark, now_ms)
+            self._book.changed = True
+            self._demand.want(source, self._clock.monotonic())
+
+    def _trouble(self, followed: Followed, error: OSError) -> None:
+        text = error.strerror or str(error)
+        if text != followed.trouble:
+            self._log.warning("file can't be read", path=followed.generation.place.name, reason=text)
+        followed.trouble = text

@@ -1,0 +1,82 @@
+"""Windows: what is sent, and acknowledged, together. Gathering them fairly, and packing them off the loop."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from agent.demand import Demand
+from agent.producer import Producer
+from agent.run import Run
+from agent.source import Source
+from logdrive.limits import KIB, LOGDRIVE_1, RUN_RECORDS
+from logdrive.wire.lumberjack.envelope import Codec, pack
+from logdrive.wire.lumberjack.frames import Envelope, Window
+
+_SMALL_BYTES: Final = 4 * KIB
+"""Less than this is packed on the loop: handing it over would take longer."""
+_SAFE_RATIO: Final = LOGDRIVE_1.ratio - 100
+_ZLIB_LEVEL: Final = 3
+_FULL = 15 / 16
+"""Four blocks are a little less than four times their text: what counts as a full window."""
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """The runs of one window, each with its source and the epoch that it was sent in."""
+
+    runs: list[tuple[Source, int, Run]] = field(default_factory=list)
+    records: int = 0
+    size: int = 0
+
+    def add(self, source: Source, run: Run, *, told: bool) -> None:
+        """Enter a run; its frames are the dialect's to make. One that is not *told* is only acknowledged, in its turn."""
+        self.runs.append((source, source.epoch, run))
+        if told:
+            self.records += len(run.records)
+            self.size += run.size
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How large a window may get."""
+
+    size: int
+    records: int = LOGDRIVE_1.window - RUN_RECORDS
+    marks: bool = True
+    """Gaps and ends can be told."""
+
+    def left(self, window: Outgoing) -> bool:
+        """Tell whether another run may be added."""
+        return window.size < self.size * _FULL and window.records < self.records
+
+
+def gather(demand: Demand, producer: Producer, room: Room, now: float) -> Outgoing:
+    """Return a window of one run each of the sources that have waited longest, then of the same again while there is room."""
+    window = Outgoing()
+    while room.left(window) and (source := demand.next_ready()) is not None:
+        run = producer.next_run(source)
+        if run is not None:
+            window.add(source, run, told=room.marks or run.mark is None)
+            if source.has_more:
+                demand.want(source, now)
+    return window
+
+
+def is_small(window: Outgoing) -> bool:
+    """Tell whether packing is not worth a thread."""
+    return window.size <= _SMALL_BYTES
+
+
+def packed(frames: Sequence[bytes], records: int, codec: Codec | None, level: int) -> list[bytes]:
+    """Return a window as it travels: W and C in one write, or bare frames without *codec*. Releases the interpreter meanwhile.
+
+    zstd packs monotonous text tighter than readers believe; then zlib, which can't, is taken.
+    """
+    head = Window(records).encode()
+    if codec is None:
+        return [head, *frames]
+    text = b"".join(frames)
+    payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
+    if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):
+        payload = pack(text, "zlib", 1)
+    return [head, Envelope(payload).encode()]

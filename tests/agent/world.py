@@ -1,0 +1,132 @@
+"""A whole agent in memory and virtual time: a disk, a network, readers, and hands that write, rename, truncate and kill."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from agent.app import Agent
+from agent.config import AgentConfig
+from agent.discovery import NoWatcher
+from tests.support.inline import InlineExecutor
+from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_transport import MemoryNetwork
+from tests.support.reader_model import ReaderModel, Stored
+from tests.support.virtual_time import VirtualClock
+
+LOG = "/logs/app.log"
+
+
+class World:
+    """One host named "agent" and any number of readers. Use it inside a virtual-time loop."""
+
+    def __init__(self, seed: int = 1, **inputs: Any) -> None:
+        self.disk = MemoryDisk(["/logs", "/state"])
+        self.network = MemoryNetwork()
+        self.clock = VirtualClock()
+        self.random = random.Random(seed)
+        self.readers: dict[str, ReaderModel] = {}
+        self.settings: dict[str, Any] = {
+            "agent": {"id": "a", "host": "h", "state_dir": "/state"},
+            "input": [{"paths": ["/logs/*.log*"], **inputs}],
+            "output": {"hosts": ["reader:5044"], "tls": "off"},
+        }
+        self.agent: Agent | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+
+    # Readers ---------------------------------------------------------------------------------------------------------
+
+    async def reader(self, name: str = "reader", model: ReaderModel | None = None) -> ReaderModel:
+        """Let a reader listen on the host *name*."""
+        model = model or self.readers.get(name) or ReaderModel(name)
+        self.readers[name] = model
+        await self.network.host(name).listen("0.0.0.0", 5044, None, model.accept)
+        return model
+
+    async def crash_reader(self, name: str = "reader") -> None:
+        """Let a reader die; what it stored stays."""
+        await self.network.crash(name)
+
+    # The agent -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Agent:
+        """Start the agent."""
+        config = msgspec.convert(self.settings, AgentConfig)
+        self._stop = asyncio.Event()
+        self.agent = Agent(
+            config,
+            clock=self.clock,
+            disk=self.disk,
+            transport=self.network.host("agent", identity="dns:agent"),
+            executor=InlineExecutor(),
+            random=self.random,
+        )
+        self._task = asyncio.get_running_loop().create_task(self.agent.run(self._stop, lambda wake: NoWatcher()), name="agent")
+        return self.agent
+
+    async def kill(self) -> None:
+        """End the agent as SIGKILL does: nothing more reaches the disk, its connections are reset."""
+        self.disk = self.disk.killed()
+        self.network.cut("agent")
+        await self._over()
+
+    async def _over(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = self.agent = None
+
+    async def stop(self) -> None:
+        """End the agent as SIGTERM does."""
+        assert self._task is not None
+        self._stop.set()
+        await self._task
+        self._task = self.agent = None
+
+    async def settle(self, seconds: float = 60.0) -> None:
+        """Wait until all that can be sent was acknowledged, and then some."""
+        assert self.agent is not None
+        agent = self.agent
+        until = self.clock.monotonic() + seconds
+        quiet = 0
+        while quiet < 5:
+            assert self._task is not None
+            if self._task.done():
+                self._task.result()
+            await asyncio.sleep(0.3)
+            busy = any(source.kept or source.has_more for source in agent.book.sources) or not agent.connection.settled
+            quiet = 0 if busy else quiet + 1
+            assert self.clock.monotonic() < until, f"not settled: {agent.status()}"
+
+    def forget(self) -> None:
+        """Delete the checkpoint, as a lost disk would."""
+        self.disk.remove("/state/checkpoint.json")
+
+    # Files -----------------------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes, path: str = LOG) -> None:
+        """Append to a file, created where missing."""
+        self.disk.write(path, data)
+
+    def truncate(self, path: str = LOG, size: int = 0) -> None:
+        """Cut a file."""
+        file = self.disk.open(path, write=True)
+        file.truncate(size)
+        file.close()
+
+    def stored(self, path: str = LOG, reader: str = "reader") -> list[Stored]:
+        """Return what a reader has of *path*."""
+        return self.readers[reader].by_path(path)
+
+
+def lines(start: int, count: int, *, prefix: str = "line") -> bytes:
+    """Return numbered lines."""
+    return b"".join(b"%s %06d\n" % (prefix.encode(), number) for number in range(start, start + count))
+
+
+def contents(stored: Sequence[Stored]) -> list[bytes]:
+    """Return the data of each source."""
+    return [each.content for each in stored]

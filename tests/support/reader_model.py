@@ -1,0 +1,196 @@
+"""A reader of `logdrive/1` whose store is a dict: rules D2, D3 and P1 at their simplest, and every way to misbehave on purpose.
+
+It keeps what it accepted per source, and checks at each run what no writer may break: it follows the stored number, its records
+tile its interval, nothing comes after an end. Shares no code with agent or receiver.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import orjson
+
+from logdrive.errors import ProtocolError, TransientError
+from logdrive.limits import LOGDRIVE_1
+from logdrive.net.stream import Stream
+from logdrive.record import ABSENT, DATA, END, position_of, source_id
+from logdrive.wire.lumberjack.frames import CONNECTION, Ack, Position, Refusal, Run
+from logdrive.wire.lumberjack.frames import Source as SourceFrame
+from logdrive.wire.lumberjack.order import RunReader, RunReceived
+from logdrive.wire.lumberjack.reader import FrameReader
+from tests.agent.rebuild import rebuilt
+
+Piece = tuple[int, int, bytes]
+"""start, end, and the bytes; or, for a gap, its reason."""
+
+
+@dataclass
+class Stored:
+    """What is stored of one source."""
+
+    path: str
+    attributes: dict[str, object]
+    number: int = ABSENT
+    data: list[Piece] = field(default_factory=list)
+    gaps: list[tuple[int, int, str, bool]] = field(default_factory=list)
+    ended: tuple[int, str] | None = None
+    events: int = 0
+
+    @property
+    def content(self) -> bytes:
+        """All data, in order."""
+        return b"".join(piece for _, _, piece in self.data)
+
+    def copy(self) -> "Stored":
+        """Return the same, as a backup holds it."""
+        return Stored(self.path, self.attributes, self.number, list(self.data), list(self.gaps), self.ended, self.events)
+
+
+class ReaderModel:
+    """Accepts connections; `stored` by source id. Change the attributes at will."""
+
+    def __init__(self, name: str = "store") -> None:
+        self.store = UUID(bytes=name.encode().ljust(16, b"\0")[:16])
+        self.stored: dict[UUID, Stored] = {}
+        self.ack_seconds = 0.001
+        self.silent = False
+        """Nothing is answered any more, not even by keepalives."""
+        self.fail: Callable[[Run], bool] = lambda run: False
+        """Tells whether the sink fails a run."""
+        self.refuse: Callable[[SourceFrame], tuple[int, str] | None] = lambda frame: None
+        """Tells with which E a source is refused."""
+        self.number_for: Callable[[UUID, int], int] = lambda source, number: number
+        """Tells what P says instead of the stored number."""
+        self.registered: list[SourceFrame] = []
+        self.refused_runs = 0
+        self.windows = 0
+        self.connections = 0
+        self.streams: list[Stream] = []
+
+    def by_path(self, path: str) -> list[Stored]:
+        """Return the sources of *path*, in the order of their first registration."""
+        return [stored for stored in self.stored.values() if stored.path == path and stored.number != ABSENT]
+
+    def backup(self) -> dict[UUID, Stored]:
+        """Return what a restored store would hold."""
+        return {source: stored.copy() for source, stored in self.stored.items()}
+
+    async def accept(self, stream: Stream) -> None:
+        """Serve one connection."""
+        self.connections += 1
+        self.streams.append(stream)
+        await _Connection(self, stream).run()
+
+    async def drain(self, code: int = 0, text: str = "draining") -> None:
+        """Send every connection away with an E."""
+        for stream in self.streams:
+            try:
+                await stream.write([Refusal(CONNECTION, code, text).encode()])
+                await stream.close()
+            except TransientError:
+                pass
+        self.streams.clear()
+
+
+class _Connection:
+    def __init__(self, model: ReaderModel, stream: Stream) -> None:
+        self.model, self.stream = model, stream
+        self.reader = FrameReader(LOGDRIVE_1, side="reader", dialect="detect")
+        self.runs = RunReader()
+        self.sources: dict[int, UUID | None] = {}
+        self.told: dict[int, int | None] = {}
+        self.out: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            sender = group.create_task(self._send())
+            try:
+                while data := await self.stream.read():
+                    self._take(data)
+            except TransientError:
+                pass
+            except ProtocolError as error:
+                raise AssertionError(f"the agent broke the protocol: {error}") from error
+            sender.cancel()
+
+    async def _send(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due, data = await self.out.get()
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            if not self.model.silent:
+                try:
+                    await self.stream.write([data])
+                except TransientError:
+                    return
+
+    def _put(self, data: bytes) -> None:
+        self.out.put_nowait((asyncio.get_running_loop().time() + self.model.ack_seconds, data))
+
+    def _take(self, data: bytes) -> None:
+        for given in self.runs.feed(self.reader.feed(data), offset=self.reader.offset):
+            if isinstance(given, SourceFrame):
+                self._source(given)
+            elif isinstance(given, RunReceived):
+                self._run(given)
+            else:
+                self.model.windows += 1
+                self._put(Ack(given.last).encode())
+
+    def _source(self, frame: SourceFrame) -> None:
+        if not frame.attributes:
+            self.sources.pop(frame.index, None)
+            return
+        model = self.model
+        model.registered.append(frame)
+        if (refusal := model.refuse(frame)) is not None:
+            self.sources[frame.index] = None
+            self._put(Refusal(frame.index, *refusal).encode())
+            return
+        source = source_id(frame.origin, self.stream.peer.identity)
+        attributes = orjson.loads(frame.attributes)
+        model.stored.setdefault(source, Stored(attributes["path"], attributes))
+        self.sources[frame.index] = source
+        self.told[frame.index] = None
+        self._tell(frame.index, source)
+
+    def _tell(self, index: int, source: UUID) -> None:
+        number = self.model.stored[source].number
+        self._put(Position(index, self.model.number_for(source, number), self.model.store).encode())
+
+    def _run(self, received: RunReceived) -> None:
+        run, model = received.run, self.model
+        source = self.sources[run.index]
+        if source is None:
+            return
+        stored = model.stored[source]
+        follows = run.previous == max(stored.number, 0)
+        if not follows or model.fail(run):
+            model.refused_runs += 1
+            if self.told[run.index] != stored.number:
+                self.told[run.index] = stored.number
+                self._tell(run.index, source)
+            return
+        self.told[run.index] = None
+        self._store(stored, run, received.payloads)
+
+    def _store(self, stored: Stored, run: Run, payloads: list[bytes]) -> None:
+        assert stored.ended is None, f"a run after the end of {stored.path}"
+        previous, position = position_of(run.previous), position_of(run.number)
+        if run.kind == DATA:
+            data, events = rebuilt(payloads, previous)
+            assert previous + len(data) == position, f"{len(data)} bytes from {previous} to {position}"
+            assert events == run.events
+            stored.data.append((previous, position, data))
+            stored.events += events
+        else:
+            log = orjson.loads(payloads[0])["log"]
+            if run.kind == END:
+                stored.ended = (log["ended"]["end"], log["ended"]["reason"])
+                assert log["ended"]["end"] == position == previous
+            else:
+                gap = log["gap"]
+                assert (gap["start"], gap["end"]) == (previous, position)
+                stored.gaps.append((gap["start"], gap["end"], gap["reason"], gap["end_exact"]))
+        stored.number = run.number
