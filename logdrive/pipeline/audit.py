@@ -74,6 +74,11 @@ class Source:
     kept: list[Interval] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
 
+    @property
+    def heard_at(self) -> str:
+        """When it was heard of, as text; empty where that is not known."""
+        return datetime.fromtimestamp(self.heard / 1000, UTC).isoformat(sep=" ", timespec="seconds") if self.heard else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -99,9 +104,9 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """Return what `--json` prints."""
         found = asdict(self)
-        for source in found["by_source"]:
+        for source, whole in zip(found["by_source"], self.by_source, strict=True):
             del source["kept"], source["gaps"]
-            source["heard"] = datetime.fromtimestamp(source["heard"] / 1000, UTC).isoformat() if source["heard"] else None
+            source["heard"] = whole.heard_at or None
         return found
 
 

@@ -6,6 +6,9 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.schema import EVENTS
+from logdrive.pipeline.tables import open_existing, paths
+
 COLUMNS = ("start", "end", "message", "eol", "original")
 """The columns of `events` that a file is rebuilt from."""
 
@@ -32,3 +35,11 @@ def rebuild(rows: pa.Table) -> Iterator[tuple[int, bytes]]:
     for first, after in pairwise(breaks):
         if first < after:
             yield int(start[first]), b"".join(pieces.slice(first, after - first).to_pylist())
+
+
+def source_pieces(directory: str, source: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the pieces of one source's file out of the tables in *directory*. Raises ValueError where it has no rows, or as `rebuild`."""
+    rows = open_existing(paths(directory)[0], EVENTS).read(COLUMNS, (pc.field("source") == source) & pc.field("start").is_valid())
+    if not rows.num_rows:
+        raise ValueError(f"no rows of a source {source}")
+    yield from rebuild(rows)

@@ -6,10 +6,8 @@ import pyarrow as pa
 import pytest
 
 from logdrive import faults
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
 from logdrive.errors import StorageError
-from logdrive.pipeline.bronze import Bronze, MismatchError, Written
+from logdrive.pipeline.bronze import MismatchError, Written
 from logdrive.pipeline.cover import Interval
 from logdrive.pipeline.files import Added
 from logdrive.pipeline.headers import rows_of
@@ -17,8 +15,8 @@ from logdrive.pipeline.hop import walk
 from logdrive.pipeline.rebuild import COLUMNS, rebuild
 from logdrive.pipeline.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables import ConcurrentWriterError, open_both
-from logdrive.pipeline.task import CHUNKS, write_events, written_of
-from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, file_records, lines, source_id
+from tests.logdrive.pipeline.filling import bronze, catch_up, send, task
+from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines, source_id
 
 
 class Crash(BaseException):
@@ -36,30 +34,6 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(faults, "on_reach", reached)
     return points
-
-
-def bronze(directory: Path) -> Bronze:
-    return Bronze(str(directory), clock=SystemClock(), disk=SystemDisk())
-
-
-def task(directory: Path, segment: Segment, start: int, end: int | None = None) -> Written:
-    """Do what a Spark task does with a range of *segment*."""
-    data = bytes(segment.data[start:end])
-    chunk = pa.record_batch([[STREAM], [segment.name], [start], [data]], schema=CHUNKS)
-    (message,) = write_events([chunk], str(directory / "bronze" / "events"), "snappy")
-    return written_of(message.to_pylist()[0])
-
-
-def catch_up(directory: Path, *segments: Segment) -> int:
-    """Read all that is new, as one micro-batch; return how many rows that was."""
-    with bronze(directory) as tables:
-        return tables.commit([task(directory, one, tables.end(one.name)) for one in segments]).events
-
-
-def send(segment: Segment, source: str, data: bytes, start: int = 0) -> int:
-    records, count = file_records(data, start)
-    segment.data_batch(source, start, start + len(data), records, count)
-    return start + len(data)
 
 
 def files(directory: Path) -> dict[str, bytes]:

@@ -1,0 +1,191 @@
+"""`logdrive pipeline …`: streams into tables, and what the tables say."""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import structlog
+
+from logdrive.cli.output import emit_json, set_up_logging
+from logdrive.config import load
+
+if TYPE_CHECKING:
+    from logdrive.pipeline.audit import Verdict
+    from logdrive.pipeline.run import Outcome, Plan, Tell
+
+_INCOMPLETE = 1
+
+
+@click.group()
+def pipeline() -> None:
+    """Spark: from streams to tables, audited byte by byte."""
+
+
+@pipeline.command(epilog="Example: logdrive pipeline run --from file:///var/lib/logdrive/store#logs/app --to /data/logs --once")
+@click.option("--config", "path", type=click.Path(dir_okay=False), help="A TOML file, instead of --from and --to.")
+@click.option("--from", "source", metavar="URI", help="The stream: file:///path#scope/stream or pravega://host:port/scope/stream.")
+@click.option("--to", "target", metavar="DIR", type=click.Path(file_okay=False), help="Where the tables are, made where missing.")
+@click.option("--once", is_flag=True, help="End when all that is there now has been read.")
+@click.option("--master", metavar="URL", help="A Spark cluster, such as spark://host:7077; without it Spark runs here.")
+@click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="PEM file: the CA of the store's face, where it speaks TLS.")
+@click.option("--cert", type=click.Path(exists=True, dir_okay=False), help="PEM file: your certificate.")
+@click.option("--key", type=click.Path(exists=True, dir_okay=False), help="PEM file: its private key.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+def run(
+    path: str | None, source: str | None, target: str | None, once: bool, master: str | None,
+    ca: str | None, cert: str | None, key: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Read a stream into the tables DIR/bronze/events and DIR/bronze/batches, each byte once, until SIGTERM or --once is done."""
+    _require_spark()
+    from logdrive.pipeline.run import run as run_plan
+
+    set_up_logging("info")
+    plan = _configured(path, once, master) if path else _asked(source, target, once, master, (ca, cert, key))
+    started = time.monotonic()
+    with _stopped_by_signals() as stop, _telling(plan, quiet=as_json) as tell:
+        outcome = run_plan(plan, stop, tell)
+    seconds = round(time.monotonic() - started, 1)
+    if as_json:
+        emit_json(asdict(outcome) | {"seconds": seconds})
+    else:
+        print(f"{outcome.events:,} events of {outcome.batches:,} batches, {outcome.bytes:,} stored bytes, in {seconds} s")
+
+
+@pipeline.command(epilog="Example: logdrive pipeline audit /data/logs --json")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def audit(directory: str, as_json: bool) -> int:
+    """Prove from the tables in DIR that no byte was lost or doubled, or list which were; ends with 1 then."""
+    found = _audited(directory)
+    if as_json:
+        emit_json(found.as_json())
+    else:
+        from logdrive.pipeline.audit_text import tell
+
+        tell(found)
+    return 0 if found.complete else _INCOMPLETE
+
+
+@pipeline.command(epilog="Example: logdrive pipeline report /data/logs --out report.html")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The HTML file to write: one file, nothing beside it."
+)
+def report(directory: str, out: Path) -> None:
+    """Write what the tables in DIR say as one page: verdict, throughput, delay, every source's cover, gaps."""
+    found = _audited(directory)
+    from logdrive.pipeline.report import page
+
+    out.write_text(page(directory, found), encoding="utf-8")
+    print(f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} sources, {found.events:,} events")
+
+
+@pipeline.command(epilog="Example: logdrive pipeline cat /data/logs 6f1c… > app.log")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.argument("source")
+def cat(directory: str, source: str) -> None:
+    """Print the file of one source, byte for byte as it was; SOURCE is an id as the audit lists them."""
+    _require_spark()
+    from logdrive.pipeline.rebuild import source_pieces
+
+    try:
+        for _, data in source_pieces(directory, source):
+            sys.stdout.buffer.write(data)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _require_spark() -> None:
+    from logdrive.pipeline.session import require_spark
+
+    require_spark()
+
+
+def _audited(directory: str) -> "Verdict":
+    _require_spark()
+    from logdrive.pipeline.audit import audit as audited
+    from logdrive.pipeline.session import session
+
+    with (
+        tempfile.NamedTemporaryFile(prefix="logdrive-spark-", suffix=".log") as log,
+        session("logdrive audit", log=Path(log.name)) as spark,
+    ):
+        return audited(directory, spark)
+
+
+def _configured(path: str, once: bool, master: str | None) -> "Plan":
+    from logdrive.pipeline.config import PipelineConfig
+    from logdrive.pipeline.run import Plan
+
+    config = load(path, PipelineConfig, os.environ)
+    return Plan(
+        uri=config.pipeline.source,
+        directory=config.pipeline.target,
+        once=once,
+        max_bytes_per_batch=config.pipeline.max_bytes_per_batch,
+        trigger_seconds=config.pipeline.trigger_seconds,
+        compression=config.pipeline.compression,
+        master=master or config.spark.master,
+        memory=config.spark.memory,
+        tls=config.tls.settings() if config.tls else None,
+    )
+
+
+def _asked(
+    source: str | None, target: str | None, once: bool, master: str | None, tls: tuple[str | None, str | None, str | None]
+) -> "Plan":
+    from logdrive.net.stream import ClientTls
+    from logdrive.pipeline.run import Plan
+
+    if source is None or target is None:
+        raise click.UsageError("give --from URI and --to DIR, or --config FILE")
+    ca, cert, key = tls
+    if (cert is None) != (key is None) or (cert is not None and ca is None):
+        raise click.UsageError("--cert and --key go together, and with --ca")
+    return Plan(uri=source, directory=target, once=once, master=master, tls=ClientTls(ca, cert, key) if ca else None)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """Yield what SIGTERM and SIGINT set; a second one ends the process as usual."""
+    stop = threading.Event()
+
+    def asked(number: int, _: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _telling(plan: "Plan", *, quiet: bool) -> Iterator["Tell"]:
+    """Yield what shows progress: a bar on a terminal when the end is known, else a line a commit."""
+    if not (plan.once and sys.stderr.isatty()) or quiet:
+        log = structlog.get_logger("pipeline")
+        yield lambda so_far: log.info("committed", events=so_far.events, batches=so_far.batches, bytes=so_far.bytes)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeElapsedColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
+    with Progress("reading", *columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=None)
+
+        def tell(so_far: "Outcome") -> None:
+            progress.update(task, total=so_far.waiting, completed=so_far.bytes)
+
+        yield tell

@@ -1,0 +1,38 @@
+"""What the operator of a pipeline may set: parsed once at start, never changed. `config/pipeline.toml` explains it."""
+
+import os.path
+from typing import Annotated, Literal
+
+import msgspec
+
+from logdrive.net.settings import ClientTlsConfig
+
+
+class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [pipeline] table: which stream becomes which tables, in what steps."""
+
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = 256 << 20
+    trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 1.0
+    compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"
+
+    def __post_init__(self) -> None:
+        """Refuse a path that means something else in every working directory."""
+        if not os.path.isabs(self.target):
+            raise ValueError("to: the directory must be absolute, as in /data/logs")
+
+
+class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [spark] table. Without *master* Spark runs in this process and its children."""
+
+    master: str | None = None
+    memory: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]*[mg]$")] = "2g"
+
+
+class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole pipeline.toml; *tls* is for a store's face that asks for certificates."""
+
+    pipeline: PathsConfig
+    spark: SparkConfig = SparkConfig()
+    tls: ClientTlsConfig | None = None

@@ -1,0 +1,18 @@
+"""One Spark session for all tests that need one; starting it costs more than most of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session as the pipeline makes it. What Spark says is in the file `spark.log` of its directory."""
+    from logdrive.pipeline.session import session
+    from logdrive.pipeline.source import LogdriveSource
+
+    with session("tests", memory="1g", log=Path(tmp_path_factory.mktemp("spark"), "spark.log")) as started:
+        started.dataSource.register(LogdriveSource)
+        yield started
