@@ -60,6 +60,7 @@ class NativeTalk:
         earlier = self._sources.pop(frame.index, None)
         if earlier is not None:
             earlier.free()
+            self._opening.pop(frame.index, None)
         if not frame.attributes:
             return
         try:

@@ -105,6 +105,21 @@ async def test_more_unanswered_sources_than_agreed_are_a_limit() -> None:
 
 
 @in_virtual_time
+async def test_a_source_freed_before_its_position_no_longer_counts_as_unanswered() -> None:
+    async with receiver() as world:
+        holder = await world.native()
+        await holder.register(0, A)
+        world.executor.delay = 5.0
+        await holder.send_window(lines(0, 0, 10))
+        peer = await world.native()
+        for index in range(300):
+            await peer.send(Source(index, A, b"{}").encode(), Source(index, A, b"").encode())
+        position = await peer.register(300, A)
+        assert isinstance(position, Position)
+        assert position.number == at(10)
+
+
+@in_virtual_time
 async def test_d8_over_tls_without_the_dialect_s_is_an_error() -> None:
     async with receiver() as world:
         peer = await world.foreign()
@@ -323,3 +338,38 @@ async def test_a_full_disk_at_the_start_is_one_clear_error() -> None:
     with pytest.raises(Exception, match=os.strerror(errno.ENOSPC)):
         async with receiver(disk=MemoryDisk(capacity=0)):
             pass
+
+
+@in_virtual_time
+async def test_a_killed_receiver_lets_go_of_its_store_and_says_nothing_more() -> None:
+    async with receiver() as world:
+        peer = await world.native()
+        await peer.register(0, A)
+        world.stall(5.0)
+        await peer.send_window(lines(0, 0, 100))
+        await asyncio.sleep(0.1)
+        world.task.cancel()
+        await world.network.crash("receiver")
+        with pytest.raises(asyncio.CancelledError):
+            await world.task
+        with pytest.raises(TransientError):
+            await _acknowledged_nothing(peer)
+        with world.disk.lock("/store/lock"):
+            pass
+
+
+@in_virtual_time
+async def test_history_25_many_agents_that_reconnect_at_once_are_all_served() -> None:
+    agents, sources = 300, 10
+    async with receiver() as world:
+        peers = [await world.native(f"web-{n}", f"cn:web-{n}") for n in range(agents)]
+
+        async def resume(peer: NativePeer) -> None:
+            await peer.send(*(Source(index, UUID(int=index + 1), b"{}").encode() for index in range(sources)))
+            assert {frame.index for _ in range(sources) if isinstance(frame := await peer.next(), Position)} == set(range(sources))
+            await peer.acknowledged(await peer.send_window(*(lines(index, 0, 20) for index in range(sources))))
+
+        async with asyncio.TaskGroup() as group:
+            for peer in peers:
+                group.create_task(resume(peer))
+    assert len((await ledger(world.disk)).sources) == agents * sources
