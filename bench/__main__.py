@@ -11,7 +11,7 @@ from bench.catalogue import groups
 from bench.measure import Benchmark, Outcome, Setting, run_interleaved
 from bench.report import print_table, write_json
 
-_PAGE_WIDTH = 180  # of a table that goes to a file or a pipe
+_PAGE_WIDTH = 200  # of a table that goes to a file or a pipe
 
 
 def _chosen(group: Sequence[Benchmark], only: Sequence[str]) -> list[Benchmark]:

@@ -89,11 +89,15 @@ class Child:
         """Return the usage once the process has ended. Raises `BenchmarkError` after *seconds*."""
         return wait_all([self], seconds)[0]
 
+    def ask_to_end(self) -> None:
+        """Send SIGTERM."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGTERM)
+
     def end(self) -> Usage:
-        """Ask it to end (SIGTERM), after ten seconds make it (SIGKILL); safe on a process that has ended."""
+        """Ask it to end, after ten seconds make it (SIGKILL); safe on a process that has ended."""
         if self.usage is None:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._handle, signal.SIGTERM)
+            self.ask_to_end()
             with contextlib.suppress(BenchmarkError):
                 return self.wait(_GRACE_SECONDS)
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -118,7 +122,8 @@ def wait_all(children: Sequence[Child], seconds: float) -> list[Usage]:
         for child in running.values():
             child.peak_rss()
         if running and time.monotonic() > deadline:
-            raise BenchmarkError(f"{', '.join(child.name for child in running.values())} did not end within {seconds:.0f} s")
+            words = "; ".join(f"{child.name}: {child.said() or 'it said nothing'}" for child in running.values())
+            raise BenchmarkError(f"not ended within {seconds:.0f} s: {words}")
     return [child.usage for child in children if child.usage is not None]
 
 

@@ -1,0 +1,32 @@
+"""logdrive's command line, as benchmarks start it and as they look at what it has stored."""
+
+import filecmp
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.processes import BenchmarkError, Child
+
+LOGDRIVE = (sys.executable, "-m", "logdrive.cli.main")
+"""What a command begins with: this interpreter, so that any environment with logdrive in it will do."""
+
+
+def demand_same_text(uri: str, logs: Sequence[Path], work: Path) -> None:
+    """Raise `BenchmarkError` unless the stream at *uri* holds the bytes of *logs*, each file whole, and nothing else.
+
+    Segments are printed one after the other, so the files may come in another order.
+    """
+    copy = work / "printed"
+    with copy.open("wb") as output:
+        printing = Child([*LOGDRIVE, "store", "cat", uri], log=work / "cat.err", stdout=output)
+        usage = printing.wait(600)
+    if usage.code != 0:
+        raise BenchmarkError(f"store cat ended with {usage.code}: {printing.said()}")
+    for order in (logs, list(reversed(logs))):
+        whole = work / "expected"
+        with whole.open("wb") as output:
+            subprocess.run(["cat", *order], stdout=output, check=True, timeout=600)
+        if filecmp.cmp(whole, copy, shallow=False):
+            return
+    raise BenchmarkError(f"the store holds {copy.stat().st_size} bytes that are not the {sum(log.stat().st_size for log in logs)} shipped")

@@ -1,0 +1,133 @@
+"""logdrive itself: file → agent → mutual TLS → receiver → segment on disk, two processes started by the command line.
+
+One run: a receiver with a new store, then an agent twice, each time with a state of its own. First it delivers a file of one
+line: that takes start-up, handshake and end, and makes the receiver load what it needs. Then it delivers the log. Figures
+"without start" are the difference of the two. The agent is asked to end (SIGTERM) as soon as it has begun: then it drains, and
+ends once everything is acknowledged. The receiver's CPU time is read from the kernel before and after.
+"""
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.commands import LOGDRIVE, demand_same_text
+from bench.measure import Benchmark, Sample, Setting
+from bench.peer_group import C_TOOLS, RSYSLOG
+from bench.processes import BenchmarkError, Child, Usage, demand_success, family, free_port, wait_for_listener
+
+_STREAM = "bench/nginx"
+
+_RECEIVER = """
+[listen]
+address = "127.0.0.1:{port}"
+[listen.tls]
+ca = "{tls.ca}"
+cert = "{tls.server_cert}"
+key = "{tls.server_key}"
+[sink]
+uri = "{uri}"
+"""
+
+_AGENT = """
+[agent]
+id = "bench"
+state_dir = "{home}/state-{log.stem}"
+drain_seconds = 600
+[[input]]
+paths = ["{log}"]
+[output]
+hosts = ["127.0.0.1:{port}"]
+{output}
+[output.tls]
+ca = "{tls.ca}"
+cert = "{tls.client_cert}"
+key = "{tls.client_key}"
+server_name = "localhost"
+"""
+
+_PLAIN = 'dialect = "lumberjack/2"\ncompression = "zlib"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """One agent from its start to its end."""
+
+    seconds: float
+    usage: Usage
+
+
+def _deliver(log: Path, home: Path, config: str, children: list[Child], limit: float) -> _Delivery:
+    """Start an agent on *log* and return once everything in it is acknowledged."""
+    path = home / f"{log.stem}.toml"
+    path.write_text(config)
+    began = time.monotonic()
+    agent = Child([*LOGDRIVE, "agent", "run", "--config", path], log=home / "agent.err")
+    children.append(agent)
+    while not (home / f"state-{log.stem}" / "lock").exists():  # from then on it knows what to do at SIGTERM
+        if agent.poll() is not None or time.monotonic() > began + limit:
+            raise BenchmarkError(f"the agent did not start: {agent.said()}")
+        time.sleep(0.005)
+    agent.ask_to_end()
+    usage = agent.wait(limit)
+    demand_success([agent])
+    return _Delivery(usage.ended - began, usage)
+
+
+def _run(setting: Setting, output: str) -> Mapping[str, Sample]:
+    home = setting.work / "end_to_end"
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    one = home / "one.log"
+    with setting.log.open("rb") as file:
+        one.write_bytes(file.readline())
+    uri, port, tls = f"file://{home}/store#{_STREAM}", free_port(), setting.certificates
+    (home / "receiver.toml").write_text(_RECEIVER.format(port=port, tls=tls, uri=uri))
+    try:
+        with family() as children:
+            receiver = Child([*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"], log=home / "receiver.err")
+            children.append(receiver)
+            wait_for_listener(port, receiver, 60)
+            idle, whole = None, None
+            for log in (one, setting.log):
+                config = _AGENT.format(home=home, log=log, port=port, output=output, tls=tls)
+                before = receiver.cpu_seconds()
+                idle, whole = whole, _deliver(log, home, config, children, setting.seconds(5_000))
+                received = receiver.cpu_seconds() - before
+            receiver_rss = receiver.peak_rss()
+            receiver.ask_to_end()
+            receiver.wait(60)
+            demand_success([receiver])
+        assert idle is not None
+        assert whole is not None
+        demand_same_text(uri, [one, setting.log], home)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return _figures(setting, idle, whole, received, receiver_rss)
+
+
+def _figures(setting: Setting, idle: _Delivery, whole: _Delivery, received: float, receiver_rss: int) -> Mapping[str, Sample]:
+    seconds = whole.seconds - idle.seconds
+    sent = whole.usage.cpu_seconds - idle.usage.cpu_seconds
+    return {
+        "lines_per_second": Sample(setting.lines / seconds, "lines/s"),
+        "lines_per_second_with_start": Sample(setting.lines / whole.seconds, "lines/s"),
+        "raw_bytes": Sample(setting.log.stat().st_size / seconds / 1e6, "MB/s"),
+        "sender_cpu": Sample(sent / setting.lines * 1e6, "µs/line"),
+        "receiver_cpu": Sample(received / setting.lines * 1e6, "µs/line"),
+        "sender_rss": Sample(whole.usage.peak_rss / 2**20, "MiB"),
+        "receiver_rss": Sample(receiver_rss / 2**20, "MiB"),
+        "start": Sample(idle.seconds, "s"),
+    }
+
+
+BENCHMARKS = (
+    Benchmark("end_to_end.blocks", "logdrive: block records over logdrive/1", lambda setting: _run(setting, ""), peers=(C_TOOLS, RSYSLOG)),
+    Benchmark(
+        "end_to_end.full_records",
+        "logdrive: full records over plain Lumberjack v2",
+        lambda setting: _run(setting, _PLAIN),
+        peers=(C_TOOLS, RSYSLOG),
+    ),
+)
