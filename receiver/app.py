@@ -75,7 +75,8 @@ async def run(
 def store_limits(config: ReceiverConfig) -> StoreLimits:
     """Return limits that let the store take whatever the receiver lets in, so that it is the receiver that waits."""
     usual = StoreLimits()
-    return replace(usual, pending=max(usual.pending, config.limits.total_bytes + 128 * MIB))
+    pending = max(usual.pending, config.limits.total_bytes + 128 * MIB)
+    return replace(usual, pending=pending, log_file=config.sink.log_file_bytes)
 
 
 @contextlib.asynccontextmanager

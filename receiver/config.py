@@ -49,10 +49,14 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [sink] table: the stream that everything goes to; *segments* counts when it is created."""
+    """The [sink] table: the stream that everything goes to; *segments* counts when it is created.
+
+    *log_file_bytes* is how large a file of the embedded store's log gets.
+    """
 
     uri: str
     segments: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4
+    log_file_bytes: Annotated[int, msgspec.Meta(ge=MIB)] = 256 * MIB
 
     def __post_init__(self) -> None:
         """Refuse what is no stream."""

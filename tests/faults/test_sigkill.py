@@ -15,7 +15,7 @@ from tests.support.installation import Installation, Process
 
 pytestmark = pytest.mark.process
 
-_SMALL_STORE = "[store]\nlog_file_bytes = 1048576\n"
+_SMALL_STORE = "log_file_bytes = 1048576\n"
 
 
 class Writer:

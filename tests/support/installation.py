@@ -34,6 +34,7 @@ class Process:
 
     def __init__(self, name: str, arguments: list[str], log: Path, fault: str = "") -> None:
         self.name, self.log = name, log
+        self._from = log.stat().st_size if log.exists() else 0
         environment = {**os.environ, "LOGDRIVE_FAULT": fault}
         with log.open("ab") as output:
             self._process = subprocess.Popen(command(*arguments), stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment)
@@ -62,7 +63,8 @@ class Process:
         return self.wait(seconds)
 
     def said(self) -> str:
-        return self.log.read_text(errors="replace")[-6000:]
+        """Return the end of what this process wrote, and none of those before it."""
+        return self.log.read_bytes()[self._from :].decode(errors="replace")[-6000:]
 
 
 class Installation:
@@ -101,7 +103,12 @@ class Installation:
         raise AssertionError(f"the receiver does not listen:\n{process.said()}")
 
     def agent(self, fault: str = "") -> Process:
-        return self._start("agent", fault)
+        """Start the agent and wait until it has looked at its files: from then on a signal finds it ready."""
+        process = self._start("agent", fault)
+        until = time.monotonic() + 20
+        while time.monotonic() < until and process.running() and "files found" not in process.said():
+            time.sleep(0.02)
+        return process
 
     def _start(self, name: str, fault: str) -> Process:
         process = Process(name, [name, "run", "--config", str(self.root / f"{name}.toml")], self.root / f"{name}.out", fault)
