@@ -11,6 +11,7 @@ RUN_BYTES = 896 * KIB  # sum of 8 + payload over the records of one run
 RUN_RECORDS = 999
 HEADER_BYTES = 32 * KIB
 ATTRIBUTES_BYTES = 16 * KIB
+ATTRIBUTES_DEPTH = 32  # tables and lists inside one another, so that no reader of a header need recurse far
 BLOCK_TEXT_BYTES = 256 * KIB  # text of one block record, before JSON
 
 # Identity and positions (rules G2, G4, P1).
@@ -29,7 +30,7 @@ class LumberjackLimits:
     payload: int = 16 * MIB  # bytes of one J frame's JSON
     pairs: int = 1024  # key/value pairs of one D frame
     item: int = 1 * MIB  # bytes of one key or value of a D frame
-    frames: int = 1 << 18  # frames inside one C frame: each becomes an object
+    frames: int = 1 << 18  # frames inside one C frame, and pairs inside its D frames: each becomes an object
     window: int = 1 << 32  # events a W frame may announce; a counter only, never a size of memory
     attributes: int = ATTRIBUTES_BYTES  # bytes of an S frame's JSON
     error_text: int = 1 * KIB  # bytes of an E frame's text

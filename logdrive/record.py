@@ -132,14 +132,20 @@ def ended(end: int, reason: str, *, end_exact: bool = True) -> bytes:
 def mark_of(record: bytes) -> bytes:
     """Return the JSON object inside a gap or end record, which its batch's header repeats as `mark` (rule R4).
 
-    Raises ValueError where *record* is neither.
+    Raises ValueError where *record* is neither, or its object is not a flat one that every reader of JSON takes.
     """
     try:
         log = msgspec.json.decode(record, type=_MarkRecord).log
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"not a gap or end record: {error}") from error
+    except RecursionError as error:
+        raise ValueError("not a gap or end record: it is nested too deep") from error
     found = bytes(log.gap) or bytes(log.ended)
-    if not found:
+    try:
+        mark = orjson.loads(found)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not a gap or end record: {error}") from error
+    if not isinstance(mark, dict) or any(isinstance(value, dict | list) for value in mark.values()):
         raise ValueError("not a gap or end record")
     return found
 
@@ -224,5 +230,5 @@ def parse_header(payload: bytes) -> BatchHeader:
         raise ValueError("no batch header here")
     try:
         return _decode(payload).logdrive
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"a batch header that can't be read: {error}") from error

@@ -30,7 +30,12 @@ def record_of(event: Data) -> bytes:
     record: dict[str, str | list[str]] = {}
     for key, value in event.pairs:
         known = record.get(key)
-        record[key] = value if known is None else [*known, value] if isinstance(known, list) else [known, value]
+        if known is None:
+            record[key] = value
+        elif isinstance(known, list):
+            known.append(value)
+        else:
+            record[key] = [known, value]
     return orjson.dumps(record)
 
 

@@ -76,17 +76,20 @@ class Extent:
                 return EVENT.size
             pairs = self._check("an event of {} pairs", EVENT.unpack_from(data, at)[2], self._limits.pairs, offset)
             self._items, self._reach = 2 * pairs, EVENT.size
-        while self._items and self._reach <= have:
-            if have - self._reach < LENGTH.size:
-                return self._reach + LENGTH.size
-            length = self._check("a key or value of {} bytes", LENGTH.unpack_from(data, at + self._reach)[0], self._limits.item, offset)
-            self._reach += LENGTH.size + length
-            self._items -= 1
-            self._check("an event of {} bytes", self._reach - EVENT.size, self._limits.payload, offset)
-        reach = self._reach
-        if reach <= have:
-            self._reach = 0
-        return reach
+        items, reach, wanted = self._items, self._reach, 0
+        length_at, limits = LENGTH.unpack_from, self._limits
+        while items and reach <= have:
+            if have - reach < LENGTH.size:
+                wanted = LENGTH.size
+                break
+            if (length := length_at(data, at + reach)[0]) > limits.item:
+                self._check("a key or value of {} bytes", length, limits.item, offset)
+            reach += LENGTH.size + length
+            items -= 1
+            if reach - EVENT.size > limits.payload:
+                self._check("an event of {} bytes", reach - EVENT.size, limits.payload, offset)
+        self._items, self._reach = items, 0 if reach + wanted <= have else reach
+        return reach + wanted
 
     def _check(self, what: str, size: int, limit: int, offset: int) -> int:
         if size > limit:

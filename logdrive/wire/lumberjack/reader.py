@@ -12,7 +12,22 @@ from logdrive.errors import ProtocolError
 from logdrive.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import EnvelopeError, unpack
 from logdrive.wire.lumberjack.extent import KIND_HEAD, Extent
-from logdrive.wire.lumberjack.frames import EVENT, SHORT, Ack, Data, Frame, JsonRun, Position, Refusal, RefusalCode, Run, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    EVENT,
+    SHORT,
+    VERSION_1,
+    VERSION_2,
+    Ack,
+    Data,
+    Frame,
+    JsonRun,
+    Position,
+    Refusal,
+    RefusalCode,
+    Run,
+    Source,
+    Window,
+)
 
 Side = Literal["reader", "writer"]
 Dialect = Literal["lumberjack", "logdrive/1", "detect"]
@@ -150,7 +165,8 @@ class FrameReader:
 
     def _meet(self, head: bytes) -> None:
         """Learn from the first frame's *head* which version, and if need be which dialect, the peer speaks."""
-        self.version = head[:1]
+        if head[:1] in (VERSION_1, VERSION_2):
+            self.version = head[:1]
         if self.dialect == "detect":
             self.dialect = "logdrive/1" if head == b"2S" else "lumberjack"
             self._use(LOGDRIVE_1 if self.dialect == "logdrive/1" else self._limits)
@@ -194,8 +210,10 @@ class FrameReader:
                 frames.append(run)
                 count += len(run)
             else:
-                frames.append(_DECODE[data[at + 1]](data, at, self._envelopes))
-                count += 1
+                frame = _DECODE[data[at + 1]](data, at, self._envelopes)
+                frames.append(frame)
+                count += 1 + len(frame.pairs) if isinstance(frame, Data) else 1
             if count > self._limits.frames:
-                raise ProtocolError(f"an envelope of more than {self._limits.frames} frames", offset=self.offset, code=RefusalCode.LIMIT)
+                reason = f"an envelope of more than {self._limits.frames} frames and pairs"
+                raise ProtocolError(reason, offset=self.offset, code=RefusalCode.LIMIT)
             at += need

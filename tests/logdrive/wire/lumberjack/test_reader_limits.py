@@ -5,7 +5,7 @@ import pytest
 from logdrive.errors import ProtocolError
 from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import Envelope, Json, JsonRun, RefusalCode, json_frames
+from logdrive.wire.lumberjack.frames import VERSION_1, Data, Envelope, Json, JsonRun, RefusalCode, json_frames
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, events
 
@@ -110,6 +110,23 @@ def test_an_envelope_holds_a_limited_number_of_frames() -> None:
         with pytest.raises(ProtocolError, match="more than 100 frames") as refused:
             FrameReader(limits, side="reader", dialect="lumberjack").feed(Envelope(pack(content)).encode())
         assert refused.value.code == RefusalCode.LIMIT
+
+
+def test_the_pairs_of_v1_events_count_with_the_frames_of_their_envelope() -> None:
+    limits = LumberjackLimits(frames=100)
+    frames = FrameReader(limits, side="reader", dialect="lumberjack")
+    event = Data(1, (("key", "value"),) * 24)
+    assert len(frames.feed(Envelope(pack(event.encode() * 4)).encode(VERSION_1))) == 4
+    with pytest.raises(ProtocolError, match="more than 100 frames and pairs") as refused:
+        frames.feed(Envelope(pack(event.encode() * 5)).encode(VERSION_1))
+    assert refused.value.code == RefusalCode.LIMIT
+
+
+def test_a_first_byte_that_is_no_version_is_not_taken_for_one() -> None:
+    frames = FrameReader(LumberjackLimits(), side="reader", dialect="lumberjack")
+    with pytest.raises(ProtocolError, match="begins"):
+        frames.feed(b"\xff\xff\xff\xff")
+    assert frames.version == b""
 
 
 def test_bare_frames_are_not_limited_in_number() -> None:
