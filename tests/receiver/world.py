@@ -51,11 +51,12 @@ class World:
     task: "asyncio.Task[None]"
     counters: Counters
     port: int
+    name: str
 
     async def connect(self, host: str = "web-1", identity: str = "cn:web-1", *, alpn: tuple[str, ...] = (), plain: bool = False) -> Any:
         """Return a stream to the receiver."""
         tls = None if plain else ClientTls("ca.pem", "client.pem", "client.key", alpn=alpn)
-        return await self.network.host(host, identity).connect("receiver", self.port, tls)
+        return await self.network.host(host, identity).connect(self.name, self.port, tls)
 
     async def native(self, host: str = "web-1", identity: str = "cn:web-1", *, plain: bool = False) -> NativePeer:
         """Return a connected `logdrive/1` peer."""
@@ -69,6 +70,12 @@ class World:
         """Drain and stop."""
         self.stop.set()
         await self.task
+
+    async def crash(self) -> None:
+        """End the receiver as SIGKILL does; what is on the disk stays for `disk.killed` or `disk.crash` to tell."""
+        self.task.cancel()
+        await self.network.crash(self.name)
+        await asyncio.gather(self.task, return_exceptions=True)
 
     def stall(self, seconds: float = 3600.0) -> None:
         """Let each sync take so long from now on."""
@@ -86,14 +93,19 @@ def configuration(**changes: Any) -> ReceiverConfig:
 
 @contextlib.asynccontextmanager
 async def receiver(
-    *, network: MemoryNetwork | None = None, disk: MemoryDisk | None = None, config: ReceiverConfig | None = None, seed: int = 1
+    *,
+    network: MemoryNetwork | None = None,
+    disk: MemoryDisk | None = None,
+    config: ReceiverConfig | None = None,
+    seed: int = 1,
+    host: str = "receiver",
 ) -> AsyncIterator[World]:
     """Run a receiver while the context lasts; it is drained at the end, unless the test ended it or it failed."""
     network = network or MemoryNetwork()
     disk = disk or MemoryDisk()
     executor, stop = InlineExecutor(SYNC_SECONDS), asyncio.Event()
     started: asyncio.Future[app.Started] = asyncio.get_running_loop().create_future()
-    transport = network.host("receiver", "cn:receiver")
+    transport = network.host(host, f"cn:{host}")
     task = asyncio.create_task(
         app.run(
             config or configuration(),
@@ -111,7 +123,7 @@ async def receiver(
     await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
-    yield World(network, disk, executor, stop, task, started.result().counters, started.result().address[1])
+    yield World(network, disk, executor, stop, task, started.result().counters, started.result().address[1], host)
     executor.delay = 0.0
     if not task.done():
         stop.set()
