@@ -1,17 +1,19 @@
 """`logdrive agent …`: follow files, or ship them once."""
 
 import os
+from dataclasses import asdict
 
 import click
 
 from agent.app import run as follow
+from agent.check import Checked
+from agent.check import check as check_agent
 from agent.config import AgentConfig
-from logdrive.cli.output import set_up_logging
-from logdrive.cli.runtime import Machine
+from logdrive.cli.output import emit_json, set_up_logging
+from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
+from logdrive.cli.shipping import ship
 from logdrive.config import load
-
-_PACKING_THREADS = 2
 
 _config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The agent's TOML file.")
 
@@ -40,4 +42,30 @@ def run(path: str, log_level: str) -> None:
             stop=machine.stop,
         )
 
-    run_program(program, threads=_PACKING_THREADS)
+    run_program(program, threads=PACKING_THREADS)
+
+
+@agent.command(epilog="Example: logdrive agent check --config /etc/logdrive/agent.toml")
+@_config
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def check(path: str, as_json: bool) -> int:
+    """Say which files would be read from where, and whether the receivers answer, without reading or sending a line."""
+    set_up_logging("warning")
+    config = load(path, AgentConfig, os.environ)
+
+    async def program(machine: Machine) -> Checked:
+        return await check_agent(config, disk=machine.disk, transport=machine.transport)
+
+    checked = run_program(program)
+    ok = all(finding.ok for finding in checked.findings)
+    if as_json:
+        emit_json({"ok": ok} | asdict(checked))
+        return 0 if ok else 1
+    for file in checked.files:
+        click.echo(f"{file.path}: {file.size:,} bytes, {file.plan}")
+    for finding in checked.findings:
+        click.echo(f"{'ok' if finding.ok else 'NOT OK':6}  {finding.name}: {finding.detail}")
+    return 0 if ok else 1
+
+
+agent.add_command(ship)

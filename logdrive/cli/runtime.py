@@ -15,6 +15,9 @@ from logdrive.net.tcp import SystemTransport
 
 T = TypeVar("T")
 
+PACKING_THREADS = 2
+"""An agent's: one packs a window while the other begins the next."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:

@@ -1,0 +1,118 @@
+"""`logdrive agent check`: what a start would find and do, without reading a line, sending a byte or changing a file."""
+
+import asyncio
+from dataclasses import dataclass
+
+from agent.app import agent_id
+from agent.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown
+from agent.config import AgentConfig
+from agent.patterns import Found, Inputs, Listing
+from logdrive.address import host_port
+from logdrive.disk import Disk
+from logdrive.errors import LogdriveError
+from logdrive.net.stream import Transport
+from logdrive.record import position_of
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file that an input, counted from 0, names. *plan* says from where it would be read, or why not."""
+
+    path: str
+    input: int
+    size: int
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or what to do."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """All that was found."""
+
+    files: list[CheckedFile]
+    findings: list[Finding]
+
+
+async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Checked:
+    """Look at files, checkpoint and receivers. Raises `ConfigError` where the agent would have no id."""
+    checkpoint, finding = _checkpoint(config, disk)
+    listing = Listing(disk)
+    found = list(Inputs(config.input).scan(listing))
+    files = [_file(config, each, checkpoint, disk) for each in found]
+    findings = [finding]
+    findings += [
+        Finding("directory", ok=False, detail=f"{path}: {error.strerror or error}") for path, error in sorted(listing.troubles.items())
+    ]
+    findings += [
+        Finding(f"input[{number}]", ok=False, detail="no file matches its paths now")
+        for number, table in enumerate(config.input)
+        if not any(each.settings is table for each in found)
+    ]
+    return Checked(files, findings + [await _receiver(config, host, transport) for host in config.output.hosts])
+
+
+def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Finding]:
+    file = CheckpointFile(disk, config.agent.state_dir)
+    try:
+        checkpoint = file.read(agent_id(config, disk), touch=False)
+    except DamagedError as error:
+        return None, Finding("checkpoint", ok=False, detail=f"{file.path}: {error}; the agent would start as without one")
+    except OSError as error:
+        return None, Finding("checkpoint", ok=False, detail=f"{file.path}: {error.strerror or error}")
+    if checkpoint is None:
+        return None, Finding("checkpoint", ok=True, detail="none yet: the receiver will be asked for every file")
+    return checkpoint, Finding("checkpoint", ok=True, detail=f"{len(checkpoint.entries)} sources")
+
+
+def _file(config: AgentConfig, found: Found, checkpoint: Checkpoint | None, disk: Disk) -> CheckedFile:
+    number = next(index for index, table in enumerate(config.input) if table is found.settings)
+    try:
+        disk.open(found.path).close()
+        plan = _plan(found, checkpoint)
+    except OSError as error:
+        plan = f"can't be read: {error.strerror or error}"
+    return CheckedFile(shown(found.path), number, found.stat.size, plan)
+
+
+def _plan(found: Found, checkpoint: Checkpoint | None) -> str:
+    entry = _entry(found, checkpoint)
+    if entry is not None:
+        position = max(position_of(entry.number), entry.start)
+        return (
+            f"from {position}, of which {found.stat.size - position} bytes are new" if found.stat.size >= position else "truncated: from 0"
+        )
+    if checkpoint is None and found.settings.start == "end":
+        return "from the end, unless the receiver knows it"
+    return "from 0, unless the receiver knows it"
+
+
+def _entry(found: Found, checkpoint: Checkpoint | None) -> Entry | None:
+    """Return the living entry for the inode that was found, the one under the same name first."""
+    entries = [e for e in checkpoint.entries if e.inode == found.stat.inode and e.done is None] if checkpoint is not None else []
+    return min(entries, key=lambda entry: path_of(entry.name) != found.path, default=None)
+
+
+async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Finding:
+    settings = config.output
+    try:
+        name, port = host_port(host)
+        tls = None if settings.tls == "off" else settings.tls.settings(("logdrive/1",) if settings.dialect != "lumberjack/2" else ())
+        async with asyncio.timeout(settings.connect_seconds):
+            stream = await transport.connect(name, port, tls)
+        agreed, identity = stream.peer.alpn, stream.peer.identity
+        await stream.close()
+    except TimeoutError:
+        return Finding(host, ok=False, detail=f"no connection within {settings.connect_seconds:g} s")
+    except LogdriveError as error:
+        return Finding(host, ok=False, detail=str(error))
+    if tls is not None and settings.dialect == "logdrive/1" and agreed is None:
+        return Finding(host, ok=False, detail="it does not speak logdrive/1")
+    return Finding(host, ok=True, detail=f"reached{f', it is {identity}' if identity else ''}{f', speaks {agreed}' if agreed else ''}")

@@ -1,0 +1,202 @@
+"""`logdrive agent ship`: some files, as they are now, once; it ends when all is acknowledged (rules P3, G3, history 16).
+
+It keeps nothing: the receiver knows what it has, so a second run asks and sends nothing.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, Literal
+
+import structlog
+
+from agent.book import Book, Followed
+from agent.config import InputTable, OutputTable
+from agent.connection import Connection
+from agent.demand import Demand
+from agent.encoders import Encoders
+from agent.failures import cause_of
+from agent.generation import Generation, Place
+from agent.origin import Namer, machine_agent_id
+from agent.patterns import Inputs
+from agent.producer import Producer
+from agent.source import Acknowledged, Counting, Source, State
+from agent.tailer import Tailer
+from agent.talk import Services
+from logdrive.clock import Clock
+from logdrive.disk import Disk
+from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.executor import Executor
+from logdrive.net.settings import ClientTlsConfig
+from logdrive.net.stream import Transport
+
+_LOOK_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipped:
+    """What `ship` did, or has done so far. *events* and *bytes* are those sent and acknowledged by this run, *there* all bytes."""
+
+    files: int
+    events: int
+    bytes: int
+    gap_bytes: int
+    there: int
+    left: int
+    complete: bool
+
+
+async def ship(
+    files: Sequence[str],
+    output: OutputTable,
+    *,
+    clock: Clock,
+    disk: Disk,
+    transport: Transport,
+    executor: Executor,
+    random: Random,
+    agent: str | None = None,
+    host: str | None = None,
+    labels: InputTable | None = None,
+    give_up_seconds: float = 60.0,
+    progress: Callable[[Shipped], None] | None = None,
+    stop: asyncio.Event | None = None,
+) -> Shipped:
+    """Ship *files* and return once all of them is acknowledged, or *stop* is set.
+
+    Raises `ConfigError` for files that can't be read, `TransientError` where the receiver can't be reached or acknowledges
+    nothing for *give_up_seconds*, or refuses for good.
+    """
+    log = structlog.get_logger("agent")
+    agent = agent or _machine_agent(disk)
+    namer = Namer(agent, host or os.uname().nodename, disk)
+    settings = labels or InputTable(paths=["/"])
+    book, demand = Book(namer.host, agent, Inputs([settings])), Demand()
+    encoders = Encoders(agent, namer.host, clock)
+    tailer = Tailer(
+        book,
+        demand,
+        namer=namer,
+        disk=disk,
+        clock=clock,
+        encoder_of=encoders.of,
+        max_open_files=len(files),
+        close_idle_seconds=0.0,
+        log=log,
+    )
+    _follow(files, settings, book, tailer, namer, disk)
+    producer = Producer(tailer, clock, encoders.of)
+    services = Services(book, demand, tailer, producer, clock, executor, random, output, log)
+    shipment = _Shipment(services, Connection(services, transport, encoders), len(book.living), give_up_seconds, progress)
+    return await shipment.run(stop or asyncio.Event())
+
+
+def output_to(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
+    """Return the output of a command line that names one receiver."""
+    return OutputTable(hosts=[host], tls=tls, **settings)
+
+
+def _machine_agent(disk: Disk) -> str:
+    try:
+        return machine_agent_id(disk)
+    except OSError as error:
+        remedy = f"this machine has no id to make one from ({error.strerror or error}): name one"
+        raise ConfigError("agent ship", [Mistake("agent id", "", remedy)]) from error
+
+
+def _follow(files: Sequence[str], settings: InputTable, book: Book, tailer: Tailer, namer: Namer, disk: Disk) -> None:
+    """Follow every file, each once, however it is named. Raises `ConfigError` naming all that can't be read."""
+    mistakes = []
+    for name in files:
+        path = os.path.abspath(name)
+        try:
+            stat = disk.stat(path)
+            if not stat.is_file:
+                mistakes.append(Mistake("file", name, "it is no regular file"))
+                continue
+            place = Place(path, path, namer.mount_of(os.path.dirname(path)), stat.device, stat.inode, stat.birth_ns)
+            if place.key in book.living:
+                continue
+            generation = Generation(place, settings)
+            generation.impatient = True
+            tailer.open(generation)
+            tailer.follow(Followed(generation, counting=Counting.MANY, ships_unfinished=True))
+        except OSError as error:
+            mistakes.append(Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}"))
+    if mistakes:
+        raise ConfigError("agent ship", mistakes)
+
+
+class _Shipment:
+    """One run of `ship`."""
+
+    def __init__(
+        self, services: Services, connection: Connection, files: int, give_up_seconds: float, progress: Callable[[Shipped], None] | None
+    ) -> None:
+        self._services, self._connection, self._files = services, connection, files
+        self._give_up_seconds, self._progress = give_up_seconds, progress
+
+    async def run(self, stop: asyncio.Event) -> Shipped:
+        services = self._services
+        services.tailer.poll_all()
+        for source in services.book.sources:
+            source.must_register = True  # only the receiver knows what it has
+        if not services.book.sources:
+            return self._shipped()
+        try:
+            async with asyncio.TaskGroup() as group:
+                connection = group.create_task(self._connection.run(), name="ship-connection")
+                shipped = await self._wait(stop)
+                connection.cancel()
+        except ExceptionGroup as failures:
+            raise cause_of(failures) from failures
+        return shipped
+
+    async def _wait(self, stop: asyncio.Event) -> Shipped:
+        """Return how it stood when all was acknowledged, or *stop* was set."""
+        clock = self._services.clock
+        moved, last = clock.monotonic(), (0, 0)
+        while True:
+            shipped = self._shipped()
+            if self._progress is not None:
+                self._progress(shipped)
+            if shipped.complete or stop.is_set():
+                return shipped
+            self._check_refusals()
+            session = self._connection.session
+            state = shipped.bytes + shipped.gap_bytes, session.progress if session is not None else 0
+            if state != last:
+                moved, last = clock.monotonic(), state
+            elif clock.monotonic() - moved > self._give_up_seconds:
+                reason = self._connection.problem or "it acknowledges nothing"
+                raise TransientError(f"gave up after {self._give_up_seconds:g} s without progress: {reason}")
+            await clock.sleep(_LOOK_SECONDS)
+
+    def _check_refusals(self) -> None:
+        """Raise `TransientError` where a source is refused for longer than we are willing to wait."""
+        for source in self._services.book.sources:
+            if source.state is State.PAUSED and source.retry_at - self._services.clock.monotonic() > self._give_up_seconds / 2:
+                raise TransientError(source.problem)
+
+    def _shipped(self) -> Shipped:
+        book = self._services.book
+        total = Acknowledged()
+        total.add(book.finished)
+        for source in book.sources:
+            total.add(source.acknowledged)
+        left = sum(source.generation.seen - source.position for source in book.sources if source.generation is not None)
+        return Shipped(
+            files=self._files,
+            events=total.events,
+            bytes=total.bytes,
+            gap_bytes=total.gap_bytes,
+            there=sum(followed.generation.seen for followed in book.living.values()),
+            left=max(0, left),
+            complete=all(_complete(source) for source in book.sources),
+        )
+
+
+def _complete(source: Source) -> bool:
+    return source.state is State.OPEN and not source.kept and not source.has_more

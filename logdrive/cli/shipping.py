@@ -1,0 +1,124 @@
+"""`logdrive agent ship`: some files, once, with a progress bar; ends when all is acknowledged."""
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, Literal
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+from agent.origin import machine_agent_id
+from agent.ship import Shipped, output_to
+from agent.ship import ship as ship_files
+from logdrive.address import host_port
+from logdrive.cli.output import complain, emit_json, set_up_logging
+from logdrive.cli.runtime import PACKING_THREADS, Machine
+from logdrive.cli.runtime import run as run_program
+from logdrive.disk import SystemDisk
+from logdrive.net.settings import ClientTlsConfig
+from logdrive.store.config import is_loopback
+
+_PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
+
+
+@click.command(epilog="Example: logdrive agent ship /var/log/app/*.log --to logs:5044 --ca ca.pem --cert client.pem --key client.key")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE...")
+@click.option("--to", "receiver", required=True, metavar="HOST:PORT", help="The receiver; port 5044 where none is given.")
+@click.option("--ca", type=_PEM, help="PEM file: the CA that signed the receiver's certificate.")
+@click.option("--cert", type=_PEM, help="PEM file: your certificate.")
+@click.option("--key", type=_PEM, help="PEM file: its private key.")
+@click.option("--server-name", metavar="NAME", help="The name in the receiver's certificate, where it is not HOST.")
+@click.option("--plain", is_flag=True, help="Plain TCP, readable by everybody on the way; needs no saying to a loopback address.")
+@click.option("--id", "agent_id", metavar="NAME", help="Who the files belong to; else made from this machine's id.")
+@click.option(
+    "--dialect", type=click.Choice(["logdrive/1", "lumberjack/2"]), default="logdrive/1", show_default=True, help="What to speak."
+)
+@click.option("--give-up", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds without progress to bear.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+def ship(
+    files: tuple[str, ...], receiver: str, ca: str | None, cert: str | None, key: str | None, server_name: str | None, plain: bool,
+    agent_id: str | None, dialect: str, give_up: float, as_json: bool,
+) -> int:  # fmt: skip
+    """Deliver FILEs as they are now, and end when all of them is acknowledged. A second run sends only what was added."""
+    set_up_logging("warning")
+    output = output_to(receiver, _tls(receiver, ca, cert, key, server_name, plain), dialect=dialect)
+    name, started = agent_id or _machine_name(), time.monotonic()
+
+    async def program(machine: Machine) -> Shipped:
+        return await ship_files(
+            files,
+            output,
+            clock=machine.clock,
+            disk=machine.disk,
+            transport=machine.transport,
+            executor=machine.executor,
+            random=machine.random,
+            agent=name,
+            give_up_seconds=give_up,
+            progress=tell,
+            stop=machine.stop,
+        )
+
+    with _progress(quiet=as_json) as tell:
+        shipped = run_program(program, threads=PACKING_THREADS)
+    seconds = time.monotonic() - started
+    if as_json:
+        emit_json(asdict(shipped) | _costs(seconds))
+    else:
+        print(f"{shipped.events:,} lines, {shipped.bytes:,} bytes of {shipped.files} files sent and acknowledged in {seconds:.1f} s")
+    if not shipped.complete:
+        complain(f"interrupted: {shipped.left:,} bytes are left; run it again to send them")
+    return 0 if shipped.complete else 1
+
+
+def _tls(
+    receiver: str, ca: str | None, cert: str | None, key: str | None, server_name: str | None, plain: bool
+) -> ClientTlsConfig | Literal["off"]:
+    try:
+        host, _ = host_port(receiver)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--to") from error
+    if ca is not None:
+        if plain:
+            raise click.UsageError("--plain and --ca contradict each other")
+        if (cert is None) != (key is None):
+            raise click.UsageError("--cert and --key go together")
+        return ClientTlsConfig(ca=ca, cert=cert, key=key, server_name=server_name)
+    if cert is not None or key is not None:
+        raise click.UsageError("--cert and --key need --ca, the CA that signed the receiver's certificate")
+    if not plain and not is_loopback(host):
+        raise click.UsageError(f"give --ca, --cert and --key for TLS to {host}, or say --plain")
+    return "off"
+
+
+def _machine_name() -> str:
+    """Return who the files belong to: made from the machine's id, else its name, which some containers share."""
+    try:
+        return machine_agent_id(SystemDisk())
+    except OSError:
+        name = os.uname().nodename
+        complain(f"this machine has no id: its files are named after {name!r}; give --id where several machines share that name")
+        return name
+
+
+def _costs(seconds: float) -> dict[str, Any]:
+    """Return what the run took: wall and CPU seconds, the latter with the interpreter's start, and peak memory in bytes."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {"seconds": round(seconds, 3), "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3), "peak_bytes": usage.ru_maxrss * 1024}
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[Shipped], None] | None]:
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress("shipping", *columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda shipped: progress.update(task, total=shipped.there, completed=max(0, shipped.there - shipped.left))
