@@ -102,7 +102,8 @@ class Session:
             self._log.warning("peer broke the protocol", reason=str(error), count=self._services.counters.protocol_errors)
             farewell = Farewell(RefusalCode(error.code), str(error))
         except Farewell as reason:
-            self._log.info("connection ended here", reason=reason.text)
+            say = self._log.info if reason.code is RefusalCode.DRAINING else self._log.warning
+            say("connection ended here", reason=reason.text)
             farewell = reason
         except TransientError as error:
             self._log.info("connection lost", reason=str(error))
