@@ -13,7 +13,7 @@ from agent.generation import Generation, Place
 from agent.origin import FirstLine, Identity
 from agent.patterns import Inputs
 from agent.run import REMOVED, Mark, end_run
-from agent.source import Counting, Source
+from agent.source import Acknowledged, Counting, Source
 from logdrive.record import CLOSED, is_closed
 
 _NO_LABELS = InputTable(paths=["/"])
@@ -53,6 +53,8 @@ class Book:
     ended: dict[UUID, Entry] = field(default_factory=dict)
     absent: dict[UUID, Entry] = field(default_factory=dict)
     families: dict[UUID, Family] = field(default_factory=dict)
+    finished: Acknowledged = field(default_factory=Acknowledged)
+    """What was acknowledged of sources that have ended since the start."""
     changed: bool = False
     """Something that the checkpoint holds is not in it yet."""
 
@@ -118,6 +120,7 @@ class Book:
         entry = self.entry(source)
         entry.done = now_ms
         del self.sources[source]
+        self.finished.add(source.acknowledged)
         self.family(entry.stem).members.remove(source)
         self.enter_ended(entry)
         self.changed = True

@@ -73,7 +73,7 @@ class Checkpoint(msgspec.Struct, kw_only=True):
 
 
 class DamagedError(Exception):
-    """The checkpoint can't be read; it was moved to *aside*. Never leaves the agent."""
+    """The checkpoint can't be used; it is moved to *aside*. Never leaves the agent."""
 
     def __init__(self, reason: str, aside: str) -> None:
         super().__init__(reason)
@@ -87,8 +87,8 @@ class CheckpointFile:
         self._disk = disk
         self.path = os.path.join(directory, FILE_NAME)
 
-    def read(self, agent: str) -> Checkpoint | None:
-        """Return it, None where there is none. Raises `DamagedError`, having moved aside what can't be used.
+    def read(self, agent: str, *, touch: bool = True) -> Checkpoint | None:
+        """Return it, None where there is none. Raises `DamagedError`, having moved aside what can't be used, unless *touch* forbids.
 
         One of another agent id can't be, either: its names are not ours.
         """
@@ -100,14 +100,11 @@ class CheckpointFile:
             data = file.pread(file.stat().size, 0)
         finally:
             file.close()
-        try:
-            checkpoint = msgspec.json.decode(data, type=Checkpoint)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._aside(f"it can't be read: {error}") from error
-        if checkpoint.version != VERSION:
-            raise self._aside(f"it has version {checkpoint.version}, this agent writes {VERSION}")
-        if checkpoint.agent != agent:
-            raise self._aside(f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}")
+        reason, checkpoint = _judged(data, agent)
+        if reason:
+            if touch:
+                self._disk.replace(self.path, f"{self.path}.damaged")
+            raise DamagedError(reason, f"{self.path}.damaged")
         return checkpoint
 
     def write(self, snapshot: bytes) -> None:
@@ -116,10 +113,18 @@ class CheckpointFile:
         write_atomically(self._disk, self.path, snapshot, before_rename="agent.checkpoint.before_rename")
         faults.reach("agent.checkpoint.after_rename")
 
-    def _aside(self, reason: str) -> DamagedError:
-        aside = f"{self.path}.damaged"
-        self._disk.replace(self.path, aside)
-        return DamagedError(reason, aside)
+
+def _judged(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
+    """Return the checkpoint in *data*, or why it is of no use."""
+    try:
+        checkpoint = msgspec.json.decode(data, type=Checkpoint)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"it can't be read: {error}", None
+    if checkpoint.version != VERSION:
+        return f"it has version {checkpoint.version}, this agent writes {VERSION}", None
+    if checkpoint.agent != agent:
+        return f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}", None
+    return "", checkpoint
 
 
 def text_of(path: str) -> str:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from logdrive.record import is_closed
-
 FIRST_COUNTS: Final = 8
 MORE_COUNTS: Final = 56
 
@@ -51,7 +49,7 @@ class Claims:
         self._answers[answer.count] = answer
 
     def decide(self, fits: Callable[[int], bool]) -> Answer | None:
-        """Return the count to take and its number, None where more must be asked first."""
+        """Return the count to take and its number, None where more must be asked first; *fits* judges closed numbers, too."""
         if self.waiting:
             return None
         answers = [self._answers[count] for count in self._asked]
@@ -60,5 +58,5 @@ class Claims:
         never_seen = next((answer for answer in answers if answer.number < 0), None)
         if never_seen is None:
             return None
-        fitting = [answer for answer in answers if answer.number >= 0 and not is_closed(answer.number) and fits(answer.number)]
+        fitting = [answer for answer in answers if answer.number >= 0 and fits(answer.number)]
         return fitting[-1] if fitting else never_seen

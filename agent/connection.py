@@ -61,6 +61,9 @@ class Connection:
             except ConfigError:
                 raise
             except (TransientError, ProtocolError) as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():  # a task group that fails while it is cancelled tells only of the failure
+                    raise asyncio.CancelledError from error
                 await self._wait(host, error)
 
     async def _serve(self, host: str) -> None:

@@ -118,6 +118,7 @@ class Generation:
         """Return the next life of the same file, and hand the handle over to it."""
         generation = Generation(self.place, self.settings)
         generation.file, self.file, self.over = self.file, None, True
+        generation.impatient = self.impatient
         return generation
 
     # Looking ---------------------------------------------------------------------------------------------------------
@@ -133,9 +134,14 @@ class Generation:
         return self.seen > self.position and (self._more or self.final or self.impatient)
 
     def look(self, stat: FileStat, now: float) -> None:
-        """Take notice of *stat*. Raises `TruncatedError` where the file is shorter than it was."""
+        """Take notice of *stat*. Raises `TruncatedError` where the file is shorter than it was, or grew out of another beginning.
+
+        `seen` must not grow with the bytes of a next life, so these are compared first.
+        """
         if stat.size < self.seen:
             raise TruncatedError
+        if stat.size > self.seen and self.first_line is not None and self.file is not None:
+            self.verify()
         if stat.links:
             self.unnamed_since = None
         elif self.unnamed_since is None:

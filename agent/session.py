@@ -52,7 +52,7 @@ class Session:
                 group.create_task(self._read(), name="agent-read")
                 group.create_task(self._send(), name="agent-send")
                 group.create_task(self._watch(), name="agent-watch")
-                group.create_task(self._build(group), name="agent-build")
+                await self._build(group)  # here, not in a task: the group's own cancelling must end while it is entered (CPython 3.11)
         except ExceptionGroup as failures:
             raise cause_of(failures) from failures
         finally:

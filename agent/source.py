@@ -19,7 +19,7 @@ from agent.claims import Answer, Claims
 from agent.generation import Generation
 from agent.resume import Closed, Misfit, Resumed, Standing, resume
 from agent.run import NOT_WANTED, Mark, Run, end_run, gap_run, gone
-from logdrive.record import END, position_of
+from logdrive.record import END, is_closed, position_of
 
 
 class Names(Protocol):
@@ -84,6 +84,13 @@ class Acknowledged:
     bytes: int = 0
     gap_bytes: int = 0
     at_ms: int = 0
+
+    def add(self, other: "Acknowledged") -> None:
+        """Add what was acknowledged of another source."""
+        self.events += other.events
+        self.bytes += other.bytes
+        self.gap_bytes += other.gap_bytes
+        self.at_ms = max(self.at_ms, other.at_ms)
 
 
 class Source:
@@ -188,7 +195,7 @@ class Source:
         self._claims.answer(answer)
         if self._claims.waiting:
             return Outcome.WAIT
-        decided = self._claims.decide(self._fits)
+        decided = self._claims.decide(self._claimable)
         if decided is None:
             return Outcome.ASK_MORE
         self._claims = None
@@ -238,6 +245,9 @@ class Source:
         self.counting = Counting.KNOWN
         if count != self.count:
             self.count, self.origin = count, self.names.origin(count)
+
+    def _claimable(self, number: int) -> bool:
+        return self._complete_at(number) if is_closed(number) else self._fits(number)
 
     def _fits(self, number: int) -> bool:
         return not self.readable or self.generation is None or self.generation.fits(number)

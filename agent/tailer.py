@@ -255,7 +255,7 @@ class Tailer:
             identity = Identity(self._namer.agent, self._namer.host, place.mount, place.inode, place.birth_ns, first_line.text)
             source = self._book.begin(Followed(generation), first_line, identity)
             chunk = Chunk(0, head, b"")
-            generation.position = len(head)
+            generation.position = generation.seen = len(head)
             source.keep(data_runs(chunk, self._encoder_of(source).encode(head, 0), 0, now_ms))
         if source is not None:
             source.end(mark, now_ms)

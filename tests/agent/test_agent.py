@@ -1,4 +1,6 @@
-"""The agent as a whole: what is written arrives once, in order, whatever ends in between."""
+"""The agent as a whole, one file's life long: what is written arrives once, in order, whatever ends in between."""
+
+import pytest
 
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
@@ -14,7 +16,103 @@ def test_what_is_written_arrives__P1_D3() -> None:
         world.write(lines(100, 50))
         await world.settle()
         assert contents(world.stored()) == [world.disk.content(LOG)]
-        assert reader.stored and reader.connections == 1
+        assert world.stored()[0].attributes == {"host": "h", "agent": "a", "path": LOG}
+        assert reader.connections == 1
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("forget", [False, True], ids=["checkpoint kept", "checkpoint lost"])
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_restart_neither_loses_nor_doubles__D3_G3(end: str, forget: bool) -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(lines(0, 1000))
+        for round_ in range(1, 4):
+            world.start()
+            await world.settle()
+            await (world.stop() if end == "stop" else world.kill())
+            if forget:
+                world.forget()
+            world.write(lines(round_ * 1000, 100))
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_stop_ships_what_is_there_first__drain() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.start()
+        await world.settle()
+        world.write(lines(0, 20_000))
+        world.write(lines(0, 10), "/logs/new.log")
+        await world.stop()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        assert contents(world.stored("/logs/new.log")) == [world.disk.content("/logs/new.log")]
+
+    run(main())
+
+
+def test_a_stop_without_a_receiver_ends_in_time__drain() -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["agent"]["drain_seconds"] = 5
+        world.write(lines(0, 10))
+        world.start()
+        await world.clock.sleep(3)
+        began = world.clock.monotonic()
+        await world.stop()
+        assert world.clock.monotonic() - began < 6
+
+    run(main())
+
+
+def test_a_reader_that_dies_and_comes_back_gets_the_rest__D3() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.start()
+        for round_ in range(5):
+            world.write(lines(round_ * 3000, 3000))
+            await world.clock.sleep(0.3)
+            await world.crash_reader()
+            world.write(lines(round_ * 3000, 10), "/logs/other.log")
+            await world.clock.sleep(1)
+            await world.reader()
+        await world.settle(200)
+        for path in (LOG, "/logs/other.log"):
+            assert contents(world.stored(path)) == [world.disk.content(path)]
+        await world.stop()
+
+    run(main())
+
+
+def test_large_files_go_in_windows_that_are_bounded__D1() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.ack_seconds = 0.5
+        world.settings["output"]["windows_in_flight"] = 4
+        world.write(lines(0, 800_000))
+        agent = world.start()
+        most = 0
+        for _ in range(200):
+            await world.clock.sleep(0.01)
+            if agent.connection.session is not None:
+                most = max(most, agent.connection.session.in_flight)
+            kept = sum(run.size for source in agent.book.sources for run in source.kept)
+            assert kept <= 5 * 1_700_000
+        assert most == 4
+        await world.settle(100)
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        assert reader.windows < len(world.disk.content(LOG)) / 900_000
         await world.stop()
 
     run(main())

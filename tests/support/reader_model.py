@@ -63,6 +63,7 @@ class ReaderModel:
         self.number_for: Callable[[UUID, int], int] = lambda source, number: number
         """Tells what P says instead of the stored number."""
         self.registered: list[SourceFrame] = []
+        self.most_unanswered = 0
         self.refused_runs = 0
         self.windows = 0
         self.connections = 0
@@ -100,6 +101,8 @@ class _Connection:
         self.runs = RunReader()
         self.sources: dict[int, UUID | None] = {}
         self.told: dict[int, int | None] = {}
+        self.corrections: dict[int, int] = {}
+        self.unanswered = 0
         self.out: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -124,6 +127,8 @@ class _Connection:
                     await self.stream.write([data])
                 except TransientError:
                     return
+            if data[1:2] == b"P":
+                self.unanswered = max(0, self.unanswered - 1)
 
     def _put(self, data: bytes) -> None:
         self.out.put_nowait((asyncio.get_running_loop().time() + self.model.ack_seconds, data))
@@ -153,6 +158,8 @@ class _Connection:
         model.stored.setdefault(source, Stored(attributes["path"], attributes))
         self.sources[frame.index] = source
         self.told[frame.index] = None
+        self.unanswered += 1
+        model.most_unanswered = max(model.most_unanswered, self.unanswered)
         self._tell(frame.index, source)
 
     def _tell(self, index: int, source: UUID) -> None:
@@ -168,12 +175,20 @@ class _Connection:
         follows = run.previous == max(stored.number, 0)
         if not follows or model.fail(run):
             model.refused_runs += 1
-            if self.told[run.index] != stored.number:
-                self.told[run.index] = stored.number
-                self._tell(run.index, source)
+            if self.told[run.index] != stored.number or follows:
+                self._correct(run.index, source, stored)
             return
         self.told[run.index] = None
+        self.corrections[run.index] = 0
         self._store(stored, run, received.payloads)
+
+    def _correct(self, index: int, source: UUID, stored: Stored) -> None:
+        self.told[index] = stored.number
+        self._tell(index, source)
+        self.corrections[index] = self.corrections.get(index, 0) + 1
+        if self.corrections[index] == 3:
+            self.sources[index] = None
+            self._put(Refusal(index, 6, "no progress").encode())
 
     def _store(self, stored: Stored, run: Run, payloads: list[bytes]) -> None:
         assert stored.ended is None, f"a run after the end of {stored.path}"
