@@ -46,6 +46,7 @@ LOGDRIVE_1 = LumberjackLimits(envelope=8 * MIB, inflated=8 * MIB, payload=RECORD
 WINDOW_BYTES = 8 * MIB  # unpacked bytes of one logdrive/1 window
 WINDOWS_IN_FLIGHT = 16  # unacknowledged windows a logdrive/1 writer may have
 LIVE_INDICES = 65_536  # sources registered at one time on one connection
+LIVE_ATTRIBUTES_BYTES = 64 * MIB  # of the attributes of all of them
 UNANSWERED_SOURCES = 256  # S frames waiting for their P
 
 PRAVEGA_FRAME_BYTES = 0x00FFFFFF  # header included

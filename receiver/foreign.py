@@ -47,6 +47,9 @@ class ForeignTalk:
         """How long nothing must come for `quiet` to be due; None where nothing would be done."""
         return _QUIET_SECONDS if self._link.acks.open else None
 
+    assembled = 0  # events are appended as they come
+    amid_window = False  # some writers announce a window that they never fill
+
     def take(self, frames: Sequence[Frame]) -> None:
         """Store the events in *frames*. Raises `Farewell` where the sink can't take them."""
         for batch in self._windows.feed(frames, self._version):
@@ -91,9 +94,10 @@ class ForeignTalk:
             services.failure.tell(error)
             raise Farewell(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
-        link.account.submit(size)
+        held = len(batch[0]) + size
+        link.account.submit(held)
         services.counters.appended(chunk.records, chunk.records, size)
-        future.add_done_callback(partial(self._settled, window, size))
+        future.add_done_callback(partial(self._settled, window, held))
 
     def _bury(self, payload: bytes) -> None:
         """Give a record that is too long to the dead-letter stream; its window waits for that too."""
@@ -103,8 +107,8 @@ class ForeignTalk:
         for record in dead_letters(payload, random_id(services.random)):
             self._append(writer, Chunk(framed(record), 1))
 
-    def _settled(self, window: Window, size: int, future: "asyncio.Future[None]") -> None:
-        error = self._link.settled(size, future)
+    def _settled(self, window: Window, held: int, future: "asyncio.Future[None]") -> None:
+        error = self._link.settled(held, future)
         if error is None:
             self._link.acks.release(window)
         else:  # the window is never acknowledged, so its writer sends it again on the next connection

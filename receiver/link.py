@@ -47,11 +47,12 @@ class Link:
         self._group = group
         self._tasks: dict[asyncio.Task[None], None] = {}
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run *work* until it ends or the connection does."""
+    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Run *work* until it ends, is cancelled, or the connection ends."""
         task = self._group.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
+        return task
 
     def cancel(self) -> None:
         """End what was spawned."""

@@ -2,17 +2,19 @@
 
 A connection asks `admit` before each read. Beyond a limit it waits for its own or everybody's batches to become durable.
 Where memory is full of parts of windows and nothing is on its way to the disk, one connection at a time is *overdrawn*:
-it reads on until its window is whole, so that the others come on too; it is closed if it then keeps everybody waiting.
+it reads on until its window is whole, so that the others come on too; it is closed if it keeps everybody waiting.
 """
 
 import asyncio
 from collections import deque
 
-from logdrive.limits import MIB
+from logdrive.limits import KIB, MIB
 
 _READ_BYTES = 1 * MIB
 """What one more read is taken to bring, unpacked, when those who wait are let in."""
 _PAUSE_SECONDS = 0.01
+_TOLL = 5 * KIB // 2
+"""What a batch counts beside its bytes: about what its objects take, here and in the store, until it is durable."""
 
 
 class Memory:
@@ -23,6 +25,7 @@ class Memory:
         self.used = 0
         self.submitted = 0
         self._overdrawn: Account | None = None
+        self._overdrawn_since = 0.0
         self._waiting: deque[Account] = deque()
         self._pass: asyncio.TimerHandle | None = None
 
@@ -37,13 +40,13 @@ class Memory:
         if self.used <= self.total or self._overdrawn is account:
             return True
         if self.submitted == 0 and self._overdrawn is None:
-            self._overdrawn = account
+            self._overdrawn, self._overdrawn_since = account, asyncio.get_running_loop().time()
             return True
         return False
 
-    def is_overdrawn(self, account: "Account") -> bool:
-        """Tell whether *account* reads beyond the total because somebody has to."""
-        return self._overdrawn is account
+    def overdrawn_since(self, account: "Account") -> float | None:
+        """Return when, on the loop's time, *account* was let read beyond the total because somebody has to; None: it was not."""
+        return self._overdrawn_since if self._overdrawn is account else None
 
     async def wait(self, account: "Account") -> None:
         """Return once *account* may read."""
@@ -106,9 +109,9 @@ class Account:
         return self.buffered + self.submitted
 
     @property
-    def overdrawn(self) -> bool:
-        """Whether this connection reads beyond the limit, because somebody has to."""
-        return self._memory.is_overdrawn(self)
+    def overdrawn_since(self) -> float | None:
+        """Since when this connection reads beyond the limit, because somebody has to; None where it does not."""
+        return self._memory.overdrawn_since(self)
 
     async def admit(self) -> None:
         """Return once this connection may read."""
@@ -132,14 +135,14 @@ class Account:
             self._memory.move(self, buffered=change)
 
     def submit(self, size: int) -> None:
-        """Say that *size* bytes are on their way to the disk."""
-        self.submitted += size
-        self._memory.move(self, submitted=size)
+        """Say that a batch of *size* bytes is on its way to the disk."""
+        self.submitted += size + _TOLL
+        self._memory.move(self, submitted=size + _TOLL)
 
     def settle(self, size: int) -> None:
-        """Say that *size* bytes that were submitted are durable or dropped."""
-        self.submitted -= size
-        self._memory.move(self, submitted=-size)
+        """Say that a batch of *size* bytes that was submitted is durable or dropped."""
+        self.submitted -= size + _TOLL
+        self._memory.move(self, submitted=-size - _TOLL)
 
     def close(self) -> None:
         """Give back what was buffered; what was submitted is given back as it settles."""

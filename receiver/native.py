@@ -1,9 +1,10 @@
 """The session of a `logdrive/1` peer: sources in, Ps out; runs in, acknowledgements out."""
 
+import asyncio
 from collections.abc import Sequence
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
+from logdrive.limits import LIVE_ATTRIBUTES_BYTES, UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
 from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, Source
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
 from receiver import attributes
@@ -22,12 +23,23 @@ class NativeTalk:
         self._runs = RunReader()
         self._peer = link.describe(self.dialect)
         self._sources: dict[int, Registration | None] = {}
-        self._opening: dict[int, Registration] = {}
+        self._opening: dict[int, asyncio.Task[None]] = {}
+        self._attributes = 0  # bytes, of all sources
 
     @property
     def waiting(self) -> bool:
         """Whether the peer waits for a P or an acknowledgement."""
         return self._link.acks.waiting > 0 or bool(self._opening)
+
+    @property
+    def assembled(self) -> int:
+        """Bytes of the run that is not whole."""
+        return self._runs.assembled
+
+    @property
+    def amid_window(self) -> bool:
+        """Whether the last window is not whole."""
+        return self._runs.amid_window
 
     def take(self, frames: Sequence[Frame]) -> None:
         """Act on *frames*. Raises `ProtocolError` where they break a rule."""
@@ -60,7 +72,9 @@ class NativeTalk:
         earlier = self._sources.pop(frame.index, None)
         if earlier is not None:
             earlier.free()
-            self._opening.pop(frame.index, None)
+            self._attributes -= earlier.weight
+            if (task := self._opening.pop(frame.index, None)) is not None:
+                task.cancel()
         if not frame.attributes:
             return
         try:
@@ -71,18 +85,17 @@ class NativeTalk:
             return
         registration = Registration(self._link, frame, parsed, self._peer)
         self._sources[frame.index] = registration
+        self._attributes += registration.weight
+        if self._attributes > LIVE_ATTRIBUTES_BYTES:
+            raise self._limit(f"more than {LIVE_ATTRIBUTES_BYTES} bytes of attributes of live sources")
         if len(self._opening) >= UNANSWERED_SOURCES:
             raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
-        self._opening[frame.index] = registration
+        self._opening[frame.index] = self._link.spawn(self._open(registration))
         self._link.services.counters.sources_registered += 1
-        self._link.spawn(self._open(registration))
 
     async def _open(self, registration: Registration) -> None:
-        try:
-            await registration.open()
-        finally:
-            if self._opening.get(registration.index) is registration:
-                del self._opening[registration.index]
+        await registration.open()
+        self._opening.pop(registration.index, None)
 
     def _limit(self, reason: str) -> ProtocolError:
         return ProtocolError(reason, offset=self._link.offset, code=RefusalCode.LIMIT)

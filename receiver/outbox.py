@@ -15,7 +15,7 @@ _WRITE_SECONDS = 30.0
 
 
 class Outbox:
-    """What waits to be written to one peer. After a failure it is *broken*: the stream is aborted, nothing more is sent."""
+    """What waits to be written to one peer. After a failure *broken* says why: the stream is aborted, nothing more is sent."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -24,20 +24,20 @@ class Outbox:
         self._has_ack = self._sealed = False
         self._wake, self._idle = asyncio.Event(), asyncio.Event()
         self._idle.set()
-        self.broken = False
+        self.broken: str | None = None
         self.last_put = asyncio.get_running_loop().time()
         """When something was put last, on the loop's time."""
 
     def put(self, frame: bytes, *, ack: bool = False) -> None:
         """Send *frame* after what was put before; *ack* says that it acknowledges something."""
-        if self.broken or self._sealed:
+        if self.broken is not None or self._sealed:
             return
         self._parts.append(frame)
         self._size += len(frame)
         self._has_ack = self._has_ack or ack
         self.last_put = asyncio.get_running_loop().time()
         if self._size > _WAITING_BYTES:
-            self._break()
+            self._break(f"it does not read what it is told, {self._size} bytes of which wait")
         else:
             self._idle.clear()
             self._wake.set()
@@ -49,12 +49,14 @@ class Outbox:
     async def run(self) -> None:
         """Write until cancelled or broken."""
         try:
-            while not self.broken:
+            while self.broken is None:
                 await self._wake.wait()
                 self._wake.clear()
                 await self._write()
-        except (TransientError, TimeoutError):
-            self._break()
+        except TimeoutError:
+            self._break(f"it took nothing for {_WRITE_SECONDS:g} s")
+        except TransientError as error:
+            self._break(str(error))
 
     async def flushed(self) -> None:
         """Return once all that was put is written, or nothing ever will be."""
@@ -72,8 +74,8 @@ class Outbox:
         if not self._parts:
             self._idle.set()
 
-    def _break(self) -> None:
-        self.broken = True
+    def _break(self, reason: str) -> None:
+        self.broken = reason
         self._parts.clear()
         self._idle.set()
         self._wake.set()

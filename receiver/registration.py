@@ -30,7 +30,7 @@ from receiver.link import Farewell, Link
 from receiver.router import Traits
 
 _CORRECTIONS = 3
-"""So many Ps in a row without an accepted run, and the source is refused (E 6)."""
+"""So many Ps in a row without an accepted run, and the source is refused (E 6; E 3 where it was the sink that failed)."""
 
 
 class State(Enum):
@@ -49,12 +49,14 @@ class Registration:
     def __init__(self, link: Link, frame: Source, attributes: Attributes, peer: msgspec.Raw) -> None:
         services = link.services
         self._link, self.index, self.origin = link, frame.index, frame.origin
+        self.weight = len(frame.attributes)
         self.source: UUID = source_id(frame.origin, link.identity)
         traits = Traits(link.identity, services.listen.name, attributes.fields, attributes.tags)
         place = services.router.place(self.source, traits)
         self._batches = SourceBatches(self.source, frame.origin, frame.attributes, peer, services.store)
         self._writer = services.writers.claim(place.segment, self.source, self)
         self._corrections = 0
+        self._failure: BaseException | None = None  # of the sink, where that was why the last run was refused
         self._era = 0  # grows with each refusal; what was submitted before it says nothing new by failing
         self._told_in = 0  # the window in which the last P was sent
         self._untold: list[Window] = []  # windows that wait for the next P
@@ -105,25 +107,29 @@ class Registration:
         window = link.acks.hold()
         try:
             future = self._writer.append(self, batch, run.records + 1, run.number)
-        except (NumberConflictError, TransientError):
+        except NumberConflictError:
             self._refuse(window)
+            return
+        except TransientError as error:
+            self._refuse(window, error)
             return
         except StorageError as error:
             link.services.failure.tell(error)
             return
-        link.account.submit(received.size)
+        held = len(batch[0]) + received.size
+        link.account.submit(held)
         link.services.counters.appended(run.records, run.events, received.size)
-        future.add_done_callback(partial(self._settled, window, received.size, self._era))
+        future.add_done_callback(partial(self._settled, window, held, self._era))
 
-    def _settled(self, window: Window, size: int, era: int, future: "asyncio.Future[None]") -> None:
-        error = self._link.settled(size, future)
+    def _settled(self, window: Window, held: int, era: int, future: "asyncio.Future[None]") -> None:
+        error = self._link.settled(held, future)
         if error is None:
             self._corrections = 0
             self._link.acks.release(window)
         elif isinstance(error, StorageError):
             pass  # the receiver ends; the window stays as it is
         elif self.state is State.LIVE and era == self._era:
-            self._refuse(window)
+            self._refuse(window, error)
         elif self.state is State.ASKING:
             self._untold.append(window)
         elif self._freed:
@@ -133,9 +139,10 @@ class Registration:
 
     # Refusing ----------------------------------------------------------------------------------------------------------
 
-    def _refuse(self, window: Window) -> None:
-        """Hold *window* until the peer was told the durable number."""
+    def _refuse(self, window: Window, failure: BaseException | None = None) -> None:
+        """Hold *window* until the peer was told the durable number; *failure* is the sink's, if that is the reason."""
         self.state = State.ASKING
+        self._failure = failure
         self._era += 1
         self._untold.append(window)
         self._link.spawn(self._correct())
@@ -148,7 +155,9 @@ class Registration:
         self._told_in = self._link.acks.count
         self._link.services.counters.positions_corrected += 1
         self._tell(number)
-        if self._corrections >= _CORRECTIONS:
+        if self._corrections >= _CORRECTIONS and self._failure is not None:
+            self._die(RefusalCode.TRY_LATER, f"the sink fails: {self._failure}")
+        elif self._corrections >= _CORRECTIONS:
             self._die(RefusalCode.NO_PROGRESS, f"{_CORRECTIONS} positions were told and no run was accepted")
         self._release_untold()
 

@@ -1,11 +1,11 @@
 """One connection from its first byte to its end: which dialect, reading within memory, and every way to part."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
+from logdrive.limits import LOGDRIVE_1, MIB, PLAIN_LUMBERJACK
 from logdrive.net.stream import Peer, Stream
 from logdrive.wire.lumberjack.frames import Frame, RefusalCode
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader
@@ -16,7 +16,9 @@ from receiver.native import NativeTalk
 from receiver.services import Services
 
 _OVERDRAWN_SECONDS = 10.0
-"""How long a connection may keep everybody waiting that reads beyond the memory limit."""
+"""How long a connection may keep everybody waiting that reads beyond the memory limit, whatever it sends meanwhile."""
+_UNPACKED_BYTES = 4 * MIB
+"""After so many bytes out of one read's envelopes the others have a turn, and memory is looked at."""
 
 
 class Talk(Protocol):
@@ -32,6 +34,16 @@ class Talk(Protocol):
     @property
     def quiet_seconds(self) -> float | None:
         """After how long a silence `quiet` is due."""
+        ...
+
+    @property
+    def assembled(self) -> int:
+        """Bytes of whole frames kept because what they belong to is not whole."""
+        ...
+
+    @property
+    def amid_window(self) -> bool:
+        """Whether a peer that ends its side now has broken a promise."""
         ...
 
     def take(self, frames: Sequence[Frame]) -> None:
@@ -96,7 +108,8 @@ class Session:
             self._meet(link)
         try:
             while data := await self._next(link):
-                self._take(link, data)
+                await self._take(link, data)
+            self._look_back(link)
         except ProtocolError as error:
             self._services.counters.protocol_errors += 1
             self._log.warning("peer broke the protocol", reason=str(error), count=self._services.counters.protocol_errors)
@@ -114,25 +127,36 @@ class Session:
         """Return the next bytes, b"" where the peer has ended its side. Raises `Farewell` where we have had enough."""
         loop, silent = asyncio.get_running_loop(), 0.0
         while True:
+            await self._admitted(link)
+            began, patience = loop.time(), self._patience(link, silent)
+            try:
+                async with asyncio.timeout(patience) as self._scope:
+                    return await self._stream.read()
+            except TimeoutError:
+                silent += loop.time() - began
+                self._lapse(link, silent)
+            finally:
+                self._scope = None
+
+    async def _admitted(self, link: Link) -> None:
+        """Return once there is memory to go on with. Raises `Farewell` where we have had enough."""
+        while True:
             if link.farewell is not None:
                 raise link.farewell
-            patience = self._patience(link, silent)
             try:
                 async with asyncio.timeout(None) as self._scope:
                     await link.account.admit()
-                    if link.farewell is None:
-                        self._scope.reschedule(loop.time() + patience)
-                        return await self._stream.read()
-            except TimeoutError:
-                silent += patience
-                self._lapse(link, silent)
+                    return
+            except TimeoutError:  # somebody told us to leave
+                continue
             finally:
                 self._scope = None
 
     def _patience(self, link: Link, silent: float) -> float:
         """Return for how long the peer may be silent, after *silent* seconds of it, before something is due."""
-        if link.account.overdrawn:
-            return _OVERDRAWN_SECONDS
+        since = link.account.overdrawn_since
+        if since is not None:
+            return max(0.0, since + _OVERDRAWN_SECONDS - asyncio.get_running_loop().time())
         quiet = self._talk.quiet_seconds if self._talk is not None else None
         return quiet if quiet is not None and not silent else self._services.listen.idle_seconds
 
@@ -140,7 +164,7 @@ class Session:
         """Act on a silence. Raises `Farewell` where it was too long."""
         if link.farewell is not None:
             return
-        if link.account.overdrawn:
+        if link.account.overdrawn_since is not None:
             raise Farewell(RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window")
         if silent >= self._services.listen.idle_seconds and not link.acks.owing:
             raise Farewell(RefusalCode.DRAINING, f"idle for {silent:.0f} s", finish=True)
@@ -152,19 +176,49 @@ class Session:
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
-    def _take(self, link: Link, data: bytes) -> None:
+    async def _take(self, link: Link, data: bytes) -> None:
+        """Act on *data*, an envelope at a time: what many of them hold, packed small, is never in memory at once."""
         self._fed += len(data)
-        try:
-            frames = self._reader.feed(data)
-        finally:
-            link.offset = self._reader.offset
-            if self._reader.version:
-                self._meet(link)
-        if self._talk is not None:
+        seen = self._reader.unpacked
+        for frames in self._steps(link, data):
+            assert self._talk is not None
             self._talk.take(frames)
-        link.account.hold(self._fed - self._reader.offset)
+            self._hold(link)
+            if self._reader.unpacked - seen > _UNPACKED_BYTES:
+                seen = self._reader.unpacked
+                await asyncio.sleep(0)
+                await self._admitted(link)
+        self._hold(link)
+
+    def _steps(self, link: Link, data: bytes) -> Iterator[list[Frame]]:
+        """Give the frames in *data*; the first one ever makes us meet."""
+        steps = self._reader.steps(data)
+        while True:
+            try:
+                frames = next(steps, None)
+            finally:
+                link.offset = self._reader.offset
+                if self._reader.version:
+                    self._meet(link)
+            if frames is None:
+                return
+            yield frames
+
+    def _hold(self, link: Link) -> None:
+        assembled = self._talk.assembled if self._talk is not None else 0
+        link.account.hold(self._fed - self._reader.offset + assembled)
         if self._keepalive is not None:
             self._keepalive.look()
+
+    def _look_back(self, link: Link) -> None:
+        """Say where a peer that has ended its side left something unfinished; what was whole is acknowledged all the same."""
+        cut = self._fed - self._reader.offset
+        if link.outbox.broken is not None:
+            self._log.info("connection lost", reason=link.outbox.broken)
+        elif cut or (self._talk is not None and self._talk.amid_window):
+            what = f"a frame, {cut} bytes of which had come," if cut else "a window"
+            self._services.counters.protocol_errors += 1
+            self._log.warning("peer left too early", reason=f"it ended in the middle of {what} at stream offset {self._reader.offset}")
 
     def _meet(self, link: Link) -> None:
         """Begin to talk, in the dialect that ALPN or the first frame told."""

@@ -85,13 +85,13 @@ async def test_memory_full_of_unfinished_windows_lets_one_connection_at_a_time_f
     first.hold(6 * MIB)
     second.hold(6 * MIB)
     assert await _admitted(first)
-    assert first.overdrawn
+    assert first.overdrawn_since is not None
     assert not await _admitted(second)
     first.hold(0)  # its window is whole and on its way
     first.submit(6 * MIB)
     assert not await _admitted(second)
     first.settle(6 * MIB)
-    assert not first.overdrawn
+    assert first.overdrawn_since is None
     assert await _admitted(second)
 
 
@@ -107,7 +107,7 @@ async def test_a_connection_that_goes_away_gives_back_what_it_held_and_its_turn(
     first.close()
     await asyncio.wait_for(waiting, 1)
     assert memory.used == 6 * MIB
-    assert not first.overdrawn
+    assert first.overdrawn_since is None
 
 
 @in_virtual_time

@@ -123,7 +123,7 @@ async def test_a_full_disk_is_told_by_position_and_shipping_goes_on_once_there_i
 
 
 @in_virtual_time
-async def test_e6_three_positions_without_an_accepted_run_end_the_source_and_no_other() -> None:
+async def test_e3_three_runs_that_the_full_disk_did_not_take_end_the_source_for_a_second_and_no_other() -> None:
     async with receiver() as world:
         peer = await world.native()
         await peer.register(0, A)
@@ -135,11 +135,12 @@ async def test_e6_three_positions_without_an_accepted_run_end_the_source_and_no_
             if number == 3:
                 refusal = await peer.next()
                 assert isinstance(refusal, Refusal)
-                assert (refusal.index, refusal.code) == (0, RefusalCode.NO_PROGRESS)
+                assert (refusal.index, refusal.code) == (0, RefusalCode.TRY_LATER)
+                assert "space" in refusal.text
             await peer.acknowledged(number)
         world.disk.capacity = None
         await peer.acknowledged(await peer.send_window(lines(0, 0, 100), lines(1, 0, 40)))
-        await peer.register(2, A)  # a minute later the writer tries again, under a new index
+        await peer.register(2, A)  # a little later the writer tries again, under a new index
         await peer.acknowledged(await peer.send_window(lines(2, 0, 100)))
     assert set((await ledger(world.disk)).by_data()) == {content(100), content(40)}
 

@@ -8,12 +8,10 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import ConfigError, StorageError, TransientError
-from logdrive.limits import MIB, RUN_BYTES
-from logdrive.record import DATA, block
 from logdrive.store.errors import StoreInUseError
 from logdrive.wire.lumberjack.frames import CONNECTION, Ack, JsonRun, Position, Refusal, RefusalCode, Run, Source, Window
 from tests.receiver.peers import NativePeer, at, content, run_of
-from tests.receiver.world import SYNC_SECONDS, World, configuration, in_virtual_time, ledger, receiver
+from tests.receiver.world import World, configuration, in_virtual_time, ledger, receiver
 from tests.support.memory_disk import MemoryDisk
 
 A, B = UUID(int=0xA), UUID(int=0xB)
@@ -262,77 +260,6 @@ async def test_after_a_kill_nothing_that_was_acknowledged_is_missing() -> None:
         assert position.number >= at(100)
 
 
-# Too much at once --------------------------------------------------------------------------------------------------------
-
-
-def _large(index: int, number: int) -> tuple:  # type: ignore[type-arg]
-    """Return run *number* of a source whose runs are of 800 KiB each, in records of some 100 KiB."""
-    size = 800 * 1024
-    start, step = number * size, size // 8
-    records = [block(start + n * step, start + (n + 1) * step, 1, "x" * (step - 1) + "\n") for n in range(8)]
-    assert sum(len(record) + 8 for record in records) <= RUN_BYTES
-    return Run(index, DATA, start << 16, (start + size) << 16, 0, 0, 8, 8), records
-
-
-@in_virtual_time
-async def test_one_connection_is_read_no_further_than_its_memory_until_its_batches_are_durable() -> None:
-    async with receiver(config=configuration(connection_bytes=8 * MIB)) as world:
-        peer = await world.native()
-        await peer.register(0, A)
-        world.executor.delay = 60.0
-        sending = asyncio.create_task(_send_all(peer, 0, 40))
-        await asyncio.sleep(30)
-        assert not sending.done()
-        assert 8 * MIB < world.counters.bytes < 12 * MIB
-        world.executor.delay = SYNC_SECONDS
-        await sending
-    assert [len(found.data) for found in (await ledger(world.disk)).sources.values()] == [40 * 800 * 1024]
-
-
-@in_virtual_time
-async def test_all_connections_together_are_read_no_further_than_the_total() -> None:
-    async with receiver(config=configuration(connection_bytes=16 * MIB, total_bytes=16 * MIB)) as world:
-        peers = [await world.native(f"web-{n}", f"cn:web-{n}") for n in range(8)]
-        for peer in peers:
-            await peer.register(0, A)
-        world.executor.delay = 60.0
-        sending = [asyncio.create_task(_send_all(peer, 0, 12)) for peer in peers]
-        await asyncio.sleep(30)
-        assert world.counters.bytes < 16 * MIB + 8 * 2 * MIB
-        world.executor.delay = SYNC_SECONDS
-        await asyncio.gather(*sending)
-    assert [len(found.data) for found in (await ledger(world.disk)).sources.values()] == [12 * 800 * 1024] * 8
-
-
-async def _send_all(peer: NativePeer, index: int, runs: int) -> None:
-    """Send *runs* windows of one run each, twelve in flight, until all are acknowledged."""
-    flying: list[int] = []
-    for number in range(runs):
-        flying.append(await peer.send_window(_large(index, number)))
-        if len(flying) == 12:
-            await peer.acknowledged(flying.pop(0))
-    for last in flying:
-        await peer.acknowledged(last)
-
-
-@in_virtual_time
-async def test_memory_full_of_unfinished_windows_does_not_stop_the_receiver() -> None:
-    """Connections that stop in mid-envelope can hold no more than the total, and not for ever."""
-    async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
-        stuck = [await world.native(f"bad-{n}", f"cn:bad-{n}") for n in range(4)]
-        noise = os.urandom(5 * MIB)
-        sending = [asyncio.create_task(peer.send(Window(1).encode(), b"2C" + (6 * MIB).to_bytes(4, "big"), noise)) for peer in stuck]
-        await asyncio.sleep(5)
-        good = await world.native()
-        await good.register(0, A)
-        last = await good.send_window(lines(0, 0, 100))
-        frame = await good.next(120)
-        assert frame == Ack(last)
-        for task in sending:
-            task.cancel()
-        await asyncio.gather(*sending, return_exceptions=True)
-
-
 @in_virtual_time
 async def test_a_full_disk_at_the_start_is_one_clear_error() -> None:
     with pytest.raises(Exception, match=os.strerror(errno.ENOSPC)):
@@ -340,36 +267,13 @@ async def test_a_full_disk_at_the_start_is_one_clear_error() -> None:
             pass
 
 
+@pytest.mark.parametrize(("data", "dialect"), [(b"2J\0\0\0\1\0\0\0\x09abc", "lumberjack"), (Window(2).encode(), "logdrive/1")])
 @in_virtual_time
-async def test_a_killed_receiver_lets_go_of_its_store_and_says_nothing_more() -> None:
+async def test_a_peer_that_ends_in_the_middle_of_something_is_counted_as_one_that_broke_the_protocol(data: bytes, dialect: str) -> None:
     async with receiver() as world:
-        peer = await world.native()
-        await peer.register(0, A)
-        world.stall(5.0)
-        await peer.send_window(lines(0, 0, 100))
-        await asyncio.sleep(0.1)
-        world.task.cancel()
-        await world.network.crash("receiver")
-        with pytest.raises(asyncio.CancelledError):
-            await world.task
-        with pytest.raises(TransientError):
-            await _acknowledged_nothing(peer)
-        with world.disk.lock("/store/lock"):
-            pass
-
-
-@in_virtual_time
-async def test_history_25_many_agents_that_reconnect_at_once_are_all_served() -> None:
-    agents, sources = 300, 10
-    async with receiver() as world:
-        peers = [await world.native(f"web-{n}", f"cn:web-{n}") for n in range(agents)]
-
-        async def resume(peer: NativePeer) -> None:
-            await peer.send(*(Source(index, UUID(int=index + 1), b"{}").encode() for index in range(sources)))
-            assert {frame.index for _ in range(sources) if isinstance(frame := await peer.next(), Position)} == set(range(sources))
-            await peer.acknowledged(await peer.send_window(*(lines(index, 0, 20) for index in range(sources))))
-
-        async with asyncio.TaskGroup() as group:
-            for peer in peers:
-                group.create_task(resume(peer))
-    assert len((await ledger(world.disk)).sources) == agents * sources
+        peer = await (world.native() if dialect == "logdrive/1" else world.foreign())
+        await peer.send(data)
+        await peer.stream.close()
+        await asyncio.sleep(1)
+        assert world.counters.protocol_errors == 1
+        assert world.counters.connections_open == 0

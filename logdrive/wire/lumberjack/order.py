@@ -201,6 +201,16 @@ class RunReader:
         self._size = 0  # of the run, framed
         self._offset = 0
 
+    @property
+    def amid_window(self) -> bool:
+        """Whether a window has begun and lacks something."""
+        return self._due is not _Due.BETWEEN
+
+    @property
+    def assembled(self) -> int:
+        """Bytes of the unfinished run that is kept here."""
+        return self._size if self._due is _Due.RECORDS else 0
+
     def feed(self, frames: Iterable[Frame], *, offset: int = 0) -> list[Source | RunReceived | WindowEnd]:
         """Return what *frames* complete. Raises `ProtocolError` with *offset*, for which the reader's serves."""
         self._offset = offset
