@@ -89,24 +89,6 @@ async def test_memory_full_of_unfinished_windows_does_not_stop_the_receiver() ->
 
 
 @in_virtual_time
-async def test_a_killed_receiver_lets_go_of_its_store_and_says_nothing_more() -> None:
-    async with receiver() as world:
-        peer = await world.native()
-        await peer.register(0, A)
-        world.stall(5.0)
-        await peer.send_window(lines(0, 0, 100))
-        await asyncio.sleep(0.1)
-        world.task.cancel()
-        await world.network.crash("receiver")
-        with pytest.raises(asyncio.CancelledError):
-            await world.task
-        with pytest.raises(TransientError):
-            await _acknowledged_nothing(peer)
-        with world.disk.lock("/store/lock"):
-            pass
-
-
-@in_virtual_time
 async def test_history_25_many_agents_that_reconnect_at_once_are_all_served() -> None:
     agents, sources = 300, 10
     async with receiver() as world:

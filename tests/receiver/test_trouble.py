@@ -277,3 +277,21 @@ async def test_a_peer_that_ends_in_the_middle_of_something_is_counted_as_one_tha
         await asyncio.sleep(1)
         assert world.counters.protocol_errors == 1
         assert world.counters.connections_open == 0
+
+
+@in_virtual_time
+async def test_a_killed_receiver_lets_go_of_its_store_and_says_nothing_more() -> None:
+    async with receiver() as world:
+        peer = await world.native()
+        await peer.register(0, A)
+        world.stall(5.0)
+        await peer.send_window(lines(0, 0, 100))
+        await asyncio.sleep(0.1)
+        world.task.cancel()
+        await world.network.crash("receiver")
+        with pytest.raises(asyncio.CancelledError):
+            await world.task
+        with pytest.raises(TransientError):
+            await _acknowledged_nothing(peer)
+        with world.disk.lock("/store/lock"):
+            pass
