@@ -9,11 +9,13 @@ import msgspec
 from logdrive.errors import StorageError
 from logdrive.limits import LOGDRIVE_1
 from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import VERSION_2, Ack, Refusal, RefusalCode
+from logdrive.wire.lumberjack.frames import CONNECTION, VERSION_2, Ack, Refusal, RefusalCode
 from receiver.acks import AckQueue
 from receiver.memory import Account
 from receiver.outbox import Outbox
 from receiver.services import Services
+
+_TO_BE_MENDED = (RefusalCode.NOT_ALLOWED, RefusalCode.NO_ROUTE, RefusalCode.NO_PROGRESS, RefusalCode.BAD_ATTRIBUTES)
 
 
 class Farewell(Exception):  # noqa: N818 - it ends a conversation, which need be nobody's error
@@ -35,6 +37,7 @@ class Link:
         self.peer = stream.peer
         self.host = stream.peer.address.rpartition(":")[0]
         self.identity = services.identity_of(stream.peer)
+        self.log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
         self.version = VERSION_2
         self.outbox = Outbox(stream)
         self.account: Account = services.memory.account()
@@ -74,7 +77,9 @@ class Link:
         return msgspec.Raw(msgspec.json.encode({"address": self.host, "identity": self.identity, "dialect": dialect}))
 
     def refuse(self, index: int, code: RefusalCode, text: str) -> None:
-        """Send E for a source, or for the connection."""
+        """Send E for a source, or for the connection; of a source, say so where its writer, or an operator, has to mend something."""
+        if index != CONNECTION and code in _TO_BE_MENDED:
+            self.log.warning("source refused", index=index, code=int(code), reason=text)
         self.outbox.put(Refusal(index, code, text.encode()[: LOGDRIVE_1.error_text].decode(errors="ignore")).encode())
         self.services.counters.refuse(code)
 

@@ -228,7 +228,7 @@ class Session:
         self._talk = talk
         seconds = self._services.listen.keepalive_seconds
         self._keepalive = Keepalive(link.outbox, self._services.counters, seconds, lambda: talk.waiting)
-        self._log = self._log.bind(dialect=talk.dialect)
+        self._log = link.log = self._log.bind(dialect=talk.dialect)
 
     # Parting -----------------------------------------------------------------------------------------------------------
 
