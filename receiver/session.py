@@ -17,8 +17,9 @@ from receiver.services import Services
 
 _OVERDRAWN_SECONDS = 10.0
 """How long a connection may keep everybody waiting that reads beyond the memory limit, whatever it sends meanwhile."""
-_UNPACKED_BYTES = 4 * MIB
-"""After so many bytes out of one read's envelopes the others have a turn, and memory is looked at."""
+_TURN_SECONDS, _TURN_BYTES = 0.02, 4 * MIB
+"""After so long, or so many bytes out of envelopes, the others have a turn before more of one read is looked at."""
+_SLICE_FRAMES = 1024
 
 
 class Talk(Protocol):
@@ -177,21 +178,22 @@ class Session:
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     async def _take(self, link: Link, data: bytes) -> None:
-        """Act on *data*, an envelope at a time: what many of them hold, packed small, is never in memory at once."""
+        """Act on *data* in steps, an envelope at most in each: what many of them hold, packed small, is never in memory at once."""
+        loop = asyncio.get_running_loop()
         self._fed += len(data)
-        seen = self._reader.unpacked
+        began, unpacked = loop.time(), self._reader.unpacked
         for frames in self._steps(link, data):
             assert self._talk is not None
             self._talk.take(frames)
             self._hold(link)
-            if self._reader.unpacked - seen > _UNPACKED_BYTES:
-                seen = self._reader.unpacked
+            if loop.time() - began > _TURN_SECONDS or self._reader.unpacked - unpacked > _TURN_BYTES:
                 await asyncio.sleep(0)
                 await self._admitted(link)
+                began, unpacked = loop.time(), self._reader.unpacked
         self._hold(link)
 
-    def _steps(self, link: Link, data: bytes) -> Iterator[list[Frame]]:
-        """Give the frames in *data*; the first one ever makes us meet."""
+    def _steps(self, link: Link, data: bytes) -> Iterator[Sequence[Frame]]:
+        """Give the frames in *data*, not too many at once; the first one ever makes us meet."""
         steps = self._reader.steps(data)
         while True:
             try:
@@ -202,7 +204,8 @@ class Session:
                     self._meet(link)
             if frames is None:
                 return
-            yield frames
+            for start in range(0, len(frames), _SLICE_FRAMES):
+                yield frames[start : start + _SLICE_FRAMES] if len(frames) > _SLICE_FRAMES else frames
 
     def _hold(self, link: Link) -> None:
         assembled = self._talk.assembled if self._talk is not None else 0
