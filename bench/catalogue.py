@@ -2,11 +2,18 @@
 
 from collections.abc import Sequence
 
-from bench import codec, decode, end_to_end, store_append, store_face
+from bench import codec, decode, end_to_end, spark_table, store_append, store_face
 from bench.measure import Benchmark
 from bench.peer_group import peers
 
 
 def groups() -> Sequence[Sequence[Benchmark]]:
     """Return the groups in the order in which they are run."""
-    return ([*end_to_end.BENCHMARKS, *peers()], codec.BENCHMARKS, decode.BENCHMARKS, store_append.BENCHMARKS, store_face.BENCHMARKS)
+    return (
+        [*end_to_end.BENCHMARKS, *peers()],
+        codec.BENCHMARKS,
+        decode.BENCHMARKS,
+        store_append.BENCHMARKS,
+        store_face.BENCHMARKS,
+        spark_table.BENCHMARKS,
+    )

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from uuid import UUID
 
 from bench.frames import blocks
 from bench.measure import Benchmark, Sample, Setting
@@ -15,8 +16,8 @@ _READ = 8 << 20  # bytes of a segment decoded at once
 _TAKE = 32 << 20  # bytes after which rows are taken
 
 
-def batches(setting: Setting) -> list[tuple[bytes, int]]:
-    """Return the log as batches of block records, each with the position that it ends at."""
+def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, int]]:  # noqa: B008 - immutable
+    """Return the log, as *source* sent it, in batches of block records, each with the position that it ends at."""
     payloads = [frame[EVENT.size :] for frame in blocks(setting.log)]
     made: list[tuple[bytes, int]] = []
     previous = 0
@@ -26,7 +27,7 @@ def batches(setting: Setting) -> list[tuple[bytes, int]]:
         extents = [_extent(payload) for payload in batch]
         header = record.BatchHeader(
             kind="data",
-            source="00000000-0000-5000-8000-000000000001",
+            source=str(source),
             origin="00000000-0000-5000-8000-000000000002",
             previous=previous,
             position=extents[-1][0],

@@ -1,9 +1,10 @@
 """logdrive itself: file → agent → mutual TLS → receiver → segment on disk, two processes started by the command line.
 
-One run: a receiver with a new store, then an agent twice, each time with a state of its own. First it delivers a file of one
-line: that takes start-up, handshake and end, and makes the receiver load what it needs. Then it delivers the log. Figures
-"without start" are the difference of the two. The agent is asked to end (SIGTERM) as soon as it has begun: then it drains, and
-ends once everything is acknowledged. The receiver's CPU time is read from the kernel before and after.
+One run: a receiver with a new store, then an agent twice, each time with a state of its own: first on a file of one line, then
+on the log. The clock starts when the agent has started (it takes its state directory's lock, and has read nothing yet); at that
+moment it is asked to end, so it drains, and ends once everything is acknowledged. What the single line takes, which is
+handshake, registration and the end of a process, is subtracted from what the log takes. CPU time is counted over the same
+spans, from the kernel's own accounts.
 """
 
 import shutil
@@ -15,9 +16,10 @@ from pathlib import Path
 from bench.commands import LOGDRIVE, demand_same_text
 from bench.measure import Benchmark, Sample, Setting
 from bench.peer_group import C_TOOLS, RSYSLOG
-from bench.processes import BenchmarkError, Child, Usage, demand_success, family, free_port, wait_for_listener
+from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_for_listener
 
 _STREAM = "bench/nginx"
+_LOOK_SECONDS = 0.002
 
 _RECEIVER = """
 [listen]
@@ -52,27 +54,31 @@ _PLAIN = 'dialect = "lumberjack/2"\ncompression = "zlib"'
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
-    """One agent from its start to its end."""
+    """One agent: seconds it took to start, then seconds and CPU seconds until it had delivered all and ended, and its memory."""
 
+    start: float
     seconds: float
-    usage: Usage
+    cpu_seconds: float
+    rss: int
 
 
 def _deliver(log: Path, home: Path, config: str, children: list[Child], limit: float) -> _Delivery:
     """Start an agent on *log* and return once everything in it is acknowledged."""
     path = home / f"{log.stem}.toml"
     path.write_text(config)
-    began = time.monotonic()
+    spawned = time.monotonic()
     agent = Child([*LOGDRIVE, "agent", "run", "--config", path], log=home / "agent.err")
     children.append(agent)
-    while not (home / f"state-{log.stem}" / "lock").exists():  # from then on it knows what to do at SIGTERM
-        if agent.poll() is not None or time.monotonic() > began + limit:
+    lock = home / f"state-{log.stem}" / "lock"
+    while not lock.exists():
+        if agent.poll() is not None or time.monotonic() > spawned + limit:
             raise BenchmarkError(f"the agent did not start: {agent.said()}")
-        time.sleep(0.005)
+        time.sleep(_LOOK_SECONDS)
+    began, used = time.monotonic(), agent.cpu_seconds()
     agent.ask_to_end()
     usage = agent.wait(limit)
     demand_success([agent])
-    return _Delivery(usage.ended - began, usage)
+    return _Delivery(began - spawned, usage.ended - began, usage.cpu_seconds - used, usage.peak_rss)
 
 
 def _run(setting: Setting, output: str) -> Mapping[str, Sample]:
@@ -108,17 +114,18 @@ def _run(setting: Setting, output: str) -> Mapping[str, Sample]:
 
 
 def _figures(setting: Setting, idle: _Delivery, whole: _Delivery, received: float, receiver_rss: int) -> Mapping[str, Sample]:
-    seconds = whole.seconds - idle.seconds
-    sent = whole.usage.cpu_seconds - idle.usage.cpu_seconds
+    seconds, sent = whole.seconds - idle.seconds, whole.cpu_seconds - idle.cpu_seconds
+    if seconds <= 0:
+        raise BenchmarkError(f"{setting.lines} lines are too few: they took no longer than one line")
     return {
         "lines_per_second": Sample(setting.lines / seconds, "lines/s"),
-        "lines_per_second_with_start": Sample(setting.lines / whole.seconds, "lines/s"),
+        "lines_per_second_with_start": Sample(setting.lines / (whole.start + whole.seconds), "lines/s"),
         "raw_bytes": Sample(setting.log.stat().st_size / seconds / 1e6, "MB/s"),
         "sender_cpu": Sample(sent / setting.lines * 1e6, "µs/line"),
         "receiver_cpu": Sample(received / setting.lines * 1e6, "µs/line"),
-        "sender_rss": Sample(whole.usage.peak_rss / 2**20, "MiB"),
+        "sender_rss": Sample(whole.rss / 2**20, "MiB"),
         "receiver_rss": Sample(receiver_rss / 2**20, "MiB"),
-        "start": Sample(idle.seconds, "s"),
+        "start": Sample(whole.start, "s"),
     }
 
 

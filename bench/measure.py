@@ -50,8 +50,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 class Benchmark:
     """One thing that is measured. *run* raises `BenchmarkError` where the work was not done as it should be.
 
-    *missing* says what the machine lacks for it; *prepare* does what is not measured, once; *peers* names the benchmarks
-    that its figures are set in relation to.
+    *missing* says what the machine lacks for it; *prepare* does what is not measured, once, and *finish* takes away what that
+    left; *peers* names the benchmarks that its figures are set in relation to.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Benchmark:
     run: Callable[[Setting], Mapping[str, Sample]]
     missing: Callable[[], str | None] = lambda: None
     prepare: Callable[[Setting], object] = lambda _: None
+    finish: Callable[[Setting], object] = lambda _: None
     peers: tuple[str, ...] = ()
 
 
@@ -86,23 +87,33 @@ class Outcome:
 
 def run_interleaved(group: Sequence[Benchmark], setting: Setting, runs: int, outcome: Outcome, say: Callable[[str], None]) -> None:
     """Run A B C A B C … *runs* times over and add what they measured to *outcome*; one that fails is not run again."""
-    for benchmark in group:
-        lack = benchmark.missing()
-        if lack is not None:
-            outcome.skipped[benchmark.name] = lack
-            say(f"{benchmark.name}: skipped, {lack}")
-            continue
-        with _failures(benchmark, outcome, say):
-            benchmark.prepare(setting)
-    for number in range(1, runs + 1):
-        for benchmark in group:
-            if benchmark.name in outcome.skipped or benchmark.name in outcome.failed:
-                continue
-            say(f"{benchmark.name}: run {number} of {runs}")
+    present = [benchmark for benchmark in group if not _skipped(benchmark, outcome, say)]
+    try:
+        for benchmark in present:
             with _failures(benchmark, outcome, say):
-                for name, sample in benchmark.run(setting).items():
-                    series = outcome.figures.setdefault(f"{benchmark.name}.{name}", Series(sample.unit))
-                    series.values.append(sample.value)
+                benchmark.prepare(setting)
+        for number in range(1, runs + 1):
+            for benchmark in present:
+                if benchmark.name not in outcome.failed:
+                    say(f"{benchmark.name}: run {number} of {runs}")
+                    with _failures(benchmark, outcome, say):
+                        _note(benchmark, benchmark.run(setting), outcome)
+    finally:
+        for benchmark in present:
+            benchmark.finish(setting)
+
+
+def _skipped(benchmark: Benchmark, outcome: Outcome, say: Callable[[str], None]) -> bool:
+    lack = benchmark.missing()
+    if lack is not None:
+        outcome.skipped[benchmark.name] = lack
+        say(f"{benchmark.name}: skipped, {lack}")
+    return lack is not None
+
+
+def _note(benchmark: Benchmark, samples: Mapping[str, Sample], outcome: Outcome) -> None:
+    for name, sample in samples.items():
+        outcome.figures.setdefault(f"{benchmark.name}.{name}", Series(sample.unit)).values.append(sample.value)
 
 
 @contextlib.contextmanager

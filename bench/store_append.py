@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
 from uuid import UUID
 
 from bench.decode import batches
@@ -75,8 +74,6 @@ def _append(setting: Setting) -> Mapping[str, Sample]:
 def _dd(setting: Setting) -> Mapping[str, Sample]:
     """Write the same bytes in pieces of the same size with dd, and sync once at the end."""
     source, copy = setting.work / "segment.in", setting.work / "segment.out"
-    if not source.exists():
-        source.write_bytes(b"".join(data for data, _ in batches(setting)))
     began = time.monotonic()
     subprocess.run(["dd", f"if={source}", f"of={copy}", "bs=800k", "conv=fdatasync", "status=none"], check=True, timeout=300)
     seconds = time.monotonic() - began
@@ -127,13 +124,17 @@ def _latencies(times: list[float]) -> Mapping[str, Sample]:
     return {"p50": Sample(percentile(times, 0.5) * 1e3, "ms"), "p99": Sample(percentile(times, 0.99) * 1e3, "ms")}
 
 
-def _prepare(setting: Setting) -> None:
-    Path(setting.work / "segment.in").unlink(missing_ok=True)
+def _write_segment(setting: Setting) -> None:
+    (setting.work / "segment.in").write_bytes(b"".join(data for data, _ in batches(setting)))
+
+
+def _remove_segment(setting: Setting) -> None:
+    (setting.work / "segment.in").unlink(missing_ok=True)
 
 
 BENCHMARKS = (
     Benchmark("store.append", "Store: batches of three blocks, eight in flight, acknowledged after fdatasync", _append, peers=(_DD,)),
-    Benchmark(_DD, "dd bs=800k conv=fdatasync: the same bytes, synced once", _dd, prepare=_prepare),
+    Benchmark(_DD, "dd bs=800k conv=fdatasync: the same bytes, synced once", _dd, prepare=_write_segment, finish=_remove_segment),
     Benchmark(
         "store.commit", "Store: appends of 64 KiB by one writer, each after the last is durable", lambda s: _commit(s, 1), peers=(_LOOP,)
     ),

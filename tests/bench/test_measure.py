@@ -62,3 +62,12 @@ def test_a_goal_is_a_limit_from_below_or_from_above() -> None:
     assert not Goal(at_least=1.0).met(0.99)
     assert Goal(at_most=0.8).met(0.8)
     assert not Goal(at_most=0.8).met(0.81)
+
+
+def test_what_was_prepared_is_taken_away_even_after_a_failure() -> None:
+    left: list[str] = []
+    failing = Benchmark(
+        "failing", "", Counted("failing", [-1], []), prepare=lambda _: left.append("store"), finish=lambda _: left.remove("store")
+    )
+    run_interleaved([failing], Setting(1000, Path("unused")), 1, Outcome(), lambda _: None)
+    assert left == []

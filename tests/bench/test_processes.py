@@ -8,7 +8,7 @@ import pytest
 from bench.certificates import certificates
 from bench.lines import log_file
 from bench.peers import c_tools, rsyslog
-from bench.processes import BenchmarkError, Child, family
+from bench.processes import BenchmarkError, Child, family, wait_all
 
 pytestmark = pytest.mark.process
 
@@ -19,7 +19,7 @@ _HOLD = "import time; x = bytearray(64 << 20); time.sleep(0.3)"
 def test_cpu_and_memory_are_those_of_the_process(tmp_path: Path) -> None:
     with family() as children:
         children += [Child([sys.executable, "-c", code], log=tmp_path / "log") for code in (_BURN, _HOLD)]
-        burnt, held = (child.wait(30) for child in children)
+        burnt, held = wait_all(children, 30)
     assert burnt.code == held.code == 0
     assert 0.3 <= burnt.cpu_seconds < 3
     assert held.peak_rss >= 64 << 20 > burnt.peak_rss
