@@ -31,28 +31,31 @@ class Lines:
     ends: Ends | None
 
 
-def split_lines(text: bytes, start: int) -> Lines:
-    """Cut *text*, valid UTF-8 that ends with a newline and stands at *start* in its file, into lines.
+def split_lines(texts: Sequence[bytes], starts: Sequence[int]) -> tuple[Lines, Positions]:
+    """Cut *texts*, each valid UTF-8 that ends with a newline and stands at its start in its file, into lines; and count them per text.
 
-    About 0.11 µs a line of 188 bytes: one scan for newlines, one copy without them.
+    About 0.11 µs a line of 188 bytes: one scan for newlines, one copy without them. Small texts cost less together.
     """
-    codes = np.frombuffer(text, np.uint8)
+    whole = texts[0] if len(texts) == 1 else b"".join(texts)
+    codes = np.frombuffer(whole, np.uint8)
     newlines = np.flatnonzero(codes == _NEWLINE)
-    count = len(newlines)
-    stops = newlines + (start + 1)
-    starts = np.empty(count, np.int64)
-    starts[0] = start
-    starts[1:] = stops[:-1]
-    offsets = np.empty(count + 1, np.int32)
+    bounds = np.cumsum([0, *map(len, texts)])
+    counts = np.diff(np.searchsorted(newlines, bounds))
+    shift = np.asarray(starts, np.int64) - bounds[:-1]
+    stops = newlines + (1 + (shift[0] if len(texts) == 1 else np.repeat(shift, counts)))
+    begins = np.empty(len(newlines), np.int64)
+    begins[1:] = stops[:-1]
+    begins[np.cumsum(counts) - counts] = starts
+    offsets = np.empty(len(newlines) + 1, np.int32)
     offsets[0] = 0
     offsets[1:] = newlines
-    offsets[1:] -= np.arange(count, dtype=np.int32)
-    if b"\r" not in text or b"\r\n" not in text:  # the search for one byte is the fast one
-        return Lines(_strings(offsets, text.replace(b"\n", b"")), starts, stops, None)
+    offsets[1:] -= np.arange(len(newlines), dtype=np.int32)
+    if b"\r" not in whole or b"\r\n" not in whole:  # the search for one byte is the fast one
+        return Lines(_strings(offsets, whole.replace(b"\n", b"")), begins, stops, None), counts
     returns = (codes[newlines - 1] == _RETURN) & (newlines > 0)
     offsets[1:] -= np.cumsum(returns, dtype=np.int32)
-    bare = text.replace(b"\r\n", b"").replace(b"\n", b"")
-    return Lines(_strings(offsets, bare), starts, stops, returns.astype(np.int8))
+    bare = whole.replace(b"\r\n", b"").replace(b"\n", b"")
+    return Lines(_strings(offsets, bare), begins, stops, returns.astype(np.int8)), counts
 
 
 def split_lengths(text: bytes, start: int, lengths: Sequence[int]) -> tuple[Lines, list[tuple[int, int]]]:

@@ -8,22 +8,27 @@ from typing import Any
 
 import pyarrow as pa
 
+from logdrive.limits import KIB, MAX_POSITION
 from logdrive.pipeline.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.event_columns import EventColumns, events_table
-from logdrive.pipeline.headers import BatchRow, batch_row
+from logdrive.pipeline.headers import BatchRow, HeaderRows
 from logdrive.pipeline.hop import records, walk
 from logdrive.pipeline.records import BLOCK, Single, foreign_event, own_event, parsed, quarantined
 from logdrive.pipeline.schema import FOREIGN, HEADLESS, HEADLESS_ROW, MALFORMED
 from logdrive.sinks.segment_reader import Hop
+
+_TOGETHER_BYTES = 256 * KIB  # text that is cut into lines at one time
 
 
 class Decoder:
     """Decodes the batches of one stream, in the order in which they are fed."""
 
     def __init__(self, stream: str) -> None:
-        self._stream = stream
+        self._rows = HeaderRows(stream)
         self._columns = EventColumns()
         self._singles: list[Single] = []
+        self._texts: list[tuple[bytes, int, BatchRow]] = []
+        self._waiting = 0
         self._batches: list[BatchRow] = []
         self.text_bytes = 0
 
@@ -31,71 +36,82 @@ class Decoder:
         """Decode the whole batches in *data*, which begins at *offset* with one; return where the next one begins."""
         following = offset
         for hop in walk(segment, offset, data):
-            row = batch_row(self._stream, segment, hop)
+            row = self._rows.row(segment, hop)
             self._batches.append(row)
-            before = self._rows
             self._decode(hop, row, data, offset)
-            self._settle()
-            row.rows = self._rows - before
             following = hop.next
         self.text_bytes += following - offset
         return following
 
     def take(self) -> tuple[pa.Table, list[BatchRow]]:
         """Return the event rows and headers since the last call."""
+        self._settle()
         table = events_table(self._columns, self._batches)
         batches, self._batches, self._columns, self.text_bytes = self._batches, [], EventColumns(), 0
         return table, batches
 
-    @property
-    def _rows(self) -> int:
-        return self._columns.count + len(self._singles)
-
     def _settle(self) -> None:
+        """Turn what waits into columns; singles and texts never wait both."""
         if self._singles:
             self._columns.add_singles(self._singles)
             self._singles = []
+        if self._texts:
+            texts, starts, rows = zip(*self._texts, strict=True)
+            lines, counts = split_lines(texts, starts)
+            self._columns.add(lines)
+            for row, count in zip(rows, counts.tolist(), strict=True):
+                row.rows += count
+            self._texts, self._waiting = [], 0
+
+    def _single(self, event: Single, row: BatchRow) -> None:
+        if self._texts:
+            self._settle()
+        self._singles.append(event)
+        row.rows += 1
+
+    def _text(self, text: bytes, start: int, row: BatchRow) -> None:
+        if self._singles or (self._texts and self._waiting + len(text) > _TOGETHER_BYTES):
+            self._settle()
+        self._texts.append((text, start, row))
+        self._waiting += len(text)
 
     def _decode(self, hop: Hop, row: BatchRow, data: bytes, base: int) -> None:
         """Decode one batch of *data*, which begins at *base*."""
         start, end = hop.body - base, hop.next - base
         if row.kind == HEADLESS:
-            self._singles.append(quarantined(hop.payload, HEADLESS_ROW))
+            self._single(quarantined(hop.payload, HEADLESS_ROW), row)
             return
         if row.kind not in ("data", FOREIGN):
             return
         try:
             payloads = list(records(data, start, end))
         except ValueError:
-            self._singles.append(quarantined(data[start:end], MALFORMED))
+            self._single(quarantined(data[start:end], MALFORMED), row)
             return
-        if row.kind == FOREIGN:
-            for payload in payloads:
-                value = parsed(payload)
-                self._singles.append(foreign_event(payload, value) if isinstance(value, dict) else value)
-        else:
-            for payload in payloads:
-                self._own(payload, row)
+        for payload in payloads:
+            value = parsed(payload)
+            if not isinstance(value, dict):
+                self._single(value, row)
+            elif row.kind == FOREIGN:
+                self._single(foreign_event(payload, value), row)
+            else:
+                self._own(payload, value, row)
 
-    def _own(self, payload: bytes, row: BatchRow) -> None:
+    def _own(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
         """Decode one record of our own agent: a block, or a single event."""
-        value = parsed(payload)
-        if not isinstance(value, dict):
-            self._singles.append(value)
-            return
         log = value.get("log")
         if not (isinstance(log, dict) and "lines" in log):
-            self._singles.append(own_event(payload, value))
+            self._single(own_event(payload, value), row)
             return
         try:
             self._block(value, log, row)
         except ValueError:
-            self._singles.append(quarantined(payload, MALFORMED))
+            self._single(quarantined(payload, MALFORMED), row)
 
     def _block(self, value: dict[str, Any], log: dict[str, Any], row: BatchRow) -> None:
         """Decode a block (rule R1). Raises ValueError where its figures contradict its text."""
         message, start, end = value.get("message"), log.get("offset"), log.get("end")
-        if not (isinstance(message, str) and isinstance(start, int) and isinstance(end, int) and 0 <= start < end):
+        if not (isinstance(message, str) and isinstance(start, int) and isinstance(end, int) and 0 <= start < end < MAX_POSITION):
             raise ValueError("a block without text or positions")
         text = message.encode()
         if (lengths := value.get("lengths")) is not None:
@@ -105,12 +121,12 @@ class Decoder:
             row.dropped += dropped
             self._settle()
             self._columns.add(lines)
+            row.rows += len(lines.starts)
             return
         if len(text) != end - start:
             raise ValueError("the text is not as long as its interval")
         whole = text.rfind(b"\n") + 1
         if whole:
-            self._settle()
-            self._columns.add(split_lines(text if whole == len(text) else text[:whole], start))
+            self._text(text if whole == len(text) else text[:whole], start, row)
         if whole < len(text):
-            self._singles.append(Single(text[whole:].decode(), BLOCK, start + whole, end, LINE_ENDS[NONE]))
+            self._single(Single(text[whole:].decode(), BLOCK, start + whole, end, LINE_ENDS[NONE]), row)

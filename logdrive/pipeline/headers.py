@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -12,6 +12,8 @@ from logdrive.pipeline.hop import batch_id
 from logdrive.pipeline.schema import BATCHES, HEADLESS
 from logdrive.record import BatchHeader
 from logdrive.sinks.segment_reader import Hop
+
+_KNOWN_SOURCES = 10_000
 
 
 @dataclass(slots=True)
@@ -52,26 +54,54 @@ class BatchRow:
     committed: int | None = None
 
 
-def batch_row(stream: str, segment: str, hop: Hop) -> BatchRow:
-    """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch goes on its way."""
-    header, batch = hop.header, batch_id(segment, hop.offset, hop.payload)
-    if header is None:
-        return BatchRow(
-            batch=batch, stream=stream, segment=segment, offset=hop.offset, next=hop.next, crc=hop.crc, store=None,
-            kind=HEADLESS, source=None, origin=None, host=None, path=None, previous=None, position=None, kept=None,
-            records=1, events=1, bytes=0, skipped=0, read=None, received=None,
+class Attributes(NamedTuple):
+    """What a source's attributes say, as the table has it."""
+
+    host: str | None
+    path: str | None
+    resend: bool
+    text: str
+
+
+class HeaderRows:
+    """Makes rows of headers. A source's attributes are the same in all of them, so they are parsed once."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._attributes: dict[bytes, Attributes] = {}
+
+    def row(self, segment: str, hop: Hop) -> BatchRow:
+        """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch goes on its way."""
+        header, batch = hop.header, batch_id(segment, hop.offset, hop.payload)
+        if header is None:
+            return BatchRow(
+                batch=batch, stream=self._stream, segment=segment, offset=hop.offset, next=hop.next, crc=hop.crc, store=None,
+                kind=HEADLESS, source=None, origin=None, host=None, path=None, previous=None, position=None, kept=None,
+                records=1, events=1, bytes=0, skipped=0, read=None, received=None,
+            )  # fmt: skip
+        told = self._told(bytes(header.attributes))
+        row = BatchRow(
+            batch=batch, stream=self._stream, segment=segment, offset=hop.offset, next=hop.next, crc=hop.crc, store=header.store,
+            kind=header.kind, source=header.source, origin=header.origin, host=told.host, path=told.path,
+            previous=header.previous, position=header.position, kept=_claimed(header), records=header.records, events=header.events,
+            bytes=header.size, skipped=header.skipped, read=header.read or None, received=header.received,
+            resend=told.resend, peer=bytes(header.peer).decode(), attributes=told.text,
         )  # fmt: skip
-    attributes, mark = _object(header.attributes), _object(header.mark)
-    return BatchRow(
-        batch=batch, stream=stream, segment=segment, offset=hop.offset, next=hop.next, crc=hop.crc, store=header.store,
-        kind=header.kind, source=header.source, origin=header.origin,
-        host=_name(attributes.get("host")), path=_name(attributes.get("path")),
-        previous=header.previous, position=header.position, kept=_claimed(header), records=header.records, events=header.events,
-        bytes=header.size, skipped=header.skipped, read=header.read or None, received=header.received,
-        mark_start=_integer(mark.get("start")), mark_end=_integer(mark.get("end")), mark_reason=_name(mark.get("reason")),
-        mark_exact=bool(mark.get("end_exact", True)) if mark else None, mark_store=_name(mark.get("store")),
-        resend=attributes.get("resend") is True, peer=bytes(header.peer).decode(), attributes=bytes(header.attributes).decode(),
-    )  # fmt: skip
+        if mark := _object(bytes(header.mark)):
+            row.mark_start, row.mark_end = _integer(mark.get("start")), _integer(mark.get("end"))
+            row.mark_reason, row.mark_store = _name(mark.get("reason")), _name(mark.get("store"))
+            row.mark_exact = bool(mark.get("end_exact", True))
+        return row
+
+    def _told(self, raw: bytes) -> Attributes:
+        told = self._attributes.get(raw)
+        if told is None:
+            values = _object(raw)
+            told = Attributes(_name(values.get("host")), _name(values.get("path")), values.get("resend") is True, raw.decode())
+            if len(self._attributes) >= _KNOWN_SOURCES:
+                self._attributes.clear()
+            self._attributes[raw] = told
+        return told
 
 
 def _claimed(header: BatchHeader) -> list[Interval] | None:
@@ -81,8 +111,10 @@ def _claimed(header: BatchHeader) -> list[Interval] | None:
     return [(header.previous, header.position)] if header.previous < header.position else []
 
 
-def _object(raw: Any) -> dict[str, Any]:
-    value = orjson.loads(bytes(raw) or b"null")
+def _object(raw: bytes) -> dict[str, Any]:
+    if raw in (b"", b"null"):
+        return {}
+    value = orjson.loads(raw)
     return value if isinstance(value, dict) else {}
 
 

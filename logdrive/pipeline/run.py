@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,11 @@ class Outcome:
 Tell = Callable[[Outcome], None]
 
 
-def run(plan: Plan, stop: threading.Event, tell: Tell = lambda _: None, clock: Clock | None = None) -> Outcome:
+def run(plan: Plan, stop: threading.Event, tell: Tell = lambda _: None, clock: Clock | None = None, spark: Any = None) -> Outcome:
     """Read into the tables until all that was there at the start is (`once`), or until *stop*; then the running micro-batch ends first.
 
-    *tell* is called after every commit. Raises `ConfigError`, `StorageError`, and what ended the query for good.
+    *tell* is called after every commit; *spark* is a session to use instead of one of its own. Raises `ConfigError`,
+    `StorageError`, and what ended the query for good.
     """
     os.makedirs(plan.directory, exist_ok=True)
     with (
@@ -87,9 +88,10 @@ def run(plan: Plan, stop: threading.Event, tell: Tell = lambda _: None, clock: C
         if plan.once and not job.outcome.waiting:
             return job.outcome
         log = Path(plan.directory, "spark.log")
-        with session("logdrive pipeline", master=plan.master, memory=plan.memory, log=log) as spark:
-            spark.dataSource.register(LogdriveSource)
-            return job.until_done(spark, start)
+        own = session("logdrive pipeline", master=plan.master, memory=plan.memory, log=log)
+        with own if spark is None else nullcontext(spark) as found:
+            found.dataSource.register(LogdriveSource)
+            return job.until_done(found, start)
 
 
 @dataclass

@@ -1,0 +1,205 @@
+"""`pipeline run` as a whole: from a real store through Spark into tables, exactly once whatever is killed on the way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logdrive.config import load
+from logdrive.errors import ConfigError, StorageError
+from logdrive.pipeline.audit import audit
+from logdrive.pipeline.bronze import Bronze
+from logdrive.pipeline.config import PipelineConfig
+from logdrive.pipeline.hop import walk
+from logdrive.pipeline.rebuild import source_pieces
+from logdrive.pipeline.run import Outcome, Plan, run
+from tests.logdrive.pipeline.filling import send
+from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
+from tests.logdrive.pipeline.storing import store
+
+CONFIG = Path(__file__).parents[3] / "config"
+
+
+def stream(count: int = 4, turns: int = 40) -> list[Segment]:
+    """Segments with a source each, and a foreign client."""
+    found = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(count)]
+    for number, segment in enumerate(found):
+        at = 0
+        for turn in range(turns):
+            at = send(segment, f"s{number}", lines(f"s{number}", turn * 50, 50), at)
+            if turn % 10 == 0:
+                segment.foreign("beats", [b'{"message":"x"}'] * 2)
+    return found
+
+
+def check(directory: Path, spark: Any, count: int = 4, turns: int = 40) -> None:
+    """Demand the whole stream in the tables, each byte once."""
+    found = audit(str(directory), spark)
+    assert found.complete, found.faults
+    assert found.events == count * (turns * 50 + (turns + 9) // 10 * 2)
+    for number in range(count):
+        assert list(source_pieces(str(directory), source_id(f"s{number}"))) == [(0, lines(f"s{number}", 0, turns * 50))]
+
+
+def plan(uri: str, directory: Path, **more: Any) -> Plan:
+    return Plan(uri=uri, directory=str(directory), **({"once": True, "max_bytes_per_batch": 60_000} | more))
+
+
+@pytest.mark.spark
+def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_to_do(tmp_path: Path, spark: Any) -> None:
+    segments = stream()
+    uri = store(tmp_path / "store", *segments)
+    told: list[int] = []
+    outcome = run(plan(uri, tmp_path / "tables"), threading.Event(), lambda so_far: told.append(so_far.events), spark=spark)
+    assert outcome.bytes == outcome.waiting == sum(len(segment.data) for segment in segments)
+    assert outcome.micro_batches > 3
+    assert told[-1] == outcome.events
+    check(tmp_path / "tables", spark)
+    again = run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
+    assert again == Outcome()
+
+
+@pytest.mark.spark
+def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(tmp_path: Path, spark: Any) -> None:
+    segments = stream(turns=10)
+    first = [Segment(name=one.name, data=bytearray(one.data)) for one in segments]
+    for segment in first:
+        del segment.data[[hop.next for hop in walk(segment.name, 0, bytes(segment.data))][4] :]
+    uri = store(tmp_path / "store", *first)
+    stop = threading.Event()
+
+    def tell(so_far: Outcome) -> None:
+        if so_far.bytes == so_far.waiting:
+            stop.set()
+
+    outcome = run(plan(uri, tmp_path / "tables", once=False, trigger_seconds=0.1), stop, tell, spark=spark)
+    assert outcome.bytes == outcome.waiting
+    store(tmp_path / "store", *segments)
+    run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
+    check(tmp_path / "tables", spark, turns=10)
+
+
+@pytest.mark.spark
+def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(tmp_path: Path, spark: Any) -> None:
+    """History 8: the pipeline's offsets are void, and nothing is lost or doubled by that."""
+    segments = stream(count=1, turns=20)
+    (whole,) = segments
+    run(plan(store(tmp_path / "store", whole), tmp_path / "tables"), threading.Event(), spark=spark)
+    offsets = [hop for hop in walk(whole.name, 0, bytes(whole.data)) if hop.header and hop.header.kind == "data"]
+    restored = Segment(name=whole.name, data=bytearray(whole.data[: offsets[10].next]), clock=whole.clock + 5000)
+    at, data = offsets[10].header.position if offsets[10].header else 0, lines("s0", 0, 1000)
+    assert at is not None
+    send(restored, "s0", data[at:], at)
+    restored.foreign("beats", [b'{"message":"after"}'])
+    run(plan(store(tmp_path / "restored", restored), tmp_path / "tables"), threading.Event(), spark=spark)
+    assert list(source_pieces(str(tmp_path / "tables"), source_id("s0"))) == [(0, data)]
+    assert audit(str(tmp_path / "tables"), spark).complete
+
+
+@pytest.mark.spark
+def test_a_disk_that_takes_no_tables_ends_in_one_clear_error(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = store(tmp_path / "store", *stream(count=1, turns=3))
+
+    def full(*_: object) -> None:
+        raise StorageError("no space left on the disk of the tables")
+
+    monkeypatch.setattr(Bronze, "_commit_both", full)
+    with pytest.raises(StorageError, match="no space left"):
+        run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
+
+
+def test_a_stream_that_is_not_there_is_named(tmp_path: Path) -> None:
+    uri = store(tmp_path / "store", Segment(name="other/stream/0.#epoch.0"))
+    with pytest.raises(ConfigError, match="there is no stream logs/app"):
+        run(plan(uri, tmp_path / "tables"), threading.Event())
+
+
+def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(tmp_path: Path) -> None:
+    shipped = (CONFIG / "pipeline.toml").read_text()
+    config = load(str(CONFIG / "pipeline.toml"), PipelineConfig, {})
+    commented = [line.removeprefix("# ") for line in shipped.splitlines() if line.startswith(("# max", "# trigger", "# comp", "# mem"))]
+    spark = [line for line in commented if line.startswith("memory")]
+    (tmp_path / "all.toml").write_text(
+        "[pipeline]\nfrom = 'file:///a#b/c'\nto = '/t'\n"
+        + "\n".join(line for line in commented if line not in spark)
+        + "\n[spark]\n"
+        + spark[0]
+    )
+    full = load(str(tmp_path / "all.toml"), PipelineConfig, {})
+    assert (full.pipeline.max_bytes_per_batch, full.pipeline.trigger_seconds, full.pipeline.compression, full.spark) == (
+        config.pipeline.max_bytes_per_batch,
+        config.pipeline.trigger_seconds,
+        config.pipeline.compression,
+        config.spark,
+    )
+
+
+# Whole processes ------------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: str, fault: str = "") -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "logdrive.cli.main", "pipeline", *arguments],
+        env=os.environ | {"LOGDRIVE_FAULT": fault, "LOGDRIVE_PIPELINE__TRIGGER_SECONDS": "0.1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def configured(root: Path, uri: str) -> str:
+    path = root / "pipeline.toml"
+    path.write_text(f'[pipeline]\nfrom = "{uri}"\nto = "{root / "tables"}"\nmax_bytes_per_batch = 1048576\n[spark]\nmemory = "512m"\n')
+    return str(path)
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(tmp_path: Path, spark: Any) -> None:
+    segments = stream(count=2, turns=1500)
+    path = configured(tmp_path, store(tmp_path / "store", *segments))
+    killed = command("run", "--config", path, "--once", fault="pipeline.commit.between:2")
+    assert killed.wait(120) == -signal.SIGKILL, killed.communicate()[1].decode()
+    again = command("run", "--config", path)
+    assert again.stderr is not None
+    assert b"committed" in again.stderr.readline() + again.stderr.readline()
+    again.kill()
+    again.wait()
+    last = command("run", "--config", path, "--once", "--json")
+    out, err = last.communicate(timeout=120)
+    assert last.returncode == 0, err.decode()
+    assert set(json.loads(out)) >= {"events", "batches", "bytes", "seconds"}
+    check(tmp_path / "tables", spark, count=2, turns=1500)
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_commands_end_as_promised(tmp_path: Path) -> None:
+    """SIGTERM ends a run well; audit, report and cat say what is there, and their exit codes what it means."""
+    segments = stream(count=1, turns=3)
+    segments[0].gap("s0", len(lines("s0", 0, 150)), 9000, "removed")
+    path = configured(tmp_path, store(tmp_path / "store", *segments))
+    following = command("run", "--config", path)
+    assert following.stderr is not None
+    assert b"committed" in following.stderr.readline() + following.stderr.readline()
+    following.terminate()
+    out, err = following.communicate(timeout=60)
+    assert following.returncode == 0, err.decode()
+    assert b"152 events" in out
+    reported = command("report", str(tmp_path / "tables"), "--out", str(tmp_path / "report.html"))
+    audited = command("audit", str(tmp_path / "tables"), "--json")
+    found = json.loads(audited.communicate(timeout=120)[0])
+    assert audited.returncode == 1
+    assert (found["complete"], found["lost_bytes"], found["gaps"][0]["reason"]) == (False, 9000 - len(lines("s0", 0, 150)), "removed")
+    assert reported.wait(60) == 0
+    assert "Not complete" in (tmp_path / "report.html").read_text()
+    printed = command("cat", str(tmp_path / "tables"), source_id("s0"))
+    assert printed.communicate(timeout=60)[0] == lines("s0", 0, 150)
+    wrong = command("run", "--from", "file://x")
+    assert b"give --from URI and --to DIR" in wrong.communicate(timeout=60)[1]
+    assert wrong.returncode == 2
