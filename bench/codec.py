@@ -28,7 +28,7 @@ def _text(setting: Setting) -> tuple[bytes, int]:
     return b"".join(lines), len(lines)
 
 
-def _block_stream(data: bytes) -> Iterator[bytes]:
+def block_stream(data: bytes) -> Iterator[bytes]:
     """Yield what a writer of `logdrive/1` sends for *data*: S, then windows of one packed run."""
     yield Source(0, UUID(int=1), b'{"host":"web-01","path":"/var/log/nginx/access.log"}').encode()
     start = previous = sequence = 0
@@ -77,7 +77,7 @@ def _blocks(setting: Setting) -> Mapping[str, Sample]:
     sent: list[bytes] = []
 
     def write() -> int:
-        sent.extend(_block_stream(data))
+        sent.extend(block_stream(data))
         return lines
 
     def read() -> int:

@@ -6,10 +6,28 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.certificates import Certificates
 from bench.processes import BenchmarkError, Child
 
 LOGDRIVE = (sys.executable, "-m", "logdrive.cli.main")
 """What a command begins with: this interpreter, so that any environment with logdrive in it will do."""
+
+
+_RECEIVER = """
+[listen]
+address = "127.0.0.1:{port}"
+[listen.tls]
+ca = "{tls.ca}"
+cert = "{tls.server_cert}"
+key = "{tls.server_key}"
+[sink]
+uri = "{uri}"
+"""
+
+
+def receiver_config(tls: Certificates, port: int, uri: str) -> str:
+    """Return a receiver.toml with nothing in it but what has to be."""
+    return _RECEIVER.format(tls=tls, port=port, uri=uri)
 
 
 def demand_same_text(uri: str, logs: Sequence[Path], work: Path) -> None:

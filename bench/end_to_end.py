@@ -13,24 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.commands import LOGDRIVE, demand_same_text
+from bench.commands import LOGDRIVE, demand_same_text, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.peer_group import C_TOOLS, RSYSLOG
 from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_for_listener
 
 _STREAM = "bench/nginx"
 _LOOK_SECONDS = 0.002
-
-_RECEIVER = """
-[listen]
-address = "127.0.0.1:{port}"
-[listen.tls]
-ca = "{tls.ca}"
-cert = "{tls.server_cert}"
-key = "{tls.server_key}"
-[sink]
-uri = "{uri}"
-"""
 
 _AGENT = """
 [agent]
@@ -89,7 +78,7 @@ def _run(setting: Setting, output: str) -> Mapping[str, Sample]:
     with setting.log.open("rb") as file:
         one.write_bytes(file.readline())
     uri, port, tls = f"file://{home}/store#{_STREAM}", free_port(), setting.certificates
-    (home / "receiver.toml").write_text(_RECEIVER.format(port=port, tls=tls, uri=uri))
+    (home / "receiver.toml").write_text(receiver_config(tls, port, uri))
     try:
         with family() as children:
             receiver = Child([*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"], log=home / "receiver.err")
