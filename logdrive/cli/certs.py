@@ -22,7 +22,7 @@ The client's identity is {identity}. Agents that share it share one identity too
 """
 
 
-@click.command("certs")
+@click.command("certs", epilog="Example: logdrive certs /etc/logdrive/tls --name logs.example.com --name 192.0.2.7")
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.option("--name", "names", multiple=True, metavar="HOST", help="A name or address the server is reached by; may be repeated.")
 @click.option("--client", default="", metavar="NAME", help="The client's own DNS name or URI; else this host's name.")

@@ -1,0 +1,74 @@
+"""The command line: help with examples, one clear line for a mistake, exit codes 0, 1, 2."""
+
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from logdrive.cli.main import cli
+from tests.support.installation import command
+
+
+def _logdrive(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, check=False)
+
+
+def _leaves(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    found: list[tuple[tuple[str, ...], click.Command]] = []
+    for name, one in group.commands.items():
+        found += _leaves(one, (*path, name)) if isinstance(one, click.Group) else [((*path, name), one)]
+    return found
+
+
+def test_every_command_that_scripts_depend_on_is_there() -> None:
+    names = {" ".join(path) for path, _ in _leaves(cli)}
+    fixed = "demo,certs,receiver run,receiver check,agent run,agent ship,agent check,store run,store ls,store cat"
+    assert {*fixed.split(","), "pipeline run", "pipeline audit", "pipeline report"} <= names
+
+
+@pytest.mark.parametrize(("path", "leaf"), _leaves(cli), ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+def test_every_command_explains_itself_with_an_example(path: tuple[str, ...], leaf: click.Command) -> None:
+    assert leaf.help
+    assert f"Example: logdrive {' '.join(path)}" in (leaf.epilog or "")
+
+
+@pytest.mark.parametrize("program", ["receiver", "agent", "store"])
+def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(tmp_path: Path, program: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[sink]\nuri = "file:///x#a/b"\n[listen]\nadress = "127.0.0.1:1"\n[agent]\nstate_dir = "/x"\n[output]\nhost = []\n')
+    done = _logdrive(program, "run", "--config", str(path))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert all(line.startswith(f"logdrive: {path}: ") for line in lines)
+    wrong = "output.host" if program == "agent" else "listen.adress"
+    assert any(wrong in line for line in lines), done.stderr
+    assert len(lines) > 1, "all mistakes at once"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("store", "ls", "file:///nowhere/at/all#a/b"), "there is no store in /nowhere/at/all"),
+        (("store", "ls", "http://x/y"), "file:///path#scope/stream"),
+        (("receiver", "run", "--config", "/nowhere.toml"), "/nowhere.toml"),
+        (("agent", "ship", "/etc/hostname", "--to", "logs.example.com:5044"), "--plain"),
+        (("agent", "ship", "/etc/hostname", "--to", "localhost:99999"), "port"),
+        (("agent", "ship", "/nowhere", "--to", "localhost:1"), "/nowhere"),
+        (("nothing",), "No such command"),
+    ],
+)
+def test_usage_errors_end_with_2_and_say_why(arguments: tuple[str, ...], said: str) -> None:
+    done = _logdrive(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ship_gives_up_with_1_where_nobody_listens(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("line\n")
+    done = _logdrive("agent", "ship", str(tmp_path / "a.log"), "--to", "127.0.0.1:1", "--give-up", "1", "--id", "me")
+    assert done.returncode == 1
+    assert "connection refused" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,77 @@
+"""The real disk does what the protocol says, on whatever file system the tests run."""
+
+import contextlib
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from logdrive.disk import SystemDisk, write_atomically
+
+disk = SystemDisk()
+
+
+def test_birth_time_is_the_file_systems_own_or_zero__G2(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x")
+    told = subprocess.run(["stat", "--format=%W", str(path)], capture_output=True, text=True, check=True).stdout.strip()
+    assert disk.stat(str(path)).birth_ns // 1_000_000_000 == (0 if told == "-" else int(told))
+
+
+def test_birth_time_survives_growth_renaming_and_touching__G2(tmp_path: Path) -> None:
+    path, renamed = tmp_path / "a", tmp_path / "b"
+    path.write_bytes(b"x")
+    before = disk.stat(str(path))
+    time.sleep(0.02)
+    with path.open("ab") as file:
+        file.write(b"y")
+    os.utime(path, (1, 1))
+    path.rename(renamed)
+    after = disk.stat(str(renamed))
+    assert (after.birth_ns, after.inode) == (before.birth_ns, before.inode)
+    with contextlib.closing(disk.open(str(renamed))) as opened:
+        assert opened.stat() == after
+
+
+def test_appends_of_many_parts_arrive_whole_and_in_order(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    parts = [b"%d," % number for number in range(5000)]  # more than one system call takes
+    with contextlib.closing(disk.open(path, write=True, create=True)) as file:
+        file.append(parts)
+        file.append([b"end"])
+        file.datasync()
+    assert Path(path).read_bytes() == b"".join(parts) + b"end"
+
+
+def test_create_refuses_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"precious")
+    with pytest.raises(FileExistsError):
+        disk.open(str(path), write=True, create=True)
+    assert path.read_bytes() == b"precious"
+
+
+def test_write_atomically_replaces_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    (tmp_path / "state.new").write_bytes(b"left by a crash")
+    for content in (b"one", b"two"):
+        write_atomically(disk, str(path), content)
+        assert path.read_bytes() == content
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
+
+
+def test_lock_is_one_process_s_and_dies_with_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    with disk.lock(path), pytest.raises(BlockingIOError), disk.lock(path):
+        pass
+    with disk.lock(path):
+        pass
+
+
+def test_mount_point_holds_the_path(tmp_path: Path) -> None:
+    mount = disk.mount_point(str(tmp_path / "not there" / "yet"))
+    assert os.path.ismount(mount)
+    assert str(tmp_path).startswith(mount)
+    assert disk.mount_point("/proc/self") == "/proc"
