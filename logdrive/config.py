@@ -12,7 +12,8 @@ A key that takes either a word or a table is a union, `tls: Literal["off"] | Ser
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -33,6 +34,34 @@ def load(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A0
     if mistakes:
         raise ConfigError(path, mistakes)
     return msgspec.convert(document, type)
+
+
+@contextmanager
+def naming(path: str, config: msgspec.Struct) -> Iterator[None]:
+    """Add the file, and the whole keys, to a `ConfigError` of a part that knows neither.
+
+    A part that is given an address or a certificate and can't use it names the last word of the key, and the value.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if error.file not in ("listen", "tls"):
+            raise
+        keys = dict(_leaves(msgspec.to_builtins(config), ""))
+        found = [(_key_of(mistake, keys) or f"{error.file}.{mistake.key}", mistake) for mistake in error.mistakes]
+        raise ConfigError(path, [Mistake(key, mistake.value, mistake.remedy) for key, mistake in found]) from error
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{key}.{name}" if key else name)
+    else:
+        yield key, value
+
+
+def _key_of(mistake: Mistake, keys: Mapping[str, Any]) -> str | None:
+    return next((key for key, value in keys.items() if key.rpartition(".")[2] == mistake.key and value == mistake.value), None)
 
 
 def _read(path: str) -> str:

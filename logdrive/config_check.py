@@ -1,7 +1,8 @@
 """Compares a parsed document with a msgspec Struct and finds every mistake, not only the first.
 
 msgspec stops at the first thing wrong. So each table is walked here and each value converted by itself, from the leaves up:
-a table is only judged as a whole (its `__post_init__`) once nothing in it is wrong.
+a table is only judged as a whole (its `__post_init__`) once nothing in it is wrong. What that says is about one key of the
+table where it begins with the `repr` of that key's value, or with the key's name and a colon; else about the table.
 """
 
 import difflib
@@ -105,8 +106,21 @@ def _refused(value: Any, found: inspect.Type, key: str, error: str) -> Mistake:
     ours = not reason.startswith(_OWN_WORDS)
     where = (key + path if isinstance(value, list) else key) or "file"
     if ours and isinstance(place, dict):
-        return Mistake(where, "", reason)
+        return _about(place, where, reason)
     return Mistake(where, shown(place), reason if ours else f"write {described(found)}")
+
+
+def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
+    """Find which value of *table*, at *key*, its `__post_init__` is about."""
+    for name, value in table.items():
+        path = name if key == "file" else f"{key}.{name}"
+        if reason.startswith(f"{name}: "):
+            return Mistake(path, shown(value), reason.removeprefix(f"{name}: "))
+        items = [(f"{path}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, list) else [(path, value)]
+        for place, item in items:
+            if isinstance(item, str) and reason.startswith(quoted := repr(item)):
+                return Mistake(place, shown(item), reason.removeprefix(quoted).lstrip(": "))
+    return Mistake(key, "", reason)
 
 
 def shown(value: Any) -> str:

@@ -13,7 +13,7 @@ from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.cli.shipping import ship
-from logdrive.config import load
+from logdrive.config import load, naming
 
 _config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The agent's TOML file.")
 
@@ -42,7 +42,8 @@ def run(path: str, log_level: str) -> None:
             stop=machine.stop,
         )
 
-    run_program(program, threads=PACKING_THREADS)
+    with naming(path, config):
+        run_program(program, threads=PACKING_THREADS)
 
 
 @agent.command(epilog="Example: logdrive agent check --config /etc/logdrive/agent.toml")

@@ -9,7 +9,7 @@ import structlog
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.config import load
+from logdrive.config import load, naming
 from receiver.app import Started
 from receiver.app import run as receive
 from receiver.check import Finding
@@ -47,7 +47,8 @@ def run(path: str, log_level: str) -> None:
             started=started,
         )
 
-    run_program(program, max_connections=config.listen.max_connections)
+    with naming(path, config):
+        run_program(program, max_connections=config.listen.max_connections)
 
 
 @receiver.command(epilog="Example: logdrive receiver check --config /etc/logdrive/receiver.toml")

@@ -15,7 +15,7 @@ from logdrive.address import StreamAddress, stream_address
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.config import load
+from logdrive.config import load, naming
 from logdrive.net.stream import ClientTls
 from logdrive.sinks.attach import attached
 from logdrive.sinks.pravega_client import SegmentClient, connected
@@ -51,7 +51,8 @@ def run(path: str, log_level: str) -> None:
             started=lambda address: structlog.get_logger("store").info("listening", address=f"{address[0]}:{address[1]}"),
         )
 
-    run_program(program)
+    with naming(path, config):
+        run_program(program)
 
 
 def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -137,7 +137,7 @@ class TlsWire:
             return TransientError(f"{self._peer}: the connection was ended by the other side ({reasons_of(error)}){hint}")
         handshake = self._connection.get_app_data()
         failure = tls_failure(self._peer, error, handshake if isinstance(handshake, Handshake) else None)
-        return TransientError(f"{failure} (ours: {self._ours})") if self._ours and "alert" in str(failure) else failure
+        return TransientError(f"{failure} ({self._ours})") if self._ours and "alert" in str(failure) else failure
 
     def send(self, data: memoryview) -> int | Want:
         """Encrypt and send *data*, whole unless the socket is full."""

@@ -53,7 +53,7 @@ class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def __post_init__(self) -> None:
         """Refuse a path that means something else in every working directory."""
         if not os.path.isabs(self.path):
-            raise ValueError("the path must be absolute, as in /var/lib/logdrive/store")
+            raise ValueError("path: it must be absolute, as in /var/lib/logdrive/store")
 
 
 class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.config import load
+from logdrive.config import load, naming
 from logdrive.config_environment import override
-from logdrive.errors import ConfigError
+from logdrive.errors import ConfigError, Mistake
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 
 
@@ -252,3 +252,53 @@ def test_no_text_in_a_variable_can_reach_another_key(text: str) -> None:
     assert (names, found) == ({"state_dir": "LOGDRIVE_STATE_DIR"}, [])
     assert set(document) == {"id", "state_dir"}
     assert isinstance(msgspec.convert(document, Agent).state_dir, str)
+
+
+# What a table's own check says -------------------------------------------------------------------------------------------
+
+
+class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    address: str
+    hosts: list[str] = []
+    path: str = "/"
+
+    def __post_init__(self) -> None:
+        for host in (self.address, *self.hosts):
+            if ":" not in host:
+                raise ValueError(f"{host!r} has no port: write host:port")
+        if not self.path.startswith("/"):
+            raise ValueError("path: it must be absolute")
+        if self.path == self.address:
+            raise ValueError("two things can't be one")
+
+
+class Places(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    listen: Place
+    tls: Literal["off"] | ServerTlsConfig = "off"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('address = "a"', 'listen.address = "a": has no port: write host:port'),
+        ('address = "a:1"\nhosts = ["b:1", "c"]', 'listen.hosts[1] = "c": has no port: write host:port'),
+        ('address = "a:1"\npath = "x"', 'listen.path = "x": it must be absolute'),
+        ('address = "/:"\npath = "/:"', "listen: two things can't be one"),
+    ],
+)
+def test_a_tables_own_words_are_about_the_value_they_quote_or_the_key_they_begin_with(file: Path, text: str, expected: str) -> None:
+    assert mistakes(file, f"[listen]\n{text}\n", Places) == [expected]
+
+
+def test_a_part_that_knows_no_file_is_given_file_and_whole_key() -> None:
+    tls = ServerTlsConfig(cert="/a/b.pem", key="/a/b.key", clients="any")
+    places = Places(listen=Place(address="a:1"), tls=tls)
+    for error, expected in (
+        (ConfigError("listen", [Mistake("address", "a:1", "in use")]), "receiver.toml: listen.address = a:1: in use"),
+        (ConfigError("tls", [Mistake("cert", "/a/b.pem", "gone")]), "receiver.toml: tls.cert = /a/b.pem: gone"),
+        (ConfigError("tls", [Mistake("ca", "/elsewhere", "gone")]), "receiver.toml: tls.ca = /elsewhere: gone"),
+        (ConfigError("/a/store", [Mistake("store", "", "in use")]), "/a/store: store: in use"),
+    ):
+        with pytest.raises(ConfigError) as raised, naming("receiver.toml", places):
+            raise error
+        assert str(raised.value) == expected
