@@ -177,6 +177,8 @@ class Book:
         entry.origin, entry.count, entry.counting = source.origin, source.count, source.counting.value
         entry.number, entry.store = source.number, source.store
         entry.acknowledged = source.acknowledged.at_ms
+        identity = self.family(entry.stem).identity
+        entry.first = identity.first_line if identity is not None and source.counting is not Counting.KNOWN else None
         generation = source.generation
         if generation is not None:
             entry.start, entry.seen = generation.start, generation.seen

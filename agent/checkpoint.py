@@ -29,7 +29,7 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One source. *span* and *crc* tell its first line, *number* and *store* what was acknowledged last and by whom.
 
     *ended* is the reason why nothing more can be read, *done* when (ms) its end record was acknowledged. *seen* is the
-    largest size seen, *exact* whether the end is.
+    largest size seen, *exact* whether the end is. *first* is the first line itself, kept while the count is not known.
     """
 
     origin: UUID
@@ -44,6 +44,7 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     birth_ns: int = 0
     span: int
     crc: int
+    first: bytes | None = None
     start: int = 0
     number: int = 0
     store: UUID | None = None

@@ -11,6 +11,8 @@ from uuid import UUID
 
 FIRST_COUNTS: Final = 8
 MORE_COUNTS: Final = 56
+MOST_COUNTS: Final = 4096
+"""Beyond these one is asked for after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Claims:
         if not self._many:
             return answers[-1]
         never_seen = next((answer for answer in answers if answer.number < 0), None)
-        if never_seen is None:
+        if never_seen is None and len(answers) < MOST_COUNTS:
             return None
         fitting = [answer for answer in answers if answer.number >= 0 and fits(answer.number)]
-        return fitting[-1] if fitting else never_seen
+        return fitting[-1] if fitting else never_seen or answers[-1]

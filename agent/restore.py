@@ -11,7 +11,7 @@ from agent.book import Book, Followed
 from agent.checkpoint import Entry, path_of
 from agent.generation import Generation, Place, TruncatedError
 from agent.locate import Locator
-from agent.origin import FirstLine, Namer
+from agent.origin import FirstLine, Identity, Namer
 from agent.run import REMOVED, TRUNCATED, Mark
 from agent.tailer import Tailer
 from logdrive.clock import Clock
@@ -93,6 +93,12 @@ class Restorer:
 
     def _ended(self, entry: Entry, mark: Mark) -> None:
         """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap, then the end record."""
-        source = self._book.restored(entry, None, None)
+        source = self._book.restored(entry, None, self._identity(entry))
         source.end_at(mark, entry.start, max(entry.seen, source.position), self._clock.now_ms())
         self._book.changed = True
+
+    def _identity(self, entry: Entry) -> Identity | None:
+        """Return what names the lives of a file that is gone, where that may still be asked for."""
+        if entry.first is None:
+            return None
+        return Identity(self._namer.agent, self._namer.host, path_of(entry.mount), entry.inode, entry.birth_ns, entry.first)

@@ -1,0 +1,154 @@
+"""Random lives of files, agents and readers: what is on disk at the end was delivered once; what vanished is told (G1–G4, P1–P4, D2–D5).
+
+Every life of every file is remembered as it was written. Each source must be exactly one life, byte for byte at its positions, and no
+life may have two sources. A life that still is on disk must have arrived whole; of others the model reader itself holds that data and
+gaps tile what was told.
+"""
+
+import random
+
+import pytest
+
+from tests.agent.world import World
+from tests.support.reader_model import ReaderModel, Stored
+from tests.support.virtual_time import run
+
+_NAMES = ("/logs/a.log", "/logs/b.log", "/logs/c.log")
+
+
+class Lives:
+    """The files of one host, with every byte that was ever written to each life. First lines are unique."""
+
+    def __init__(self, world: World, pick: random.Random) -> None:
+        self.world, self.pick = world, pick
+        self.number = 0
+        self.current: dict[str, bytearray] = {}
+        self.past: list[bytes] = []
+        self.rotated: dict[str, bytearray] = {}
+
+    def write(self) -> None:
+        path = self.pick.choice(_NAMES)
+        life = self.current.get(path)
+        data = b""
+        if life is None or not life:
+            self.number += 1
+            life = self.current[path] = bytearray()
+            data = b"life %d\n" % self.number if self.pick.random() < 0.9 else b"life %d" % self.number
+        for _ in range(self.pick.choice((1, 3, 30, 300, 3000))):
+            data += b"%d %s" % (self.number, self.pick.choice((b"x", b"some words", b"\xff\xfe", b"\0" * 40)) * self.pick.randrange(5))
+            data += self.pick.choice((b"\n", b"\n", b"\n", b"\r\n", b""))
+        life += data
+        self.world.write(data, path)
+
+    def rotate(self) -> None:
+        path = self.pick.choice(_NAMES)
+        if self.current.get(path):
+            self.number += 1
+            target = f"{path}.{self.number}"
+            self.world.disk.replace(path, target)
+            self.rotated[target] = self.current.pop(path)
+
+    def truncate(self) -> None:
+        path = self.pick.choice(_NAMES)
+        if path in self.current:
+            self.world.truncate(path)
+            self.past.append(bytes(self.current[path]))
+            self.current[path] = bytearray()
+
+    def remove(self) -> None:
+        if self.rotated:
+            path = self.pick.choice(sorted(self.rotated))
+            self.world.disk.remove(path)
+            self.past.append(bytes(self.rotated.pop(path)))
+
+    def on_disk(self) -> list[bytes]:
+        return [bytes(life) for life in (*self.current.values(), *self.rotated.values()) if life]
+
+
+async def act(world: World, lives: Lives, reader: ReaderModel, pick: random.Random) -> None:
+    """Do one thing, then let a little time pass."""
+    kind = pick.choices(
+        ("write", "rotate", "truncate", "remove", "kill", "stop", "cut", "crash", "fail", "slow", "refuse"),
+        (12, 2, 1, 1, 2, 1, 2, 1, 2, 1, 1),
+    )[0]
+    if kind in ("write", "rotate", "truncate", "remove"):
+        getattr(lives, kind)()
+    elif kind in ("kill", "stop"):
+        await (world.kill() if kind == "kill" else world.stop())
+        if pick.random() < 0.3 and "/state/checkpoint.json" in world.disk._files:
+            world.forget()
+        for _ in range(pick.randrange(4)):
+            getattr(lives, pick.choice(("write", "write", "rotate", "truncate")))()
+        world.start()
+    elif kind == "cut":
+        world.network.cut("agent")
+    elif kind == "crash":
+        await world.crash_reader()
+        await world.clock.sleep(pick.random() * 5)
+        await world.reader(model=reader)
+    elif kind == "fail":
+        left = [pick.randrange(1, 3)]
+        chance = pick.random()
+
+        def fails(_: object) -> bool:
+            left[0] -= pick.random() < chance
+            return left[0] >= 0 and pick.random() < chance
+
+        reader.fail = fails
+    elif kind == "refuse":
+        times = [pick.randrange(1, 4)]
+
+        def refuse(_: object) -> tuple[int, str] | None:
+            times[0] -= 1
+            return (pick.choice((3, 8, 9)), "not now") if times[0] >= 0 else None
+
+        reader.refuse = refuse
+    else:
+        reader.ack_seconds = pick.choice((0.0, 0.001, 0.3, 2.0))
+    await world.clock.sleep(pick.choice((0.0, 0.01, 0.1, 0.5, 3.0)))
+
+
+def judge(stored: list[Stored], lives: Lives) -> None:
+    """Hold what arrived against what was written."""
+    on_disk, past = lives.on_disk(), lives.past
+    owner: dict[bytes, Stored] = {}
+    for source in stored:
+        if not source.data:
+            continue
+        matching = [life for life in (*on_disk, *past) if all(life[start:end] == data for start, end, data in source.data)]
+        assert matching, f"{source.path}: {source.content[:60]!r}… was never written so"
+        life = matching[0]
+        assert life not in owner, f"{life[:60]!r}… arrived under two sources"
+        owner[life] = source
+    for life in on_disk:
+        assert life in owner, f"{life[:60]!r}… did not arrive"
+        assert owner[life].content == life, f"of {life[:60]!r}… {len(owner[life].content)} of {len(life)} bytes arrived"
+        assert not owner[life].gaps
+        assert owner[life].ended is None
+
+
+@pytest.mark.parametrize("seed", range(int(__import__("os").environ.get("SEEDS","30"))))
+def test_random_history__G1_G2_G3_G4_P1_P4_D3_D4(seed: int) -> None:
+    async def main() -> None:
+        pick = random.Random(seed)
+        world = World(seed, quiet_seconds=2, end_after_seconds=3)
+        world.settings["output"]["windows_in_flight"] = pick.choice((1, 3, 8))
+        world.settings["output"]["compression"] = pick.choice(("zstd", "zlib", "none"))
+        reader = await world.reader()
+        lives = Lives(world, pick)
+        world.start()
+        for _ in range(40):
+            await act(world, lives, reader, pick)
+        reader.fail, reader.refuse, reader.ack_seconds = (lambda _: False), (lambda _: None), 0.001
+        for path in sorted({*lives.current, *lives.rotated}):  # what has no first line yet could not be told otherwise
+            life = lives.current.get(path, lives.rotated.get(path))
+            assert life is not None
+            last = f"last line of {path}\n".encode()
+            world.write(last, path)
+            life += last
+        await world.clock.sleep(200)
+        await world.settle(600)
+        judge(list(reader.stored.values()), lives)
+        await world.stop()
+
+    run(main())
