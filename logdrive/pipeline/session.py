@@ -86,6 +86,7 @@ def settings(name: str, master: str, memory: str, scratch: str, level: str) -> d
             "spark.driver.host": "127.0.0.1",  # a machine whose own name does not resolve works too
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(_cores()),
+            "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",  # files are looked at here, not by a job of as many tasks
             "spark.local.dir": scratch,
             "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
         }
