@@ -98,20 +98,31 @@ class Disk(Protocol):
         ...
 
 
+def words_of(error: OSError) -> str:
+    """Return what a file system said, and of which file, without its number."""
+    reason = error.strerror or str(error)
+    return f"{reason}: {os.fsdecode(error.filename)}" if error.filename is not None else reason
+
+
 def write_atomically(disk: Disk, path: str, data: bytes, *, before_rename: str | None = None) -> None:
     """Put *data* at *path* so that after a crash either the old or the new content is there, whole.
 
-    *before_rename* names a fault point to pass between the sync and the rename.
+    *before_rename* names a fault point to pass between the sync and the rename. Raises OSError, having left nothing new behind.
     """
     temporary = f"{path}.new"
     with contextlib.suppress(FileNotFoundError):
         disk.remove(temporary)
     file = disk.open(temporary, write=True, create=True)
     try:
-        file.append([data])
-        file.datasync()
-    finally:
-        file.close()
+        try:
+            file.append([data])
+            file.datasync()
+        finally:
+            file.close()
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.remove(temporary)  # on a full disk others need the room more
+        raise
     if before_rename is not None:
         faults.reach(before_rename)
     disk.replace(temporary, path)

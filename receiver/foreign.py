@@ -89,7 +89,7 @@ class ForeignTalk:
         try:
             future = writer.append(batch, chunk.records + 1)
         except TransientError as error:
-            raise Farewell(RefusalCode.TRY_LATER, f"the sink takes nothing: {error}") from error
+            raise Farewell(RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", told=True) from error
         except StorageError as error:
             services.failure.tell(error)
             raise Farewell(RefusalCode.INTERNAL, str(error)) from error
@@ -112,4 +112,4 @@ class ForeignTalk:
         if error is None:
             self._link.acks.release(window)
         else:  # the window is never acknowledged, so its writer sends it again on the next connection
-            self._link.leave(Farewell(RefusalCode.TRY_LATER, f"the sink failed: {error}"))
+            self._link.leave(Farewell(RefusalCode.TRY_LATER, f"the sink failed: {error}", told=True))

@@ -21,12 +21,12 @@ _TO_BE_MENDED = (RefusalCode.NOT_ALLOWED, RefusalCode.NO_ROUTE, RefusalCode.NO_P
 class Farewell(Exception):  # noqa: N818 - it ends a conversation, which need be nobody's error
     """We end the connection on purpose; a `logdrive/1` peer is told *code* and *text* (rule D1: before every deliberate close).
 
-    With *finish* what was received is made durable and acknowledged first.
+    With *finish* what was received is made durable and acknowledged first. *told*: the log says why already.
     """
 
-    def __init__(self, code: RefusalCode, text: str, *, finish: bool = False) -> None:
+    def __init__(self, code: RefusalCode, text: str, *, finish: bool = False, told: bool = False) -> None:
         super().__init__(text)
-        self.code, self.text, self.finish = code, text, finish
+        self.code, self.text, self.finish, self.told = code, text, finish, told
 
 
 class Link:

@@ -133,7 +133,8 @@ class Registration:
         elif self.state is State.ASKING:
             self._untold.append(window)
         elif self._freed:
-            self._link.leave(Farewell(RefusalCode.TRY_LATER, f"a run of the freed index {self.index} failed in the sink"))
+            text = f"a run of the freed index {self.index} failed in the sink"
+            self._link.leave(Farewell(RefusalCode.TRY_LATER, text, told=True))
         else:
             self._link.acks.release(window)  # the peer was told, by P or E
 

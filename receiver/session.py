@@ -116,7 +116,7 @@ class Session:
             self._log.warning("peer broke the protocol", reason=str(error), count=self._services.counters.protocol_errors)
             farewell = Farewell(RefusalCode(error.code), str(error))
         except Farewell as reason:
-            say = self._log.info if reason.code is RefusalCode.DRAINING else self._log.warning
+            say = self._log.debug if reason.told else self._log.info if reason.code is RefusalCode.DRAINING else self._log.warning
             say("connection ended here", reason=reason.text)
             farewell = reason
         except TransientError as error:

@@ -1,7 +1,6 @@
 """Writes the index beside the log, so that a start need not read the log up to there."""
 
 import os
-from contextlib import suppress
 
 import structlog
 
@@ -32,13 +31,8 @@ class Checkpoint:
             await self._executor.run(self._replace, data)
             self._covers = tip.position
         except OSError as error:
-            structlog.get_logger().warning("index checkpoint not written", store=self._directory, reason=str(error))
+            structlog.get_logger().warning("index checkpoint not written", store=self._directory, reason=error.strerror)
 
     def _replace(self, data: bytes) -> None:
         path = os.path.join(self._directory, INDEX_NAME)
-        try:
-            write_atomically(self._disk, path, data, before_rename="store.index.before_rename")
-        except OSError:
-            with suppress(OSError):
-                self._disk.remove(f"{path}.new")  # on a full disk the log needs the room more
-            raise
+        write_atomically(self._disk, path, data, before_rename="store.index.before_rename")

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.executor import Executor
 from logdrive.limits import StoreLimits
+from logdrive.store.complaint import Complaint
 from logdrive.store.errors import OverloadedError
 from logdrive.store.log import Log
 from logdrive.store.submission import Submission
@@ -37,6 +38,7 @@ class GroupCommit:
         self._executor = executor
         self._limits = limits
         self._settled, self._failed, self._rolled = settled, failed, rolled
+        self._complaint = Complaint(log.files.directory)
         self._queue: deque[Submission] = deque()
         self._group: list[Submission] = []
         self._wake = asyncio.Event()
@@ -89,7 +91,9 @@ class GroupCommit:
             self.abandon(error)
             if isinstance(error, StorageError):
                 raise
+            self._complaint.failed(str(error))
             return
+        self._complaint.succeeded()
         self._group = []
         self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(group)
         self._settled(group)

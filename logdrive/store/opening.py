@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 from random import Random
 from uuid import UUID
 
-from logdrive.disk import Disk
+from logdrive.disk import Disk, words_of
 from logdrive.errors import StorageError
 from logdrive.limits import StoreLimits
 from logdrive.store.errors import StoreInUseError
@@ -22,7 +22,7 @@ def opened(disk: Disk, path: str, limits: StoreLimits, random: Random, lock: Exi
     except BlockingIOError:
         raise StoreInUseError(path) from None
     except OSError as error:
-        raise StorageError(f"the store's directory {path} can't be used: {error}") from error
+        raise StorageError(f"the store's directory {path} can't be used: {words_of(error)}") from error
     return recover(disk, path, limits, lambda: UUID(bytes=random.randbytes(16), version=4))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from logdrive.disk import Disk
+from logdrive.disk import Disk, words_of
 from logdrive.errors import StorageError
 from logdrive.limits import StoreLimits
 from logdrive.store.entry import CREATE, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
@@ -51,7 +51,7 @@ def recover(disk: Disk, directory: str, limits: StoreLimits, new_id: Callable[[]
     try:
         return _Start(disk, directory, limits).recover(new_id)
     except OSError as error:
-        raise StorageError(f"the store in {directory} can't be opened: {error}") from error
+        raise StorageError(f"the store in {directory} can't be opened: {words_of(error)}") from error
 
 
 class _Start:

@@ -1,13 +1,19 @@
 """A face at an address, from before the first connection to after the last, announced in the store's directory."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+
+import structlog
 
 from logdrive.disk import Disk
 from logdrive.net.stream import ServerTls, Transport
 from logdrive.store import endpoint
 from logdrive.store.engine import Store
 from logdrive.store.pravega.face import POLL_SECONDS, PravegaFace
+
+_log = structlog.get_logger("logdrive.store.pravega")
+_RETRY_SECONDS = 10.0
 
 
 @contextlib.asynccontextmanager
@@ -21,11 +27,29 @@ async def listening(
     """
     face = PravegaFace(store, poll_seconds=poll_seconds)
     listener = await transport.listen(host, port, tls, face.serve)
+    where = endpoint.endpoint_of(host, listener.address[1], tls=tls is not None)
+    later: asyncio.Task[None] | None = None
     try:
-        endpoint.publish(disk, store.path, endpoint.endpoint_of(host, listener.address[1], tls=tls is not None))
+        try:
+            endpoint.publish(disk, store.path, where)
+        except OSError as error:
+            _log.warning("the face can't be announced yet to other programs on this host", store=store.path, reason=error.strerror)
+            later = asyncio.create_task(_publish_later(disk, store.path, where), name="endpoint")
         yield listener.address
     finally:
+        if later is not None:
+            later.cancel()
+            await asyncio.wait([later])
         with contextlib.suppress(OSError):  # a stale file does no harm once the lock is free
             endpoint.withdraw(disk, store.path)
         await listener.close()
         await face.close()
+
+
+async def _publish_later(disk: Disk, directory: str, where: endpoint.Endpoint) -> None:
+    """Announce the face once the disk, which had no room for that at the start, has some."""
+    while True:
+        await asyncio.sleep(_RETRY_SECONDS)
+        with contextlib.suppress(OSError):
+            endpoint.publish(disk, directory, where)
+            return
