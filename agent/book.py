@@ -16,6 +16,7 @@ from agent.run import REMOVED, Mark, end_run
 from agent.source import Acknowledged, Counting, Source
 from logdrive.record import CLOSED, is_closed
 
+_FEW = 4
 _NO_LABELS = InputTable(paths=["/"])
 """Stands for the input of a file that no input names any more."""
 
@@ -129,13 +130,14 @@ class Book:
         """Return the ended sources of *store* as sources that must register again: it has stepped back (rule G6)."""
         return [self._revived(entry, now_ms) for entry in list(self.ended.values()) if entry.store == store]
 
-    def acknowledged_last(self, now_ms: int) -> Source | None:
-        """Return the source that was acknowledged last, revived if it has ended, None without any (rule D9)."""
-        source = max((s for s in self.sources if s.store is not None), key=lambda s: s.acknowledged.at_ms, default=None)
-        entry = max(self.ended.values(), key=lambda e: e.acknowledged, default=None)
-        if entry is not None and (source is None or entry.acknowledged > source.acknowledged.at_ms):
-            return self._revived(entry, now_ms)
-        return source
+    def acknowledged_last(self, now_ms: int) -> list[Source]:
+        """Return the source that was acknowledged last, revived if it has ended (rule D9); a few where several were at that moment."""
+        known = [source for source in self.sources if source.store is not None]
+        latest = max([0, *(s.acknowledged.at_ms for s in known), *(e.acknowledged for e in self.ended.values())])
+        living = [source for source in known if source.acknowledged.at_ms == latest]
+        ended = [entry for entry in self.ended.values() if entry.acknowledged == latest]
+        few = max(0, _FEW - len(living))
+        return living[:_FEW] + [self._revived(entry, now_ms) for entry in ended[:few]]
 
     def _revived(self, entry: Entry, now_ms: int) -> Source:
         del self.ended[entry.origin]

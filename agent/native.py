@@ -74,9 +74,8 @@ class NativeTalk:
     def begin(self) -> None:
         """Register what has something to send, and, to notice a step back, what was acknowledged last (D9)."""
         services = self._services
-        last = services.book.acknowledged_last(services.clock.now_ms())
-        if last is not None:
-            last.must_register = True
+        for source in services.book.acknowledged_last(services.clock.now_ms()):
+            source.must_register = True
         now = services.clock.monotonic()
         services.demand.begin(services.book.sources, now)
         self._paused = dict.fromkeys(source for source in services.book.sources if source.state is State.PAUSED)

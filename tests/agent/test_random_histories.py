@@ -5,7 +5,9 @@ life may have two sources. A life that still is on disk must have arrived whole;
 gaps tile what was told.
 """
 
+import os
 import random
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +16,21 @@ from tests.support.reader_model import ReaderModel, Stored
 from tests.support.virtual_time import run
 
 _NAMES = ("/logs/a.log", "/logs/b.log", "/logs/c.log")
+
+
+_ACTIONS = {
+    "write": 12,
+    "rotate": 2,
+    "truncate": 1,
+    "remove": 1,
+    "kill": 2,
+    "stop": 1,
+    "cut": 2,
+    "crash": 1,
+    "fail": 2,
+    "slow": 1,
+    "refuse": 1,
+}
 
 
 class Lives:
@@ -65,12 +82,12 @@ class Lives:
         return [bytes(life) for life in (*self.current.values(), *self.rotated.values()) if life]
 
 
-async def act(world: World, lives: Lives, reader: ReaderModel, pick: random.Random) -> None:
-    """Do one thing, then let a little time pass."""
-    kind = pick.choices(
-        ("write", "rotate", "truncate", "remove", "kill", "stop", "cut", "crash", "fail", "slow", "refuse"),
-        (12, 2, 1, 1, 2, 1, 2, 1, 2, 1, 1),
-    )[0]
+async def act(
+    world: World, lives: Lives, reader: ReaderModel, pick: random.Random, name: str = "reader", without: tuple[str, ...] = ()
+) -> None:
+    """Do one thing, but none of those in *without*, then let a little time pass."""
+    kinds = [kind for kind in _ACTIONS if kind not in without]
+    kind = pick.choices(kinds, [_ACTIONS[kind] for kind in kinds])[0]
     if kind in ("write", "rotate", "truncate", "remove"):
         getattr(lives, kind)()
     elif kind in ("kill", "stop"):
@@ -83,9 +100,9 @@ async def act(world: World, lives: Lives, reader: ReaderModel, pick: random.Rand
     elif kind == "cut":
         world.network.cut("agent")
     elif kind == "crash":
-        await world.crash_reader()
+        await world.crash_reader(name)
         await world.clock.sleep(pick.random() * 5)
-        await world.reader(model=reader)
+        await world.reader(name, reader)
     elif kind == "fail":
         left = [pick.randrange(1, 3)]
         chance = pick.random()
@@ -127,28 +144,142 @@ def judge(stored: list[Stored], lives: Lives) -> None:
         assert owner[life].ended is None
 
 
-@pytest.mark.parametrize("seed", range(int(__import__("os").environ.get("SEEDS","30"))))
+SEEDS = range(int(os.environ.get("LOGDRIVE_SEEDS", "25")))
+"""More of them are worth their time after every change of a rule."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_history__G1_G2_G3_G4_P1_P4_D3_D4(seed: int) -> None:
     async def main() -> None:
         pick = random.Random(seed)
-        world = World(seed, quiet_seconds=2, end_after_seconds=3)
-        world.settings["output"]["windows_in_flight"] = pick.choice((1, 3, 8))
-        world.settings["output"]["compression"] = pick.choice(("zstd", "zlib", "none"))
+        world = _world(seed, pick)
         reader = await world.reader()
         lives = Lives(world, pick)
         world.start()
         for _ in range(40):
             await act(world, lives, reader, pick)
-        reader.fail, reader.refuse, reader.ack_seconds = (lambda _: False), (lambda _: None), 0.001
-        for path in sorted({*lives.current, *lives.rotated}):  # what has no first line yet could not be told otherwise
-            life = lives.current.get(path, lives.rotated.get(path))
-            assert life is not None
-            last = f"last line of {path}\n".encode()
-            world.write(last, path)
-            life += last
-        await world.clock.sleep(200)
-        await world.settle(600)
+        await _calm(world, lives, reader)
         judge(list(reader.stored.values()), lives)
         await world.stop()
 
     run(main())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_history_with_a_store_that_steps_back__D5_G6(seed: int) -> None:
+    async def main() -> None:
+        pick = random.Random(seed)
+        world = _world(seed, pick)
+        reader = await world.reader()
+        lives = Lives(world, pick)
+        world.start()
+        backup = reader.backup()
+        for step in range(40):
+            await act(world, lives, reader, pick)
+            if pick.random() < 0.2:
+                backup = reader.backup()
+            if step % 13 == 12:
+                await world.crash_reader()
+                reader.stored = {source: stored.copy() for source, stored in backup.items()}
+                await world.reader(model=reader)
+        await _calm(world, lives, reader)
+        judge(list(reader.stored.values()), lives)
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_store_once_had_it_has_again_or_a_gap__D5_G6_P4(seed: int) -> None:
+    """Files that are gone are told to a restored store as gaps, and ended ones as ended; no kills, which may forget the last second."""
+
+    async def main() -> None:
+        pick = random.Random(seed)
+        world = _world(seed, pick)
+        reader = await world.reader()
+        lives = Lives(world, pick)
+        world.start()
+        backup, peaks = reader.backup(), dict[UUID, int]()
+        for step in range(40):
+            await act(world, lives, reader, pick, without=("kill", "stop"))
+            if pick.random() < 0.2:
+                backup = reader.backup()
+            if step % 13 == 12:
+                await world.clock.sleep(0.1)
+                await world.crash_reader()
+                peaks |= {source: stored.number for source, stored in reader.stored.items() if stored.number > peaks.get(source, 0)}
+                reader.stored = {source: stored.copy() for source, stored in backup.items()}
+                if pick.random() < 0.3:
+                    await world.stop()
+                    world.start()
+                await world.reader(model=reader)
+        await _calm(world, lives, reader)
+        judge(list(reader.stored.values()), lives)
+        for source, number in peaks.items():
+            assert source in reader.stored, "an ended source was never told again"
+            assert reader.stored[source].number >= number, f"{reader.stored[source].path} was forgotten: {reader.stored[source]}"
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_history_between_two_stores__D5_h13(seed: int) -> None:
+    async def main() -> None:
+        pick = random.Random(seed)
+        world = _world(seed, pick)
+        world.settings["output"]["hosts"] = ["east:5044", "west:5044"]
+        up, down = ("east", "west")
+        reader = await world.reader(up)
+        lives = Lives(world, pick)
+        world.start()
+        for _ in range(8):
+            for _ in range(5):
+                await act(world, lives, reader, pick, name=up)
+            await world.crash_reader(up)
+            up, down = down, up
+            reader = await world.reader(up)
+        for each in world.readers.values():
+            await _calm(world, lives, each)
+        judge_stores(world, lives)
+        await world.stop()
+
+    run(main())
+
+
+def judge_stores(world: World, lives: Lives) -> None:
+    """Every life on disk is whole over all stores together, and each source is one life in all of them."""
+    stores = [reader.stored for reader in world.readers.values()]
+    for life in lives.on_disk():
+        owners = []
+        for source in dict.fromkeys(source for stored in stores for source in stored):
+            pieces = [piece for stored in stores if source in stored for piece in stored[source].data]
+            if pieces and all(life[start:end] == data for start, end, data in pieces):
+                owners.append(sorted(pieces))
+        assert len(owners) == 1, f"{life[:60]!r}… arrived under {len(owners)} sources"
+        reached = 0
+        for start, end, _ in owners[0]:
+            assert start <= reached, f"of {life[:60]!r}… nobody has the bytes {reached} to {start}"
+            reached = max(reached, end)
+        assert reached == len(life)
+
+
+def _world(seed: int, pick: random.Random) -> World:
+    world = World(seed, quiet_seconds=2, end_after_seconds=3)
+    world.settings["output"]["windows_in_flight"] = pick.choice((1, 3, 8))
+    world.settings["output"]["compression"] = pick.choice(("zstd", "zlib", "none"))
+    return world
+
+
+async def _calm(world: World, lives: Lives, reader: ReaderModel) -> None:
+    """Let everything work, give every file a last line, and wait."""
+    reader.fail, reader.refuse, reader.ack_seconds = (lambda _: False), (lambda _: None), 0.001
+    for path in sorted({*lives.current, *lives.rotated}):  # what has no first line yet could not be told otherwise
+        life = lives.current.get(path, lives.rotated.get(path))
+        assert life is not None
+        lives.number += 1
+        last = b"last line %d\n" % lives.number
+        world.write(last, path)
+        life += last
+    await world.clock.sleep(200)
+    await world.settle(600)
