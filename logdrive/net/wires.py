@@ -16,6 +16,7 @@ from logdrive.net.verification import Handshake
 
 READ_BYTES: Final = 256 * KIB
 _RECORD_BYTES: Final = 16 * KIB  # a TLS record's most; one read into OpenSSL returns no more than one record
+_RECORDS: Final = 64  # so many in one turn, however small: a peer that sends single bytes must not keep the others waiting
 
 
 class Want(enum.Enum):
@@ -109,7 +110,7 @@ class TlsWire:
         """Fill *parts* up to the limit; return what to wait for before more can come."""
         receive, size = self._connection.recv, 0
         try:
-            while size < READ_BYTES:
+            while size < READ_BYTES and len(parts) < _RECORDS:
                 parts.append(receive(min(_RECORD_BYTES, READ_BYTES - size)))
                 size += len(parts[-1])
         except SSL.WantReadError:

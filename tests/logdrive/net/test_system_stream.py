@@ -49,6 +49,32 @@ def socket_of(stream: SystemStream) -> socket.socket:
     return stream._socket
 
 
+def test_a_flood_of_single_bytes_is_taken_a_little_at_a_time(pki: Pki) -> None:
+    """Each byte is a TLS record, and each record costs; one turn must not take thousands of them."""
+
+    async def scenario() -> None:
+        arrived: asyncio.Queue[Stream] = asyncio.Queue()
+
+        async def hold(stream: Stream) -> None:
+            arrived.put_nowait(stream)
+            await asyncio.Event().wait()
+
+        async with listening(pki.server(), hold) as port:
+            ours = await SystemTransport().connect("127.0.0.1", port, pki.client())
+            theirs = await arrived.get()
+            for number in range(3000):
+                await ours.write([b"%d" % (number % 10)])
+            read: list[bytes] = []
+            while sum(map(len, read)) < 3000:
+                read.append(await theirs.read())
+            assert max(map(len, read)) <= 64
+            assert b"".join(read) == b"0123456789" * 300
+            ours.abort()
+            theirs.abort()
+
+    run(scenario())
+
+
 def test_five_megabytes_both_ways_at_once_with_a_slow_reader(pair: Pair) -> None:
     async def scenario() -> None:
         there, back = os.urandom(5 << 20), os.urandom(5 << 20)
