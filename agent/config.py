@@ -12,7 +12,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Dialect = Literal["logdrive/1", "lumberjack/2", "auto"]
 
-_LABEL_BYTES = ATTRIBUTES_BYTES - 6 * KIB
+_LABEL_BYTES = ATTRIBUTES_BYTES - 8 * KIB
 """Fields and tags of an input, encoded: the path (4 KiB at most) and names still fit beside them."""
 
 
