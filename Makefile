@@ -16,7 +16,7 @@ test: $(STAMP) check ## run every test, after ruff, mypy --strict and import-lin
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: $(STAMP) ## run ruff, mypy --strict and import-linter
-	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 

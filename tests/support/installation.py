@@ -9,11 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from logdrive.store.engine import Store
-
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
 from logdrive.executor import ThreadExecutor
+from logdrive.store.engine import Store
 from tests.support.ledger import Ledger
 
 STREAM = "test/logs"
