@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
@@ -30,6 +31,7 @@ def set_up_logging(level: str = "info") -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            printable,
             structlog.processors.format_exc_info,
             renderer,
         ],
@@ -37,3 +39,11 @@ def set_up_logging(level: str = "info") -> None:
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def printable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Escape what can't be printed: peers and file names choose some of the text, and must not steer a terminal or fake a line."""
+    for key, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[key] = "".join(character if character.isprintable() else repr(character)[1:-1] for character in value)
+    return event
