@@ -9,7 +9,7 @@ import structlog
 from logdrive.errors import TransientError
 from logdrive.sinks.base import NumberConflictError
 from logdrive.store.engine import Store
-from logdrive.store.errors import NumberMismatchError
+from logdrive.store.errors import NumberMismatchError, SegmentSealedError
 from logdrive.wire.pravega.routing import segment_name, segment_number
 
 
@@ -23,6 +23,7 @@ class EmbeddedSink:
         self.segments = tuple(segments)
         self._store = store
         self._submitted: dict[asyncio.Future[int], None] = {}
+        self._sealed: dict[str, None] = {}
 
     @classmethod
     async def of_stream(cls, store: Store, scope: str, stream: str, segments: int) -> "EmbeddedSink":
@@ -49,7 +50,7 @@ class EmbeddedSink:
         return await self._store.number(segment, writer)
 
     def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
-        """Submit one batch. A store that has too much to do fails the future with `TransientError`."""
+        """Submit one batch. A store that has too much to do, or whose segment was sealed, fails the future with `TransientError`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             stored = self._store.append(segment, batch, writer=writer, expected=previous, number=number, events=events)
@@ -58,9 +59,19 @@ class EmbeddedSink:
         except TransientError as error:
             done.set_exception(error)
             return done
+        except SegmentSealedError as error:
+            self._tell_sealed(segment)
+            done.set_exception(TransientError(str(error)))
+            return done
         self._submitted[stored] = None
         stored.add_done_callback(lambda stored: self._pass_on(stored, done))
         return done
+
+    def _tell_sealed(self, segment: str) -> None:
+        if segment not in self._sealed:
+            self._sealed[segment] = None
+            remedy = "a client of the store's face did that, and it can't be undone: let the sink's uri name another stream"
+            structlog.get_logger().error("a segment of the stream is sealed and takes nothing", segment=segment, remedy=remedy)
 
     async def close(self) -> None:
         """Wait for what was submitted here; the store goes on."""

@@ -6,6 +6,7 @@ import errno
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from logdrive.errors import StorageError, TransientError
 from logdrive.limits import StoreLimits
@@ -101,3 +102,20 @@ def test_closing_waits_for_what_was_submitted_even_if_its_submitter_does_not() -
             assert await store.create("the store goes on")
 
     run(main())
+
+
+def test_a_sealed_segment_takes_nothing_and_is_told_of_once() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk()) as store:
+            sink = await EmbeddedSink.of_stream(store, "logs", "app", 1)
+            segment = sink.segment_for(SOURCE.hex)
+            await sink.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
+            await store.seal(segment)
+            for _ in range(3):
+                with pytest.raises(TransientError, match="sealed"):
+                    await sink.append(segment, SOURCE, [b"y"], 1, 1, 2)
+            assert await sink.open(segment, SOURCE) == 1
+
+    with capture_logs() as said:
+        run(main())
+    assert [entry["segment"] for entry in said if entry["log_level"] == "error"] == ["logs/app/0.#epoch.0"]
