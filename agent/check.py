@@ -86,9 +86,8 @@ def _plan(found: Found, checkpoint: Checkpoint | None) -> str:
     entry = _entry(found, checkpoint)
     if entry is not None:
         position = max(position_of(entry.number), entry.start)
-        return (
-            f"from {position}, of which {found.stat.size - position} bytes are new" if found.stat.size >= position else "truncated: from 0"
-        )
+        new = found.stat.size - position
+        return f"from {position}: {new} bytes are new" if new >= 0 else "from 0: it was truncated"
     if checkpoint is None and found.settings.start == "end":
         return "from the end, unless the receiver knows it"
     return "from 0, unless the receiver knows it"

@@ -1,0 +1,182 @@
+"""Shipping files once: everything arrives, a second run sends nothing, and what can't be is said (P3, G3, history 16)."""
+
+from typing import Any
+
+import pytest
+
+from agent.ship import Shipped, output_to, ship
+from logdrive.errors import ConfigError, TransientError
+from tests.agent.world import LOG, World, contents, lines
+from tests.support.inline import InlineExecutor
+from tests.support.virtual_time import run
+
+
+async def shipped(world: World, *files: str, **options: Any) -> Shipped:
+    return await ship(
+        files or (LOG,),
+        output_to("reader", "off", windows_in_flight=2),
+        clock=world.clock,
+        disk=world.disk,
+        transport=world.network.host("agent", identity="dns:agent"),
+        executor=InlineExecutor(),
+        random=world.random,
+        agent="a",
+        host="h",
+        **options,
+    )
+
+
+def test_everything_arrives_and_a_second_run_sends_nothing__G3_D3() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        files = [f"/logs/{number}.log" for number in range(30)]
+        for number, path in enumerate(files):
+            world.write(lines(0, 50 * number + 1) + b"no newline", path)
+        first = await shipped(world, *files)
+        assert first.complete
+        assert first.bytes == first.there == sum(len(world.disk.content(path)) for path in files)
+        assert all(contents(world.stored(path)) == [world.disk.content(path)] for path in files)
+        assert reader.most_unanswered <= 256
+        windows = reader.windows
+        second = await shipped(world, *files)
+        assert (second.bytes, second.events, second.complete, reader.windows) == (0, 0, True, windows)
+
+    run(main())
+
+
+def test_a_third_run_sends_what_was_added__P3() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(b"one\ntw")
+        await shipped(world)
+        world.write(b"o\nthree\n")
+        assert (await shipped(world)).bytes == 8
+        assert contents(world.stored()) == [b"one\ntwo\nthree\n"]
+
+    run(main())
+
+
+def test_h16_a_file_without_a_first_line_is_shipped_whole_and_ended__P3() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(b"no line yet")
+        await shipped(world)
+        (stored,) = world.stored()
+        assert (stored.content, stored.ended) == (b"no line yet", (11, "shipped"))
+        again = await shipped(world)
+        assert (again.bytes, again.complete) == (0, True)
+        world.write(b", but now\n")
+        await shipped(world)
+        assert contents(world.stored()) == [b"no line yet", b"no line yet, but now\n"]
+        assert (await shipped(world)).bytes == 0
+
+    run(main())
+
+
+def test_h16_a_shipment_cut_off_before_its_end_record_is_ended_by_the_next__P3() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        world.write(b"no line yet")
+        reader.fail = lambda tried: tried.kind == 2
+        with pytest.raises(TransientError):
+            await shipped(world, give_up_seconds=20)
+        assert world.stored()[0].ended is None
+        reader.fail = lambda tried: False
+        await shipped(world)
+        assert world.stored()[0].ended == (11, "shipped")
+
+    run(main())
+
+
+def test_an_agent_goes_on_where_a_shipment_ended__G3() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(lines(0, 10))
+        await shipped(world)
+        world.write(lines(10, 10))
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
+def test_empty_files_and_files_named_twice() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(b"", "/logs/empty.log")
+        world.write(lines(0, 3))
+        done = await shipped(world, LOG, "/logs/empty.log", "/logs/../logs/app.log")
+        assert (done.files, done.events, done.complete) == (2, 3, True)
+        assert (await shipped(world, "/logs/empty.log")).complete
+
+    run(main())
+
+
+def test_files_that_cannot_be_read_are_named_all_at_once() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 3))
+        with pytest.raises(ConfigError) as caught:
+            await shipped(world, LOG, "/logs/none.log", "/logs")
+        assert [mistake.value for mistake in caught.value.mistakes] == ["/logs/none.log", "/logs"]
+
+    run(main())
+
+
+def test_no_receiver_and_a_refusal_end_with_their_reason() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 3))
+        with pytest.raises(TransientError, match="connection refused"):
+            await shipped(world, give_up_seconds=10)
+        reader = await world.reader()
+        reader.refuse = lambda frame: (5, "no route for this")
+        began = world.clock.monotonic()
+        with pytest.raises(TransientError, match="no route for this"):
+            await shipped(world)
+        assert world.clock.monotonic() - began < 5
+
+    run(main())
+
+
+def test_progress_is_told() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.ack_seconds = 0.1
+        world.write(lines(0, 300_000))
+        told: list[Shipped] = []
+        await shipped(world, progress=told.append)
+        assert [each.left for each in told] == sorted((each.left for each in told), reverse=True)
+        assert told[-1].left == 0
+        assert len({each.left for each in told}) > 2
+
+    run(main())
+
+
+def test_a_shipment_survives_broken_connections__D3() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.ack_seconds = 0.05
+        world.write(lines(0, 500_000))
+        cuts = [3]
+
+        def cut(_: Shipped) -> None:
+            if world.random.random() < 0.2 and cuts[0]:
+                cuts[0] -= 1
+                world.network.cut("agent")
+
+        done = await shipped(world, progress=cut)
+        assert done.complete
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+
+    run(main())
