@@ -11,10 +11,16 @@ from bench.goals import GOALS, Goal
 from bench.measure import Benchmark, Outcome, Series
 
 
+_TWINS = {"raw_bytes"}
+"""Figures that say the same as another one in another unit: no ratio is told for them."""
+
+
 def ratios(name: str, outcome: Outcome, peers: Sequence[str]) -> dict[str, float]:
     """Return by peer how many times the peer's median of the same figure *name*'s own median is."""
     figure = name.rpartition(".")[2]
-    found = {}
+    found: dict[str, float] = {}
+    if figure in _TWINS:
+        return found
     for peer in peers:
         theirs = outcome.figures.get(f"{peer}.{figure}")
         if theirs is not None and theirs.median:
