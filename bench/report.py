@@ -10,7 +10,6 @@ from rich.table import Table
 from bench.goals import GOALS, Goal
 from bench.measure import Benchmark, Outcome, Series
 
-
 _TWINS = {"raw_bytes"}
 """Figures that say the same as another one in another unit: no ratio is told for them."""
 
