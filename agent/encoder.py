@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from agent.generation import Chunk
 from logdrive import record
 from logdrive.limits import BLOCK_TEXT_BYTES, KIB, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 
@@ -66,11 +67,8 @@ class Cuts:
 class Encoder(Protocol):
     """Turns text of one source into runs."""
 
-    def encode(self, text: bytes, start: int, *, open_end: bool = False) -> list[Cut]:
-        """Return the runs for *text*, which begins at position *start* and is not empty.
-
-        Text that does not end in a newline ends in a line of its own; with *open_end* more of that line is known to follow.
-        """
+    def encode(self, chunk: Chunk) -> list[Cut]:
+        """Return the runs for *chunk*, which is not empty. A last line without newline is one of its own."""
         ...
 
 
@@ -94,23 +92,24 @@ class Piece:
 class BlockEncoder:
     """Blocks where possible, lean records where not."""
 
-    def encode(self, text: bytes, start: int, *, open_end: bool = False) -> list[Cut]:
-        """Return the runs for *text*."""
-        work = _Blocks(text, start, open_end)
+    def encode(self, chunk: Chunk) -> list[Cut]:
+        """Return the runs for *chunk*."""
+        work = _Blocks(chunk)
         work.all()
         return work.cuts.runs
 
 
 class _Blocks:
-    """One call's work: *text*, and the runs made of it so far. Places count from the text's start."""
+    """One call's work: the chunk's data, and the runs made of it so far. Places count from the data's beginning."""
 
-    def __init__(self, text: bytes, start: int, open_end: bool) -> None:
-        self.text, self.start, self.open_end = text, start, open_end
-        self.cuts = Cuts(start)
+    def __init__(self, chunk: Chunk) -> None:
+        self.text, self.begin, self.end, self.open_end = chunk.data, chunk.begin, chunk.end, chunk.open_end
+        self.zero = chunk.start - chunk.begin  # the position of place 0
+        self.cuts = Cuts(chunk.start)
 
     def all(self) -> None:
-        text, at = self.text, 0
-        whole = text.rfind(b"\n") + 1
+        text, at = self.text, self.begin
+        whole = text.rfind(b"\n", at, self.end) + 1
         while at < whole:
             end = min(at + BLOCK_TEXT_BYTES, whole)
             if end < whole:
@@ -121,8 +120,8 @@ class _Blocks:
                 end = text.find(b"\n", at + BLOCK_TEXT_BYTES) + 1
                 self._pieces(at, end)
             at = end
-        if at < len(text):
-            self._pieces(at, len(text))
+        if at < self.end:
+            self._pieces(at, self.end)
 
     def _block(self, at: int, end: int) -> None:
         """Add whole lines, at most a block's worth."""
@@ -133,9 +132,9 @@ class _Blocks:
             self._line_by_line(at, end)
             return
         lines = len(data) - len(data.replace(b"\n", b""))  # a third of what count() takes for lines of this length
-        payload = record.block(self.start + at, self.start + end, lines, text)
+        payload = record.block(self.zero + at, self.zero + end, lines, text)
         if len(payload) <= RECORD_BYTES:
-            self.cuts.add(payload, self.start + end, lines)
+            self.cuts.add(payload, self.zero + end, lines)
         elif lines == 1:
             self._pieces(at, end)
         else:  # escaped too long: a block of NULs is six times its text (history 23)
@@ -157,26 +156,26 @@ class _Blocks:
 
     def _pieces(self, at: int, end: int) -> None:
         """Add one line as lean records."""
-        for piece in pieces(self.text, at, end, self.start, open_end=self.open_end):
+        for piece in pieces(self.text, at, end, self.zero, open_end=self.open_end):
             self.cuts.add(piece.lean(), piece.end, 1)
 
 
-def pieces(text: bytes, at: int, end: int, start: int, *, open_end: bool) -> Iterator[Piece]:
+def pieces(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> Iterator[Piece]:
     """Yield the line *text[at:end]* as one piece, or as several where it is longer than `PIECE_BYTES`; no byte is left out.
 
-    *start* is the position of *text*; *open_end* counts where the line lacks its newline.
+    *zero* is the position at which *text* begins; *open_end* counts where the line lacks its newline.
     """
     while end - at > PIECE_BYTES:
         cut = _character_start(text, at + PIECE_BYTES)
-        yield _piece(text[at:cut], start + at, "", PARTIAL)
+        yield _piece(text[at:cut], zero + at, "", PARTIAL)
         at = cut
     line = text[at:end]
     if line.endswith(b"\r\n"):
-        yield _piece(line[:-2], start + at, "\r\n")
+        yield _piece(line[:-2], zero + at, "\r\n")
     elif line.endswith(b"\n"):
-        yield _piece(line[:-1], start + at, "\n")
+        yield _piece(line[:-1], zero + at, "\n")
     else:
-        yield _piece(line, start + at, "", PARTIAL if open_end else ())
+        yield _piece(line, zero + at, "", PARTIAL if open_end else ())
 
 
 def _piece(data: bytes, start: int, eol: str, flags: tuple[str, ...] = ()) -> Piece:

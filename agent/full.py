@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from agent.encoder import PIECE_BYTES, Cut, Cuts, Piece, pieces
+from agent.generation import Chunk
 
 RUN_EVENTS: Final = 512
 """Four runs make a window of 2,048 events, what Lumberjack's writers usually send."""
@@ -26,15 +27,16 @@ class FullEncoder:
         self._log = b',"log":{"file":{"path":%b},"origin":%b,"offset":' % (orjson.dumps(path), orjson.dumps(origin))
         self._now_ms = now_ms
 
-    def encode(self, text: bytes, start: int, *, open_end: bool = False) -> list[Cut]:
-        """Return the runs for *text*."""
+    def encode(self, chunk: Chunk) -> list[Cut]:
+        """Return the runs for *chunk*."""
+        text, start = chunk.text, chunk.start
         cuts = Cuts(start, RUN_EVENTS)
         prefix = self._prefix()
         whole = text.rfind(b"\n") + 1
         if whole:
             self._lines(cuts, prefix, text[:whole], start)
         if whole < len(text):
-            for piece in pieces(text, whole, len(text), start, open_end=open_end):
+            for piece in pieces(text, whole, len(text), start, open_end=chunk.open_end):
                 cuts.add(_full(prefix, piece), piece.end, 1)
         return cuts.runs
 

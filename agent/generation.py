@@ -24,21 +24,35 @@ class TruncatedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Text from *start* on, whole lines unless the last is cut on purpose; with *open_end* more of that line follows.
+    """Text from position *start* on, whole lines unless the last is cut on purpose; with *open_end* more of that line follows.
 
-    *before* are the up to 256 bytes before *start*.
+    The text is *data[begin:end]*, uncopied; before it stand the up to 256 bytes before *start*.
     """
 
     start: int
-    text: bytes
-    before: bytes
+    data: bytes
+    begin: int
+    end: int
     open_end: bool = False
 
+    @classmethod
+    def whole(cls, data: bytes) -> "Chunk":
+        """Return all there is of a file."""
+        return cls(0, data, 0, len(data))
+
+    @property
+    def text(self) -> bytes:
+        """The text itself, copied."""
+        return self.data[self.begin : self.end]
+
+    def tail_at(self, position: int) -> bytes:
+        """Return the up to 256 bytes before *position*, which is not before *start*."""
+        place = self.begin + position - self.start
+        return self.data[max(0, place - TAIL_BYTES) : place]
+
     def number_at(self, position: int) -> int:
-        """Return the number of a position after *start* (rule P1)."""
-        end = position - self.start
-        tail = self.text[end - TAIL_BYTES : end] if end >= TAIL_BYTES else (self.before + self.text[:end])[-TAIL_BYTES:]
-        return number_of(position, tail)
+        """Return the number of a position in it (rule P1)."""
+        return number_of(position, self.tail_at(position))
 
 
 @dataclass(slots=True)
@@ -193,16 +207,16 @@ class Generation:
         data = self.file.pread(len(tail) + limit, self.position - len(tail))
         if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):
             raise TruncatedError
-        text = data[len(tail) :]
-        self._grow_to(self.position + len(text), now)
-        whole = len(text) == limit
-        taken, open_end = _taken(text, whole=whole, final=self.final or self.impatient)
+        size = len(data) - len(tail)
+        self._grow_to(self.position + size, now)
+        whole = size == limit
+        end, open_end = _taken(data, len(tail), whole=whole, final=self.final or self.impatient)
         self._more = whole
-        if not taken:
+        if end == len(tail):
             return None
-        chunk = Chunk(self.position, text[:taken], tail, open_end)
-        self._tail = text[taken - TAIL_BYTES : taken] if taken >= TAIL_BYTES else (tail + text[:taken])[-TAIL_BYTES:]
-        self.position += taken
+        chunk = Chunk(self.position, data, len(tail), end, open_end)
+        self.position += end - len(tail)
+        self._tail = chunk.tail_at(self.position)
         return chunk
 
     def verify(self) -> None:
@@ -232,14 +246,14 @@ class Generation:
         return self.file.pread(size, position - size) if size else b""
 
 
-def _taken(text: bytes, *, whole: bool, final: bool) -> tuple[int, bool]:
-    """Return how much of *text* to give out, and whether that cuts a line; *whole* where the file may have more."""
+def _taken(data: bytes, begin: int, *, whole: bool, final: bool) -> tuple[int, bool]:
+    """Return up to where to give out *data* from *begin* on, and whether that cuts a line; *whole* where the file may have more."""
     if final and not whole:
-        return len(text), False
-    lines = text.rfind(b"\n") + 1
+        return len(data), False
+    lines = data.rfind(b"\n", begin) + 1
     if lines or not whole:
-        return lines, False
-    return len(text) - _cut_character(text), True
+        return lines or begin, False
+    return len(data) - _cut_character(data), True
 
 
 def _cut_character(text: bytes) -> int:

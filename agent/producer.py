@@ -34,8 +34,7 @@ class Producer:
                 source.keep([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
                 generation.go_to(number)
             elif (chunk := generation.read(self._clock.monotonic())) is not None:
-                cuts = self._encoder_of(source).encode(chunk.text, chunk.start, open_end=chunk.open_end)
-                source.keep(data_runs(chunk, cuts, source.cursor, now_ms))
+                source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms))
             elif source.must_end:
                 source.end(Mark(SHIPPED), now_ms)
         except (TruncatedError, OSError) as error:

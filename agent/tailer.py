@@ -254,9 +254,9 @@ class Tailer:
             place = generation.place
             identity = Identity(self._namer.agent, self._namer.host, place.mount, place.inode, place.birth_ns, first_line.text)
             source = self._book.begin(Followed(generation), first_line, identity)
-            chunk = Chunk(0, head, b"")
+            chunk = Chunk.whole(head)
             generation.position = generation.seen = len(head)
-            source.keep(data_runs(chunk, self._encoder_of(source).encode(head, 0), 0, now_ms))
+            source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
         if source is not None:
             source.end(mark, now_ms)
             self._book.changed = True

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from agent.encoder import PIECE_BYTES, BlockEncoder, Cut, Encoder
 from agent.full import FullEncoder
+from agent.generation import Chunk
 from logdrive.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from tests.agent.rebuild import rebuilt
 
@@ -22,6 +23,12 @@ texts = st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"])), min_size=1
     lambda ls: b"".join(a + b for a, b in ls)
 )
 units = st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"])
+
+
+def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> Chunk:
+    """Return *text* as it is read: after the bytes that stand before it, and before bytes that were not taken."""
+    before = b"before\n"[: start if start < 7 else 7]
+    return Chunk(start, before + text + b"partial", len(before), len(before) + len(text), open_end)
 
 
 def check(cuts: list[Cut], text: bytes, start: int) -> None:
@@ -43,7 +50,7 @@ def check(cuts: list[Cut], text: bytes, start: int) -> None:
 @example(text=b"\n", rest=b"", start=0)
 @settings(max_examples=150)
 def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: bytes, start: int) -> None:
-    check(encoder.encode(text + rest, start), text + rest, start)
+    check(encoder.encode(chunk(text + rest, start)), text + rest, start)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -60,12 +67,12 @@ def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: by
 @settings(max_examples=25, deadline=None)
 def test_large_and_hostile_stretches_keep_the_limits__R3(encoder: Encoder, parts: list[tuple[bytes, int]]) -> None:
     text = b"".join((unit * count)[:700_000] + b"\n" for unit, count in parts)
-    check(encoder.encode(text, 7), text, 7)
+    check(encoder.encode(chunk(text, 7)), text, 7)
 
 
 def test_plain_text_is_blocks_of_whole_lines__R1() -> None:
     text = b"".join(b"%06d %s\n" % (n, b"x" * (n % 300)) for n in range(6000))
-    cuts = BlockEncoder().encode(text, 0)
+    cuts = BlockEncoder().encode(chunk(text))
     records = [orjson.loads(record) for cut in cuts for record in cut.records]
     assert all("lines" in record["log"] and record["message"].endswith("\n") for record in records)
     assert all(len(record["message"]) <= BLOCK_TEXT_BYTES for record in records)
@@ -74,15 +81,15 @@ def test_plain_text_is_blocks_of_whole_lines__R1() -> None:
 
 def test_a_block_of_nuls_is_cut_smaller__h23_R3() -> None:
     text = (b"\0" * 999 + b"\n") * 260
-    records = [record for cut in BlockEncoder().encode(text, 0) for record in cut.records]
+    records = [record for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
     assert len(records) > 1
     assert all(b'"lines"' in record for record in records)
-    check(BlockEncoder().encode(text, 0), text, 0)
+    check(BlockEncoder().encode(chunk(text)), text, 0)
 
 
 def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
     text = b"one\ntwo\n\xe4 three\nfour\n\xe4\r\nsix\n"
-    records = [orjson.loads(record) for cut in BlockEncoder().encode(text, 100) for record in cut.records]
+    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text, 100)) for record in cut.records]
     assert [("lines" in record["log"], record["message"]) for record in records] == [
         (True, "one\ntwo\n"),
         (False, "\ufffd three"),
@@ -96,25 +103,25 @@ def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
 
 def test_a_line_too_long_goes_in_flagged_pieces_that_cut_no_character__R2_R3() -> None:
     text = "€".encode() * 200_000 + b"\nnext\n"
-    records = [orjson.loads(record) for cut in BlockEncoder().encode(text, 0) for record in cut.records]
+    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
     first = records[:-2]
     assert len(first) == 600_000 // PIECE_BYTES
     assert all(record["log"]["flags"] == ["partial"] and record["log"]["eol"] == "" for record in first)
     assert all("event" not in record for record in records)
     assert "flags" not in records[-2]["log"]
     assert records[-1]["message"] == "next\n"
-    check(BlockEncoder().encode(text, 0), text, 0)
+    check(BlockEncoder().encode(chunk(text)), text, 0)
 
 
 def test_a_last_line_without_newline_says_so__P3_R2() -> None:
-    (whole,), (more,) = ([cut.records[-1] for cut in BlockEncoder().encode(b"a\nbc", 5, open_end=open_end)] for open_end in (False, True))
+    whole, more = (BlockEncoder().encode(chunk(b"a\nbc", 5, open_end=cut))[-1].records[-1] for cut in (False, True))
     assert orjson.loads(whole) == {"log": {"offset": 7, "end": 9, "eol": ""}, "message": "bc"}
     assert orjson.loads(more)["log"]["flags"] == ["partial"]
 
 
 def test_a_full_record_stands_by_itself__R1() -> None:
     text = b"plain\nwith \xe4\r\n"
-    records = [orjson.loads(record) for cut in FULL.encode(text, 10) for record in cut.records]
+    records = [orjson.loads(record) for cut in FULL.encode(chunk(text, 10)) for record in cut.records]
     assert records == [
         {
             "@timestamp": "2023-11-14T22:13:20.000Z",
@@ -133,5 +140,5 @@ def test_a_full_record_stands_by_itself__R1() -> None:
 
 
 def test_full_runs_of_512_make_windows_of_2048() -> None:
-    cuts = FULL.encode(b"line\n" * 2048, 0)
+    cuts = FULL.encode(chunk(b"line\n" * 2048))
     assert [len(cut.records) for cut in cuts] == [512] * 4

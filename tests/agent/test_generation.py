@@ -113,7 +113,7 @@ def test_going_to_a_number_compares_its_check_before_reading__P1_G4() -> None:
     generation.go_to(number_of(8, content[:8]))
     chunk = generation.read(0.0)
     assert chunk is not None
-    assert (chunk.start, chunk.text, chunk.before) == (8, b"three\n", b"one\ntwo\n")
+    assert (chunk.start, chunk.text, chunk.tail_at(8)) == (8, b"three\n", b"one\ntwo\n")
     generation.go_to(number_of(8, b"other"))
     with pytest.raises(TruncatedError):
         generation.read(0.0)
@@ -166,7 +166,7 @@ def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit
         if chunk is None:
             break
         assert chunk.start == at
-        assert chunk.before == content[max(0, at - 256) : at]
+        assert chunk.tail_at(at) == content[max(0, at - 256) : at]
         chunk.text.decode()
         assert chunk.open_end == (b"\n" not in chunk.text and at + len(chunk.text) < len(content)) or len(chunk.text) + at == len(content)
         at += len(chunk.text)
