@@ -1,22 +1,33 @@
 """The `logdrive` command: every program and tool below one name."""
 
+import importlib
 import sys
 
 import click
 
-from logdrive.cli.agent import agent
-from logdrive.cli.certs import certs
-from logdrive.cli.demo import demo
 from logdrive.cli.output import complain
-from logdrive.cli.pipeline import pipeline
-from logdrive.cli.receiver import receiver
-from logdrive.cli.store import store
 from logdrive.errors import ConfigError, LogdriveError
 
 FAILED, USAGE = 1, 2
+_COMMANDS = ("agent", "certs", "demo", "pipeline", "receiver", "store")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class Commands(click.Group):
+    """Imports a command when it is asked for: an agent neither waits for the receiver's modules nor keeps them in memory."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names, each that of a module beside this one and of the command in it."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, imported; None where there is none of that name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        found: click.Command = getattr(importlib.import_module(f"logdrive.cli.{cmd_name}"), cmd_name)
+        return found
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="logdrive")
 def cli() -> None:
     """Ship log lines from files to tables, and prove that none was lost or doubled.
@@ -30,10 +41,6 @@ def cli() -> None:
     Into tables:                 logdrive pipeline run --from file:///var/lib/logdrive/store#logs/app --to /data/logs --once
     Complete?                    logdrive pipeline audit /data/logs
     """
-
-
-for command in (agent, certs, demo, pipeline, receiver, store):
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -16,7 +16,10 @@ def _logdrive(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _leaves(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
     found: list[tuple[tuple[str, ...], click.Command]] = []
-    for name, one in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        one = group.get_command(context, name)
+        assert one is not None
         found += _leaves(one, (*path, name)) if isinstance(one, click.Group) else [((*path, name), one)]
     return found
 
