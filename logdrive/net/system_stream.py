@@ -84,6 +84,9 @@ class SystemStream:
             got = self._wire.receive()
         except TransientError as error:
             self._failure = error
+        except Exception as error:  # a bug: it must end this connection, not leave its reader waiting
+            self._reader.set_exception(error)
+            return
         else:
             if got is Want.READ:
                 return
