@@ -66,24 +66,32 @@ class Bronze:
         self._last: str | None = None
         self._ends: dict[str, int] = {}
         self._held = ExitStack()
+        self._sound = False  # what is in memory is what is on the disk
 
     def __enter__(self) -> Self:
         """Take the lock, make or open the tables, repair them. Raises `StorageError`."""
-        events, batches = self._paths
-        self._disk.make_directory(os.path.dirname(events))
+        place = os.path.dirname(self._paths[0])
         try:
-            self._held.enter_context(self._disk.lock(os.path.join(os.path.dirname(events), "lock")))
+            self._disk.make_directory(place)
+            self._held.enter_context(self._disk.lock(os.path.join(place, "lock")))
         except BlockingIOError as error:
-            raise StorageError(f"{os.path.dirname(events)} is in use by another pipeline") from error
+            raise StorageError(f"{place} is in use by another pipeline") from error
+        except OSError as error:
+            raise StorageError(f"{place} can't be written: {error}") from error
         try:
-            self.events, self.batches = create(events, EVENTS), create(batches, BATCHES)
-            self._repair()
-            self._cover = cover_of(self.batches)
-            self._compacted = len(self.batches.files)
+            self.reload()
         except BaseException:
             self._held.close()
             raise
         return self
+
+    def reload(self) -> None:
+        """Take everything from the disk again, as is needed after a commit that failed. Raises `StorageError`."""
+        self.events, self.batches = create(self._paths[0], EVENTS), create(self._paths[1], BATCHES)
+        self._repair()
+        self._cover, self._ends, self._again = cover_of(self.batches), {}, set()
+        self._compacted = len(self.batches.files)
+        self._sound = True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._held.close()
@@ -111,12 +119,16 @@ class Bronze:
     def commit(self, written: Iterable[Written]) -> Committed:
         """Add what tasks have written. What the tables have already, after a replay, is left out.
 
-        Raises `MismatchError` where it does not begin where the tables end.
+        Raises `MismatchError` where it does not begin where the tables end. After a failure nothing more is taken before `reload`:
+        the cover would be of rows that never came.
         """
+        if not self._sound:
+            raise StorageError("a commit failed and the tables were not read again")
         parts = sorted(written, key=lambda part: (part.segment, part.start))
         fresh = self._fresh(parts)
         if not fresh:
             return Committed()
+        self._sound = False
         files = [self._keep_new(part) for part in fresh]
         headers = [row for part in fresh for row in part.headers]
         now = self._clock.now_ms()
@@ -128,6 +140,7 @@ class Bronze:
         self._commit_both([file for file in files if file], headers, ends)
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
         self._compact_if_due()
+        self._sound = True
         return Committed(len(headers), sum(row.rows for row in headers), sum(row.next - row.offset for row in headers))
 
     def _fresh(self, parts: Sequence[Written]) -> list[Written]:

@@ -62,8 +62,8 @@ class Outcome:
     waiting: int = 0
 
     def count(self, more: Committed) -> None:
-        """Add a commit; a micro-batch without data is none."""
-        self.micro_batches += 1 if more.batches else 0
+        """Add a commit."""
+        self.micro_batches += 1
         self.batches += more.batches
         self.events += more.events
         self.bytes += more.bytes
@@ -105,6 +105,7 @@ class _Run:
     failures: int = 0
     committing: threading.Lock = field(default_factory=threading.Lock)
     failure: Exception | None = None
+    ending: bool = False
 
     def until_done(self, spark: Any, start: Progress) -> Outcome:
         """Run queries, the first from *start*, until one ends well."""
@@ -122,6 +123,7 @@ class _Run:
                 log.warning("the query failed and is started again", error=str(error), seconds=pause)
                 if self.stop.wait(pause):
                     return self.outcome
+                self.tables.reload()
                 self.face, begin = moved(self.plan.uri, self.face), None
 
     def begin(self) -> Progress:
@@ -151,7 +153,7 @@ class _Run:
 
     def _query(self, spark: Any, start: Progress) -> None:
         """Run one query to its end. Raises what failed."""
-        self.failure = None
+        self.failure, self.ending = None, False
         options = {
             "uri": self.face.uri,
             "form": "raw",
@@ -170,24 +172,28 @@ class _Run:
                 while not self.stop.wait(_POLL_SECONDS) and query.isActive:
                     pass
             finally:
-                with self.committing:  # what runs is committed first
-                    query.stop()
+                self.ending = True
+                with self.committing:  # what runs is committed first; held no longer, since Spark waits for its callback in turn
+                    pass
+                query.stop()
             self._judge(query.exception())
 
     def _micro_batch(self, chunks: Any, _: int) -> None:
         """Write one micro-batch's files in tasks, and commit them here."""
         with self.committing:
-            if self.stop.is_set():
-                return  # the next run begins where the tables end
+            if self.ending:
+                return  # the next query begins where the tables end
             try:
                 directory, compression = paths(self.plan.directory)[0], self.plan.compression
                 messages = chunks.mapInArrow(lambda some: write_events(some, directory, compression), _spark_schema(MESSAGES))
-                self.outcome.count(self.tables.commit(written_of(row) for row in messages.toArrow().to_pylist()))
+                committed = self.tables.commit(written_of(row) for row in messages.toArrow().to_pylist())
             except Exception as error:
                 self.failure = error
                 raise
             self.failures = 0
-            self.tell(self.outcome)
+            if committed.batches:  # Spark also runs a first micro-batch of nothing
+                self.outcome.count(committed)
+                self.tell(self.outcome)
 
     def _judge(self, ended: Any) -> None:
         """Raise what ended the query, as one of ours."""

@@ -110,6 +110,30 @@ def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(tmp_path: Path
     assert batches.read(["batch"]).num_rows == 6
 
 
+@pytest.mark.parametrize("point", [point for point in faults.POINTS if point.startswith("pipeline.")])
+def test_a_commit_that_fails_in_a_process_that_goes_on_neither_loses_nor_doubles(tmp_path: Path, crash_at: list[str], point: str) -> None:
+    """As with a full disk: the cover in memory must not speak of rows that never came."""
+    segment, data = Segment(), lines("a", 0, 20)
+    send(segment, "a", data)
+    with bronze(tmp_path) as tables:
+        crash_at.append(point)
+        with pytest.raises(Crash):
+            tables.commit([task(tmp_path, segment, 0)])
+        with pytest.raises(StorageError, match="not read again"):
+            tables.commit([task(tmp_path, segment, 0)])
+        tables.reload()
+        at = tables.end(SEGMENT)
+        assert at in (0, len(segment.data))
+        tables.commit([task(tmp_path, segment, at)] if at < len(segment.data) else [])
+    assert files(tmp_path) == {source_id("a"): data}
+
+
+def test_tables_on_a_disk_that_takes_nothing_end_in_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "bronze").write_text("in the way")
+    with pytest.raises(StorageError, match="can't be written"), bronze(tmp_path):
+        pass
+
+
 def test_a_crash_between_the_commits_does_not_make_a_later_run_forget_the_cover(tmp_path: Path, crash_at: list[str]) -> None:
     segment, other = Segment(), Segment(name="logs/app/1.#epoch.0")
     send(segment, "a", lines("a", 0, 10))

@@ -1,5 +1,6 @@
 """`pipeline run` as a whole: from a real store through Spark into tables, exactly once whatever is killed on the way."""
 
+import errno
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from logdrive.config import load
-from logdrive.errors import ConfigError, StorageError
+from logdrive.errors import ConfigError, TransientError
 from logdrive.pipeline.audit import audit
 from logdrive.pipeline.bronze import Bronze
 from logdrive.pipeline.config import PipelineConfig
@@ -73,12 +74,8 @@ def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(tmp
         del segment.data[[hop.next for hop in walk(segment.name, 0, bytes(segment.data))][4] :]
     uri = store(tmp_path / "store", *first)
     stop = threading.Event()
-
-    def tell(so_far: Outcome) -> None:
-        if so_far.bytes == so_far.waiting:
-            stop.set()
-
-    outcome = run(plan(uri, tmp_path / "tables", once=False, trigger_seconds=0.1), stop, tell, spark=spark)
+    following = plan(uri, tmp_path / "tables", once=False, trigger_seconds=0.1)
+    outcome = run(following, stop, lambda so_far: _when_all_is_read(so_far, stop), spark=spark)
     assert outcome.bytes == outcome.waiting
     store(tmp_path / "store", *segments)
     run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
@@ -103,15 +100,30 @@ def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(tmp_path: Pat
 
 
 @pytest.mark.spark
-def test_a_disk_that_takes_no_tables_ends_in_one_clear_error(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    uri = store(tmp_path / "store", *stream(count=1, turns=3))
+def test_a_full_disk_fails_a_run_once_and_is_waited_out_by_one_that_follows(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = store(tmp_path / "store", *stream(count=2, turns=10))
+    whole, failures = Bronze._commit_both, [1, 1]
 
-    def full(*_: object) -> None:
-        raise StorageError("no space left on the disk of the tables")
+    def full(tables: Bronze, *arguments: Any) -> None:
+        if failures:
+            failures.pop()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(tables, *arguments)
 
     monkeypatch.setattr(Bronze, "_commit_both", full)
-    with pytest.raises(StorageError, match="no space left"):
+    with pytest.raises(TransientError, match="No space left on device"):
         run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
+    stop = threading.Event()
+    outcome = run(plan(uri, tmp_path / "tables", once=False), stop, lambda so_far: _when_all_is_read(so_far, stop), spark=spark)
+    assert outcome.bytes == outcome.waiting
+    check(tmp_path / "tables", spark, count=2, turns=10)
+
+
+def _when_all_is_read(so_far: Outcome, stop: threading.Event) -> None:
+    if so_far.bytes == so_far.waiting:
+        stop.set()
 
 
 def test_a_stream_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -152,6 +164,17 @@ def command(*arguments: str, fault: str = "") -> "subprocess.Popen[bytes]":
     )
 
 
+def until_committed(process: "subprocess.Popen[bytes]") -> None:
+    """Return once *process* says that it has made a commit."""
+    assert process.stderr is not None
+    said = b""
+    while line := process.stderr.readline():
+        said += line
+        if b"committed" in line:
+            return
+    raise AssertionError(said.decode())
+
+
 def configured(root: Path, uri: str) -> str:
     path = root / "pipeline.toml"
     path.write_text(f'[pipeline]\nfrom = "{uri}"\nto = "{root / "tables"}"\nmax_bytes_per_batch = 1048576\n[spark]\nmemory = "512m"\n')
@@ -166,8 +189,7 @@ def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(t
     killed = command("run", "--config", path, "--once", fault="pipeline.commit.between:2")
     assert killed.wait(120) == -signal.SIGKILL, killed.communicate()[1].decode()
     again = command("run", "--config", path)
-    assert again.stderr is not None
-    assert b"committed" in again.stderr.readline() + again.stderr.readline()
+    until_committed(again)
     again.kill()
     again.wait()
     last = command("run", "--config", path, "--once", "--json")
@@ -185,8 +207,7 @@ def test_commands_end_as_promised(tmp_path: Path) -> None:
     segments[0].gap("s0", len(lines("s0", 0, 150)), 9000, "removed")
     path = configured(tmp_path, store(tmp_path / "store", *segments))
     following = command("run", "--config", path)
-    assert following.stderr is not None
-    assert b"committed" in following.stderr.readline() + following.stderr.readline()
+    until_committed(following)
     following.terminate()
     out, err = following.communicate(timeout=60)
     assert following.returncode == 0, err.decode()
