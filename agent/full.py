@@ -56,8 +56,8 @@ class FullEncoder:
             self._odd_lines(cuts, prefix, text, start)
             return
         ends = list(accumulate(map((1).__add__, lengths), initial=start))
-        dumps = orjson.dumps
-        payloads = [b'%b%d},"message":%b}' % (prefix, at, dumps(message)) for at, message in zip(ends[:-1], messages, strict=True)]
+        dumps, layout = orjson.dumps, prefix.replace(b"%", b"%%") + b'%d},"message":%b}'
+        payloads = [layout % (at, dumps(message)) for at, message in zip(ends[:-1], messages, strict=True)]
         for first in range(0, len(payloads), RUN_EVENTS):
             cuts.add_all(payloads[first : first + RUN_EVENTS], ends[first + 1 : first + RUN_EVENTS + 1])
 

@@ -11,7 +11,7 @@ from agent.generation import Chunk
 from logdrive.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from tests.agent.rebuild import rebuilt
 
-FULL = FullEncoder({"host": {"name": "h"}}, "/var/log/x.log", "origin", lambda: 1_700_000_000_000)
+FULL = FullEncoder({"host": {"name": "h"}, "fields": {"share": "50%d"}}, "/var/log/100%s.log", "origin", lambda: 1_700_000_000_000)
 ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="full")]
 
 lines = st.one_of(
@@ -66,7 +66,7 @@ def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: by
 )
 @settings(max_examples=25, deadline=None)
 def test_large_and_hostile_stretches_keep_the_limits__R3(encoder: Encoder, parts: list[tuple[bytes, int]]) -> None:
-    text = b"".join((unit * count)[:700_000] + b"\n" for unit, count in parts)
+    text = b"".join((unit * count)[: 30_000 if b"\n" in unit else 700_000] + b"\n" for unit, count in parts)
     check(encoder.encode(chunk(text, 7)), text, 7)
 
 
@@ -126,17 +126,26 @@ def test_a_full_record_stands_by_itself__R1() -> None:
         {
             "@timestamp": "2023-11-14T22:13:20.000Z",
             "host": {"name": "h"},
-            "log": {"file": {"path": "/var/log/x.log"}, "origin": "origin", "offset": 10},
+            "fields": {"share": "50%d"},
+            "log": {"file": {"path": "/var/log/100%s.log"}, "origin": "origin", "offset": 10},
             "message": "plain",
         },
         {
             "@timestamp": "2023-11-14T22:13:20.000Z",
             "host": {"name": "h"},
-            "log": {"file": {"path": "/var/log/x.log"}, "origin": "origin", "offset": 16, "eol": "\r\n"},
+            "fields": {"share": "50%d"},
+            "log": {"file": {"path": "/var/log/100%s.log"}, "origin": "origin", "offset": 16, "eol": "\r\n"},
             "message": "with \ufffd",
             "event": {"original_base64": "d2l0aCDk"},
         },
     ]
+
+
+def test_a_batch_of_plain_lines_makes_the_records_that_single_lines_make__R1() -> None:
+    together = [record for cut in FULL.encode(chunk(b"one\ntwo %s\n")) for record in cut.records]
+    alone = [FULL.encode(chunk(line, at))[0].records[0] for at, line in ((0, b"one\n"), (4, b"two %s\n"))]
+    assert together == alone
+    assert orjson.loads(together[1])["log"]["file"]["path"] == "/var/log/100%s.log"
 
 
 def test_full_runs_of_512_make_windows_of_2048() -> None:
