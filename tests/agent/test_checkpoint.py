@@ -132,7 +132,7 @@ def test_a_full_disk_for_the_checkpoint_stops_nothing() -> None:
 def test_ended_sources_leave_the_checkpoint_after_some_days__G6() -> None:
     async def main() -> None:
         world = World(end_after_seconds=5)
-        world.settings["agent"]["keep_ended_days"] = 1
+        world.settings["agent"]["keep_ended_days"] = 0.01
         await world.reader()
         world.write(lines(0, 10))
         world.start()
@@ -142,7 +142,7 @@ def test_ended_sources_leave_the_checkpoint_after_some_days__G6() -> None:
         agent = world.agent
         assert agent is not None
         assert len(agent.book.ended) == 1
-        await world.clock.sleep(90_000)
+        await world.clock.sleep(900)
         world.write(lines(0, 10), "/logs/other.log")
         await world.clock.sleep(10)
         assert not agent.book.ended
