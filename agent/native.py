@@ -10,7 +10,7 @@ from agent.run import Run
 from agent.source import Outcome, Source, State
 from agent.talk import RefusedError, Services
 from agent.window import Room
-from logdrive.errors import TransientError
+from logdrive.errors import ProtocolError, TransientError
 from logdrive.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import CONNECTION, SEQUENCES, Frame, Position, Refusal, RefusalCode, json_frames
@@ -143,12 +143,16 @@ class NativeTalk:
     # Answers ---------------------------------------------------------------------------------------------------------
 
     def take(self, frame: Frame) -> None:
-        """Act on a P or an E. Raises `RefusedError` for an E that ends the connection."""
+        """Act on a P or an E. Raises `RefusedError` for an E that ends the connection, `ProtocolError` for an index never given."""
+        if not isinstance(frame, Position | Refusal):
+            return
+        if isinstance(frame, Refusal) and frame.index == CONNECTION:
+            raise RefusedError(frame.code, frame.text)
+        if frame.index >= self._next_index:
+            raise ProtocolError(f"an answer for the index {frame.index}, which names no source", offset=self.reader.offset)
         if isinstance(frame, Position):
             self._position(frame)
-        elif isinstance(frame, Refusal):
-            if frame.index == CONNECTION:
-                raise RefusedError(frame.code, frame.text)
+        else:
             self._refusal(frame)
 
     def _position(self, frame: Position) -> None:

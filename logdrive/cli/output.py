@@ -11,8 +11,8 @@ import structlog
 
 def complain(text: str) -> None:
     """Say what went wrong, one line each, on standard error."""
-    for line in text.splitlines():
-        print(f"logdrive: {line}", file=sys.stderr)
+    for line in text.split("\n"):
+        print(f"logdrive: {escaped(line)}", file=sys.stderr)
 
 
 def emit_json(result: dict[str, Any]) -> None:
@@ -42,8 +42,15 @@ def set_up_logging(level: str = "info") -> None:
 
 
 def printable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape what can't be printed: peers and file names choose some of the text, and must not steer a terminal or fake a line."""
+    """Escape the texts of *event*: peers and file names choose some of them, and must not steer a terminal or fake a line."""
     for key, value in event.items():
-        if isinstance(value, str) and not value.isprintable():
-            event[key] = "".join(character if character.isprintable() else repr(character)[1:-1] for character in value)
+        if isinstance(value, str):
+            event[key] = escaped(value)
     return event
+
+
+def escaped(text: str) -> str:
+    """Return *text* with escapes for what can't be printed."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
