@@ -89,7 +89,7 @@ def test_a_ship_with_a_wrong_certificate_gives_up_and_says_why(receiver: Victim,
     if given["stem"]:
         options += ["--cert", strangers.path(f"{given['stem']}.pem"), "--key", strangers.path(f"{given['stem']}.key")]
     run = subprocess.run(
-        command("agent", "ship", str(tmp_path / "a.log"), *options, "--give-up", "1"), capture_output=True, text=True, timeout=30
+        command("agent", "ship", str(tmp_path / "a.log"), *options, "--give-up", "3"), capture_output=True, text=True, timeout=30
     )
     assert run.returncode == 1, run.stderr
     assert "Traceback" not in run.stderr
