@@ -57,7 +57,10 @@ def own_event(payload: bytes, record: dict[str, Any]) -> Single:
 def foreign_event(payload: bytes, record: dict[str, Any]) -> Single:
     """Return the event of a record that another shipper sent, whatever its shape."""
     try:
-        return _single(record, FOREIGN)
+        event = _single(record, FOREIGN)
+        log = record.get("log")
+        ours = isinstance(log, dict) and "origin" in log and event.start is not None  # an agent of ours that speaks plain Lumberjack
+        return _placed(event) if ours else event
     except (TypeError, ValueError, KeyError):
         return quarantined(payload, MALFORMED)
 
