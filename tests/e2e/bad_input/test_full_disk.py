@@ -46,6 +46,12 @@ class Cramped:
         tls = self.pki.client(name="localhost", alpn=())
         return Peer(await SystemTransport().connect("127.0.0.1", self.installation.port, tls), "lumberjack")
 
+    def again(self) -> None:
+        """End the receiver without a word, and start another."""
+        self.receiver.kill()
+        self.said = Said(self.receiver.log)
+        self.receiver = self.installation.receiver()
+
     def end(self) -> None:
         assert self.receiver.terminate() == 0, self.receiver.said()
         assert "Traceback" not in self.receiver.log.read_text()
@@ -151,6 +157,28 @@ def _cat(cramped: Cramped, shipper: Shipper, held: int) -> None:
         command("store", "cat", f"file://{cramped.installation.store}#{STREAM}"), capture_output=True, timeout=30, check=True
     )
     assert run.stdout.count(b"\n") >= held // LINE
+
+
+def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_is_room(cramped: Cramped) -> None:
+    async def scene() -> None:
+        shipper = Shipper(cramped.promised)
+        peer = await cramped.native()
+        await shipper.ship(peer, 10 * LINE)
+        await peer.stream.close()
+        filler = cramped.disk.fill()
+        cramped.again()
+        peer = await cramped.native()
+        shipping = asyncio.create_task(shipper.ship(peer, 5000 * LINE))  # more than the last page has room for
+        await eventually(lambda: shipper.refusals >= 2, 20)
+        lines = [line for line in cramped.said.lines() if "level=warning" in line]
+        assert [bool(re.search(words, line)) for words, line in zip(("can't be announced yet", "takes nothing"), lines, strict=True)]
+        assert not shipping.done()
+        filler.unlink()
+        await asyncio.wait_for(shipping, 30)
+        await peer.stream.close()
+
+    asyncio.run(scene())
+    cramped.end()
 
 
 def test_an_agent_outlasts_a_full_disk_and_delivers_every_byte_once(cramped: Cramped) -> None:
