@@ -1,11 +1,14 @@
 """Columns that are mostly one value: held as what differs, made into Arrow arrays once a table is due."""
 
 from collections.abc import Hashable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from logdrive.pipeline.schema import TIME
 
 Rows = npt.NDArray[np.int64]
 
@@ -45,6 +48,16 @@ class Sparse:
         self.rows.append(row)
         self.values.append(value)
 
+    def extend(self, first: int, values: Sequence[Any]) -> None:
+        """Give the rows from *first* on these values; None leaves a row as usual."""
+        if None not in values:
+            self.rows += range(first, first + len(values))
+            self.values += values
+            return
+        for row, value in enumerate(values, first):
+            if value is not None:
+                self.set(row, value)
+
     def column(self, count: int, kind: pa.DataType) -> pa.Array:
         """Return a column of *count* rows, null where nothing was set."""
         if not self.rows:
@@ -57,3 +70,21 @@ class Sparse:
         index[self.rows] = np.arange(len(self.rows))
         missing[self.rows] = False
         return values.take(pa.array(index, mask=missing))
+
+
+def times(texts: pa.StringArray) -> pa.Array:
+    """Return ISO 8601 texts as times, null where one is something else; without a zone they are UTC."""
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), TIME)
+    try:
+        return texts.cast(TIME)
+    except pa.ArrowInvalid:  # not all of them have a zone, or are times at all
+        return pa.array([None if text is None else _time(text) for text in texts.to_pylist()], TIME)
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text)
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -13,7 +13,7 @@ from logdrive.pipeline.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.event_columns import EventColumns, events_table
 from logdrive.pipeline.headers import BatchRow, HeaderRows
 from logdrive.pipeline.hop import records, walk
-from logdrive.pipeline.records import BLOCK, Single, foreign_event, own_event, parsed, quarantined
+from logdrive.pipeline.records import Singles, parsed
 from logdrive.pipeline.schema import FOREIGN, HEADLESS, HEADLESS_ROW, MALFORMED
 from logdrive.sinks.segment_reader import Hop
 
@@ -26,7 +26,7 @@ class Decoder:
     def __init__(self, stream: str) -> None:
         self._rows = HeaderRows(stream)
         self._columns = EventColumns()
-        self._singles: list[Single] = []
+        self._singles = Singles()
         self._texts: list[tuple[bytes, int, BatchRow]] = []
         self._waiting = 0
         self._batches: list[BatchRow] = []
@@ -54,7 +54,7 @@ class Decoder:
         """Turn what waits into columns; singles and texts never wait both."""
         if self._singles:
             self._columns.add_singles(self._singles)
-            self._singles = []
+            self._singles = Singles()
         if self._texts:
             texts, starts, rows = zip(*self._texts, strict=True)
             lines, counts = split_lines(texts, starts)
@@ -63,11 +63,12 @@ class Decoder:
                 row.rows += count
             self._texts, self._waiting = [], 0
 
-    def _single(self, event: Single, row: BatchRow) -> None:
+    def _single(self, row: BatchRow) -> Singles:
+        """Return what takes the next event, a single one."""
         if self._texts:
             self._settle()
-        self._singles.append(event)
         row.rows += 1
+        return self._singles
 
     def _text(self, text: bytes, start: int, row: BatchRow) -> None:
         if self._singles or (self._texts and self._waiting + len(text) > _TOGETHER_BYTES):
@@ -79,34 +80,36 @@ class Decoder:
         """Decode one batch of *data*, which begins at *base*."""
         start, end = hop.body - base, hop.next - base
         if row.kind == HEADLESS:
-            self._single(quarantined(hop.payload, HEADLESS_ROW), row)
+            self._single(row).quarantine(hop.payload, HEADLESS_ROW)
             return
         if row.kind not in ("data", FOREIGN):
             return
         try:
             payloads = list(records(data, start, end))
         except ValueError:
-            self._single(quarantined(data[start:end], MALFORMED), row)
+            self._single(row).quarantine(data[start:end], MALFORMED)
             return
+        take = self._foreign if row.kind == FOREIGN else self._own
         for payload in payloads:
             value = parsed(payload)
-            if not isinstance(value, dict):
-                self._single(value, row)
-            elif row.kind == FOREIGN:
-                self._single(foreign_event(payload, value), row)
+            if type(value) is dict:
+                take(payload, value, row)
             else:
-                self._own(payload, value, row)
+                self._single(row).quarantine(payload, str(value))
+
+    def _foreign(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
+        self._single(row).foreign(payload, value)
 
     def _own(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
         """Decode one record of our own agent: a block, or a single event."""
         log = value.get("log")
-        if not (isinstance(log, dict) and "lines" in log):
-            self._single(own_event(payload, value), row)
+        if type(log) is not dict or "lines" not in log:
+            self._single(row).own(payload, value)
             return
         try:
             self._block(value, log, row)
         except ValueError:
-            self._single(quarantined(payload, MALFORMED), row)
+            self._single(row).quarantine(payload, MALFORMED)
 
     def _block(self, value: dict[str, Any], log: dict[str, Any], row: BatchRow) -> None:
         """Decode a block (rule R1). Raises ValueError where its figures contradict its text."""
@@ -129,4 +132,4 @@ class Decoder:
         if whole:
             self._text(text if whole == len(text) else text[:whole], start, row)
         if whole < len(text):
-            self._single(Single(text[whole:].decode(), BLOCK, start + whole, end, LINE_ENDS[NONE]), row)
+            self._single(row).text(text[whole:].decode(), start + whole, end, LINE_ENDS[NONE])

@@ -1,5 +1,6 @@
 """Event rows that wait to become an Arrow table: constant per batch, plain arrays per piece, and the rare values sparsely."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,12 +8,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from logdrive.pipeline.blocks import LF, LINE_ENDS, Lines
-from logdrive.pipeline.columns import Sparse, dictionary, labels
+from logdrive.pipeline.columns import Sparse, dictionary, labels, times
 from logdrive.pipeline.headers import BatchRow
-from logdrive.pipeline.records import BLOCK, Single
+from logdrive.pipeline.records import BLOCK, Singles
 from logdrive.pipeline.schema import EVENTS, TIME
 
 _ABSENT = -1
+_END_CODES = {eol: code for code, eol in enumerate(LINE_ENDS)}
 _SPARSE = ("host", "path", "original", "form", "flag", "fields", "time")
 
 
@@ -40,24 +42,29 @@ class EventColumns:
         self.ends.append(np.zeros(len(lines.starts), np.int8) if lines.ends is None else lines.ends)
         self.count += len(lines.starts)
 
-    def add_singles(self, events: list[Single]) -> None:
+    def add_singles(self, events: Singles) -> None:
         """Take single records as one piece."""
-        first = self.count
-        for row, event in enumerate(events, first):
-            for name, sparse in self.sparse.items():
-                value = getattr(event, name)
-                if value is not None:
-                    sparse.set(row, value)
-            if event.eol not in LINE_ENDS:
-                self.odd_ends.set(row, event.eol)
+        columns = events.columns()
+        for name, sparse in self.sparse.items():
+            sparse.extend(self.count, columns[name])
+        codes = [_END_CODES.get(eol, _ABSENT) for eol in columns["eol"]]
+        if _ABSENT in codes:
+            for row, code in enumerate(codes):
+                if code == _ABSENT:
+                    self.odd_ends.set(self.count + row, columns["eol"][row])
+                    codes[row] = LF
         self.add(
             Lines(
-                pa.array([event.message for event in events], pa.string()),
-                np.array([_ABSENT if event.start is None else event.start for event in events], np.int64),
-                np.array([_ABSENT if event.end is None else event.end for event in events], np.int64),
-                np.array([LINE_ENDS.index(event.eol) if event.eol in LINE_ENDS else LF for event in events], np.int8),
+                pa.array(columns["message"], pa.string()),
+                _positions(columns["start"]),
+                _positions(columns["end"]),
+                np.array(codes, np.int8) if any(codes) else None,
             )
         )
+
+
+def _positions(values: Sequence[int | None]) -> npt.NDArray[np.int64]:
+    return np.array(values if None not in values else [_ABSENT if value is None else value for value in values], np.int64)
 
 
 def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
@@ -81,7 +88,8 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
         "form": labels([BLOCK], np.array([columns.count]), sparse["form"]),
         "flag": labels([None], np.array([columns.count]), sparse["flag"]),
     }
-    known |= {name: sparse[name].column(columns.count, EVENTS.field(name).type) for name in ("original", "fields", "time")}
+    known |= {name: sparse[name].column(columns.count, EVENTS.field(name).type) for name in ("original", "fields")}
+    known["time"] = times(sparse["time"].column(columns.count, pa.string()))
     return pa.table([known[name] for name in EVENTS.names], schema=EVENTS)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from logdrive import record
 from logdrive.errors import StorageError
+from logdrive.pipeline.columns import times
 from logdrive.pipeline.decode import Decoder
 from logdrive.pipeline.headers import BatchRow, batches_table, rows_of
 from logdrive.pipeline.hop import walk
@@ -258,3 +259,15 @@ def test_a_decoder_with_nothing_gives_empty_tables() -> None:
     table, batches = Decoder(STREAM).take()
     assert (table.num_rows, batches) == (0, [])
     assert batches_table(batches).num_rows == 0
+
+
+def test_times_of_records_are_utc_and_what_is_none_is_null() -> None:
+    some = ["2026-11-21T06:00:00Z", "2026-11-21T07:00:00.5+01:00", None]
+    assert [str(one) for one in times(pa.array(some)).to_pylist()] == [
+        "2026-11-21 06:00:00+00:00",
+        "2026-11-21 06:00:00.500000+00:00",
+        "None",
+    ]
+    odd = times(pa.array([*some, "2026-11-21T06:00:00", "yesterday", "0001-01-01T00:00:00+23:59"])).to_pylist()
+    assert [str(one) for one in odd[3:]] == ["2026-11-21 06:00:00+00:00", "None", "None"]
+    assert odd[:2] == times(pa.array(some)).to_pylist()[:2]
