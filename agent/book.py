@@ -14,9 +14,11 @@ from agent.origin import FirstLine, Identity
 from agent.patterns import Inputs
 from agent.run import REMOVED, Mark, end_run
 from agent.source import Acknowledged, Counting, Source
+from logdrive.limits import ATTRIBUTES_BYTES
 from logdrive.record import CLOSED, is_closed
 
 _FEW = 4
+_LONGEST_PATH = 1000
 _NO_LABELS = InputTable(paths=["/"])
 """Stands for the input of a file that no input names any more."""
 
@@ -157,7 +159,10 @@ class Book:
             said["fields"] = labels.fields
         if labels.tags:
             said["tags"] = labels.tags
-        return orjson.dumps(said)
+        encoded = orjson.dumps(said)
+        if len(encoded) > ATTRIBUTES_BYTES:  # labels are bounded: the path is long, and escaped to be longer
+            encoded = orjson.dumps(said | {"path": said["path"][-_LONGEST_PATH:]})
+        return encoded
 
     # Files -----------------------------------------------------------------------------------------------------------
 

@@ -8,17 +8,22 @@ overlaps with reading the next; the outbox keeps them in order.
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from typing import Final
 
 from agent.failures import cause_of
 from agent.talk import EndedError, SentRuns, Services, Talk
 from agent.window import gather, is_small, packed
 from logdrive import faults
+from logdrive.limits import KIB
 from logdrive.net.stream import Stream
 from logdrive.wire.lumberjack.frames import Ack
 from logdrive.wire.lumberjack.order import AckTracker
 
 _PACKED_AHEAD: Final = 2
+_WRITE_BYTES: Final = 64 * KIB
+_HEADS_BYTES: Final = 64
+"""So much more may go with the first slice: W goes with the beginning of its C."""
 _LOOKS: Final = 4
 """How often within its time limit the peer's silence is looked at."""
 
@@ -111,7 +116,9 @@ class Session:
             item = await self._outbox.get()
             parts = await item if isinstance(item, asyncio.Task) else item
             faults.reach("agent.window.before_send")
-            await self._stream.write(parts)
+            for slice_ in _slices(parts):
+                await self._stream.write(slice_)
+                self._heard = self._moved = self._services.clock.monotonic()  # a slow link is no silence
             faults.reach("agent.window.after_send")
 
     # In --------------------------------------------------------------------------------------------------------------
@@ -168,3 +175,18 @@ class Session:
                 raise EndedError(f"the receiver said nothing for {settings.timeout_seconds:g} s", idle=False)
             if now - self._moved > settings.stall_seconds:
                 raise EndedError(f"the receiver acknowledged nothing for {settings.stall_seconds:g} s", idle=False)
+
+
+def _slices(parts: list[bytes]) -> Iterator[list[bytes]]:
+    """Yield *parts* so that no write is long, however slow the link; what is short goes in one."""
+    gathered, size = list[bytes](), 0
+    for part in parts:
+        for at in range(0, len(part), _WRITE_BYTES):
+            piece = part[at : at + _WRITE_BYTES]
+            if size + len(piece) > _WRITE_BYTES + _HEADS_BYTES:
+                yield gathered
+                gathered, size = [], 0
+            gathered.append(piece)
+            size += len(piece)
+    if gathered:
+        yield gathered

@@ -145,7 +145,7 @@ class Source:
     @property
     def opens_with_gap(self) -> bool:
         """Whether the bytes before its start stand to be told as not wanted (rule P2)."""
-        return self.readable and self.generation is not None and position_of(self.cursor) < self.generation.start
+        return self.readable and self.generation is not None and position_of(self.cursor) == 0 < self.generation.start
 
     @property
     def has_more(self) -> bool:
@@ -220,9 +220,15 @@ class Source:
             case Resumed(told, kept, stepped_back):
                 self.number, self.store, self.kept, self.stepped_back = told, store, deque(kept), stepped_back
                 self.state = State.OPEN
+                self._forget_start(told)
                 if self.readable and self.generation is not None and self.generation.position != position_of(self.cursor):
                     self.generation.go_to(self.cursor)
                 return Outcome.GO_ON
+
+    def _forget_start(self, told: int) -> None:
+        """A store that has bytes of before the start knows better: these were wanted when the checkpoint was lost (rule P2)."""
+        if self.generation is not None and 0 < position_of(told) < self.generation.start:
+            self.generation.start = 0
 
     def open_without_asking(self) -> None:
         """Begin to send on a connection that keeps no numbers: plain Lumberjack, from what was acknowledged last."""
@@ -277,7 +283,8 @@ class Source:
 
     def end_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
         """End a life that was wanted from *start* on, and of which bytes up to *seen* are known to have been."""
-        for place, reason in ((min(start, seen), Mark(NOT_WANTED)), (seen, mark)):
+        unwanted = min(start, seen) if position_of(self.cursor) == 0 else 0
+        for place, reason in ((unwanted, Mark(NOT_WANTED)), (seen, mark)):
             if place > position_of(self.cursor):
                 self.kept.append(gap_run(self.cursor, gone(place), reason, now_ms))
         self.kept.append(end_run(self.cursor, mark, now_ms))

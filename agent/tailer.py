@@ -181,6 +181,7 @@ class Tailer:
         identity = self._namer.identity(stat, generation.place.mount, first_line)
         source = self._book.begin(followed, first_line, identity)
         source.closes_when_complete = FirstLine.of(followed.head) is None
+        followed.head = b""
 
     def _end_if_due(self, followed: Followed, now: float) -> None:
         """Give out a last line that lacks its newline for too long (P3); end what has no name and no growth (G1)."""

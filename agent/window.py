@@ -74,7 +74,7 @@ def packed(frames: Sequence[bytes], records: int, codec: Codec | None, level: in
     """
     head = Window(records).encode()
     if codec is None:
-        return [head, *frames]
+        return [head + b"".join(frames)]
     text = b"".join(frames)
     payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
     if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):

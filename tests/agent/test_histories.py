@@ -122,6 +122,28 @@ def test_h04_start_end_tells_the_gap_even_if_nothing_grows__P2() -> None:
     run(main())
 
 
+def test_h04_a_checkpoint_lost_later_does_not_move_the_start__P2() -> None:
+    async def main() -> None:
+        world = World(start="end")
+        await world.reader()
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        world.write(lines(10, 10))
+        await world.settle()
+        await world.kill()
+        world.forget()
+        world.write(lines(20, 10))
+        world.start()
+        await world.settle()
+        (stored,) = world.stored()
+        assert stored.gaps == [(0, 120, "not_wanted", True)]
+        assert stored.content == lines(10, 20)
+        await world.stop()
+
+    run(main())
+
+
 def test_h05_two_clones_with_one_identity_and_one_template__P1_D4() -> None:
     async def main() -> None:
         one = World()
@@ -501,7 +523,8 @@ def test_h25_thousands_of_sources_at_a_line_a_second__D9() -> None:
             await world.clock.sleep(1)
         assert reader.windows - windows < seconds * 20, "lines of many sources share windows"
         await world.clock.sleep(4)
-        assert all(world.stored(path)[0].content == lines(0, seconds + 1) for path in paths)
+        stored = {each.path: each.content for each in reader.stored.values() if each.content}
+        assert all(stored[path] == lines(0, seconds + 1) for path in paths)
         await world.stop()
 
     run(main())

@@ -267,6 +267,10 @@ def judge_stores(world: World, lives: Lives) -> None:
 def _world(seed: int, pick: random.Random) -> World:
     world = World(seed, quiet_seconds=2, end_after_seconds=3)
     world.settings["output"]["windows_in_flight"] = pick.choice((1, 3, 8))
+    link = world.network.link("agent", "reader")
+    link.delay, link.jitter = pick.choice(((0.0, 0.0), (0.005, 0.01), (0.2, 0.3)))
+    link.capacity = pick.choice((2000, 256 * 1024))
+    world.executor.delay = pick.choice((0.0, 0.02))
     world.settings["output"]["compression"] = pick.choice(("zstd", "zlib", "none"))
     return world
 

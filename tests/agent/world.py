@@ -24,9 +24,10 @@ class World:
 
     def __init__(self, seed: int = 1, **inputs: Any) -> None:
         self.disk = MemoryDisk(["/logs", "/state"])
-        self.network = MemoryNetwork()
-        self.clock = VirtualClock()
         self.random = random.Random(seed)
+        self.network = MemoryNetwork(random.Random(seed))  # reads are split anywhere
+        self.clock = VirtualClock()
+        self.executor = InlineExecutor()
         self.readers: dict[str, ReaderModel] = {}
         self.settings: dict[str, Any] = {
             "agent": {"id": "a", "host": "h", "state_dir": "/state"},
@@ -61,7 +62,7 @@ class World:
             clock=self.clock,
             disk=self.disk,
             transport=self.network.host("agent", identity="dns:agent"),
-            executor=InlineExecutor(),
+            executor=self.executor,
             random=self.random,
         )
         self._task = asyncio.get_running_loop().create_task(self.agent.run(self._stop, lambda wake: NoWatcher()), name="agent")
