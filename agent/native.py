@@ -31,9 +31,9 @@ def pause_after(code: int, refusals: int, luck: float) -> float:
 
 @dataclass(slots=True)
 class _Index:
-    """Whom an index names, and whether its P has come."""
+    """Whom an index names, None where it is to be freed as soon as it is answered: readers count what they have not answered."""
 
-    source: Source
+    source: Source | None
     count: int
     origin: UUID
     answered: bool = False
@@ -118,12 +118,26 @@ class NativeTalk:
         for index in self._of.pop(source, []):
             if index == keep:
                 self._of[source] = [index]
-                continue
-            known = self._indices.pop(index)
-            self._unanswered -= not known.answered
+            else:
+                self._indices[index].source = None
+                self._free_if_answered(index)
+
+    def _free_if_answered(self, index: int) -> None:
+        known = self._indices[index]
+        if known.answered and known.source is None:
+            del self._indices[index]
             self._to_free.append(SourceFrame(index, known.origin, b"").encode())
-        if self._to_free:
             self._services.demand.changed.set()
+
+    def _answered(self, index: int) -> _Index | None:
+        """Count the answer for *index*, the first one; return whom it names, None where nobody cares any more."""
+        known = self._indices.get(index)
+        if known is None:
+            return None
+        self._unanswered -= not known.answered
+        known.answered = True
+        self._free_if_answered(index)
+        return known
 
     # Sending ---------------------------------------------------------------------------------------------------------
 
@@ -156,11 +170,9 @@ class NativeTalk:
             self._refusal(frame)
 
     def _position(self, frame: Position) -> None:
-        known = self._indices.get(frame.index)
-        if known is None:
-            return  # freed meanwhile
-        self._unanswered -= not known.answered
-        known.answered = True
+        known = self._answered(frame.index)
+        if known is None or known.source is None:
+            return
         services, source = self._services, known.source
         if not services.tailer.prepare(source):
             self._pause(source, RefusalCode.TRY_LATER, "its file can't be read")
@@ -221,8 +233,8 @@ class NativeTalk:
                 services.demand.want(source, now)
 
     def _refusal(self, frame: Refusal) -> None:
-        known = self._indices.get(frame.index)
-        if known is not None:
+        known = self._answered(frame.index)
+        if known is not None and known.source is not None:
             self._pause(known.source, frame.code, f"refused (E {frame.code}): {frame.text}")
 
     def _pause(self, source: Source, code: int, reason: str) -> None:
