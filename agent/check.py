@@ -9,7 +9,7 @@ from agent.config import AgentConfig
 from agent.patterns import Found, Inputs, Listing
 from logdrive.address import host_port
 from logdrive.disk import Disk
-from logdrive.errors import LogdriveError
+from logdrive.errors import LogdriveError, StorageError
 from logdrive.net.stream import Transport
 from logdrive.record import position_of
 
@@ -65,8 +65,8 @@ def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Fin
         checkpoint = file.read(agent_id(config, disk), touch=False)
     except DamagedError as error:
         return None, Finding("checkpoint", ok=False, detail=f"{file.path}: {error}; the agent would start as without one")
-    except OSError as error:
-        return None, Finding("checkpoint", ok=False, detail=f"{file.path}: {error.strerror or error}")
+    except StorageError as error:
+        return None, Finding("checkpoint", ok=False, detail=str(error))
     if checkpoint is None:
         return None, Finding("checkpoint", ok=True, detail="none yet: the receiver will be asked for every file")
     return checkpoint, Finding("checkpoint", ok=True, detail=f"{len(checkpoint.entries)} sources")

@@ -11,6 +11,7 @@ receiver's P makes up for it.
 """
 
 import base64
+import contextlib
 import os
 from typing import Final
 from uuid import UUID
@@ -20,6 +21,7 @@ import msgspec
 from agent.origin import FirstLine
 from logdrive import faults
 from logdrive.disk import Disk, write_atomically
+from logdrive.errors import StorageError
 
 FILE_NAME: Final = "checkpoint.json"
 VERSION: Final = 1
@@ -91,16 +93,16 @@ class CheckpointFile:
     def read(self, agent: str, *, touch: bool = True) -> Checkpoint | None:
         """Return it, None where there is none. Raises `DamagedError`, having moved aside what can't be used, unless *touch* forbids.
 
-        One of another agent id can't be, either: its names are not ours.
+        One of another agent id can't be, either: its names are not ours. Raises `StorageError` where the disk does not give it.
         """
         try:
             file = self._disk.open(self.path)
+            with contextlib.closing(file):
+                data = file.pread(file.stat().size, 0)
         except FileNotFoundError:
             return None
-        try:
-            data = file.pread(file.stat().size, 0)
-        finally:
-            file.close()
+        except OSError as error:
+            raise StorageError(f"{self.path} can't be read: {error.strerror or error}") from error
         reason, checkpoint = _judged(data, agent)
         if reason:
             if touch:

@@ -50,6 +50,7 @@ class Tailer:
         self._open = 0
         self._queue: list[tuple[float, int, Followed]] = []
         self._order = count()
+        self._mounts: dict[tuple[str, int], str] = {}  # looked up once for each directory and device
 
     # Files that come ---------------------------------------------------------------------------------------------------
 
@@ -62,7 +63,10 @@ class Tailer:
             if known.generation.place.is_at(stat):
                 return
             self.removed(known, exact=False)
-        mount = self._namer.mount_of(found.path.rpartition("/")[0] or "/")
+        directory = found.path.rpartition("/")[0] or "/"
+        mount = self._mounts.get((directory, stat.device))
+        if mount is None:
+            mount = self._mounts[directory, stat.device] = self._namer.mount_of(directory)
         place = Place(found.path, found.path, mount, stat.device, stat.inode, stat.birth_ns)
         self.follow(Followed(Generation(place, found.settings), counting=counting))
 

@@ -42,12 +42,14 @@ class Room:
 
     size: int
     records: int = LOGDRIVE_1.window - RUN_RECORDS
+    runs: int = 512
+    """So that thousands of sources with a line each don't hold up the loop."""
     marks: bool = True
     """Gaps and ends can be told."""
 
     def left(self, window: Outgoing) -> bool:
         """Tell whether another run may be added."""
-        return window.size < self.size * _FULL and window.records < self.records
+        return window.size < self.size * _FULL and window.records < self.records and len(window.runs) < self.runs
 
 
 def gather(demand: Demand, producer: Producer, room: Room, now: float) -> Outgoing:

@@ -133,6 +133,31 @@ def test_a_connection_that_rested_is_made_again_when_needed() -> None:
     run(main())
 
 
+def test_refusals_do_not_let_more_be_unanswered_than_readers_bear__D9_D1() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.ack_seconds = 0.3
+        paths = [f"/logs/{number:03d}.log" for number in range(150)]
+        for path in paths:
+            world.write(lines(0, 3), path)
+        refusals = [400]
+
+        def refuse(_: object) -> tuple[int, str] | None:
+            refusals[0] -= 1
+            return (3, "stalled") if refusals[0] > 0 and refusals[0] % 3 == 0 else None
+
+        reader.refuse = refuse
+        world.start()
+        await world.clock.sleep(60)
+        await world.settle()
+        assert all(contents(world.stored(path)) == [lines(0, 3)] for path in paths)
+        assert reader.most_unanswered <= 256
+        await world.stop()
+
+    run(main())
+
+
 def test_pauses_grow_and_differ_by_reason__E() -> None:
     assert [pause_after(3, n, 0.0) for n in range(4)] == [1, 2, 4, 8]
     assert [pause_after(6, n, 0.0) for n in range(3)] == [60, 120, 240]
