@@ -168,6 +168,8 @@ def sources_of(rows: Iterable[Head]) -> list[Source]:
         _count(source, row)
         if row.kind == "gap":
             gaps.setdefault(row.source, []).append(row)
+        elif row.kind == "end" and row.mark_exact is False:  # the file may have gone on: a gap of unknown length (ADR 5)
+            gaps.setdefault(row.source, []).append(row._replace(mark_start=row.mark_end))
     for name, source in sources.items():
         _judge(source, gaps.get(name, []))
     return sorted(sources.values(), key=lambda source: (source.host or "", source.path or "", source.source))

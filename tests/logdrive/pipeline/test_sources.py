@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import msgspec
+
 from logdrive.pipeline.audit import Source, heads_of, sources_of, verdict
 from logdrive.pipeline.decode import Decoder
 from logdrive.pipeline.headers import batches_table
@@ -69,6 +71,17 @@ def test_p4_an_end_that_is_not_exact_means_lost_at_least() -> None:
     segment.gap("a", at, at, "truncated", exact=False)
     source = judged(segment)[source_id("a")]
     assert (source.lost_bytes, source.lost_at_least) == (0, True)
+    assert not complete(segment)
+
+
+def test_p4_an_end_record_may_say_that_the_end_is_not_known() -> None:
+    segment = Segment()
+    at = send(segment, "a", lines("a", 0, 2))
+    mark = msgspec.Raw(b'{"end":%d,"reason":"truncated","end_exact":false}' % at)
+    segment.batch("end", "a", [b'{"log":{"ended":%b}}' % bytes(mark)], 0, previous=at, position=at, mark=mark)
+    source = judged(segment)[source_id("a")]
+    assert gaps(source) == [(at, at, "truncated", 0)]
+    assert (source.state, source.lost_bytes, source.lost_at_least) == ("ended", 0, True)
     assert not complete(segment)
 
 
