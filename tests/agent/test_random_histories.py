@@ -7,13 +7,14 @@ gaps tile what was told.
 
 import os
 import random
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
 
 from logdrive.record import is_closed, position_of
 from tests.agent.world import World
-from tests.support.reader_model import ReaderModel, Stored
+from tests.support.reader_model import Piece, ReaderModel, Stored
 from tests.support.virtual_time import run
 
 _NAMES = ("/logs/a.log", "/logs/b.log", "/logs/c.log")
@@ -127,22 +128,29 @@ async def act(
 
 
 def judge(stored: list[Stored], lives: Lives) -> None:
-    """Hold what arrived against what was written."""
-    on_disk, past = lives.on_disk(), lives.past
-    owner: dict[bytes, Stored] = {}
-    for source in stored:
-        if not source.data:
+    """Hold what arrived against what was written; what is on disk has not ended."""
+    judge_pieces([(source.path, source.data, source.gaps) for source in stored], lives)
+    on_disk = lives.on_disk()
+    assert not [source for source in stored if source.ended is not None and source.content in on_disk]
+
+
+def judge_pieces(delivered: Sequence[tuple[str, Sequence[Piece], Sequence[object]]], lives: Lives) -> None:
+    """Hold path, data and gaps of each source against what was written: one life each, and whole if it is on disk."""
+    on_disk, owned = lives.on_disk(), set[bytes]()
+    whole: dict[bytes, bytes] = {}
+    for path, pieces, gaps in delivered:
+        if not pieces:
             continue
-        matching = [life for life in (*on_disk, *past) if all(life[start:end] == data for start, end, data in source.data)]
-        assert matching, f"{source.path}: {source.content[:60]!r}… was never written so"
+        matching = [life for life in (*on_disk, *lives.past) if all(life[start:end] == data for start, end, data in pieces)]
+        assert matching, f"{path}: {pieces[0][2][:60]!r}… was never written so"
         life = matching[0]
-        assert life not in owner, f"{life[:60]!r}… arrived under two sources"
-        owner[life] = source
+        assert life not in owned, f"{life[:60]!r}… arrived under two sources"
+        owned.add(life)
+        if not gaps:
+            whole[life] = b"".join(data for _, _, data in pieces)
     for life in on_disk:
-        assert life in owner, f"{life[:60]!r}… did not arrive"
-        assert owner[life].content == life, f"of {life[:60]!r}… {len(owner[life].content)} of {len(life)} bytes arrived"
-        assert not owner[life].gaps
-        assert owner[life].ended is None
+        assert life in owned, f"{life[:60]!r}… did not arrive"
+        assert whole.get(life) == life, f"of {life[:60]!r}… {len(whole.get(life, b''))} of {len(life)} bytes arrived"
 
 
 SEEDS = range(int(os.environ.get("LOGDRIVE_SEEDS", "25")))
@@ -279,8 +287,13 @@ def _world(seed: int, pick: random.Random) -> World:
 
 
 async def _calm(world: World, lives: Lives, reader: ReaderModel) -> None:
-    """Let everything work, give every file a last line, and wait."""
+    """Let everything work from now on, and finish."""
     reader.fail, reader.refuse, reader.ack_seconds = (lambda _: False), (lambda _: None), 0.001
+    await finish(world, lives)
+
+
+async def finish(world: World, lives: Lives) -> None:
+    """Give every file a last line, and wait until all is acknowledged."""
     for path in sorted({*lives.current, *lives.rotated}):  # what has no first line yet could not be told otherwise
         life = lives.current.get(path, lives.rotated.get(path))
         assert life is not None
