@@ -34,7 +34,7 @@ from logdrive.executor import Executor
 from logdrive.net.stream import Transport
 
 _POLLS_AT_ONCE: Final = 256
-_LONGEST_NAP_SECONDS: Final = 0.25
+_SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 0.01, 0.25
 _DRAIN_LOOK_SECONDS: Final = 0.02
 
 MakeWatcher = Callable[[Callable[[], None]], Watcher]
@@ -139,9 +139,11 @@ class Agent:
             watcher.close()
 
     async def _tail(self) -> None:
+        """Look at files as they are due, several at each waking."""
         while True:
             wait = self.tailer.poll_due(_POLLS_AT_ONCE)
-            await self._clock.sleep(min(_LONGEST_NAP_SECONDS, wait if wait is not None else _LONGEST_NAP_SECONDS))
+            nap = _LONGEST_NAP_SECONDS if wait is None else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, wait))
+            await self._clock.sleep(nap if wait != 0.0 else 0.0)
 
     async def _drain(self) -> None:
         """Go on until all that is there now is acknowledged, for as long as the configuration allows."""

@@ -37,6 +37,8 @@ class Followed:
     ships_unfinished: bool = False
     """`agent ship`: end of file ends the first line, too."""
     interval: float = 0.0
+    look_at: float = 0.0
+    """When to look closely even if it seems to rest: whether it still has a name is told by nothing else."""
     trouble: str = ""
     dropped: bool = False
 

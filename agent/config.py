@@ -26,7 +26,7 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     id: Name | None = None
     host: Name | None = None
     drain_seconds: Annotated[float, msgspec.Meta(ge=0)] = 30.0
-    rescan_seconds: Positive = 5.0
+    rescan_seconds: Positive = 10.0
     max_open_files: Annotated[int, msgspec.Meta(ge=16)] = 8192
     close_idle_seconds: Positive = 300.0
     keep_ended_days: Positive = 7.0

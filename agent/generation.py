@@ -100,6 +100,7 @@ class Generation:
         """The same, always: for `agent ship`, whose files are as long as they are."""
         self._tail: bytes | None = b""  # the bytes before the position; None where only their check is known
         self._check = 0
+        self._modified_ns = 0
         self._more = True  # there may be whole lines between position and seen
 
     # Handles ---------------------------------------------------------------------------------------------------------
@@ -154,8 +155,10 @@ class Generation:
         """
         if stat.size < self.seen:
             raise TruncatedError
-        if stat.size > self.seen and self.first_line is not None and self.file is not None:
+        changed = stat.size > self.seen or stat.modified_ns != self._modified_ns  # rewritten at the same length, too
+        if changed and self.first_line is not None and self.file is not None:
             self.verify()
+        self._modified_ns = stat.modified_ns
         if stat.links:
             self.unnamed_since = None
         elif self.unnamed_since is None:
@@ -165,6 +168,12 @@ class Generation:
     def _grow_to(self, size: int, now: float) -> None:
         if size > self.seen:
             self.seen, self.grown_at, self._more, self.final = size, now, True, False
+
+    def rests(self) -> bool:
+        """Tell, with one read of two bytes, that there is nothing new; False where that takes a closer look. Raises OSError."""
+        if self.file is None or self.position != self.seen or not self.seen or self.unnamed_since is not None:
+            return False
+        return len(self.file.pread(2, self.seen - 1)) == 1
 
     def head(self) -> bytes:
         """Return the file's first bytes, as many as a first line may have."""

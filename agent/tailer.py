@@ -25,6 +25,7 @@ _POLLS_PER_SECOND: Final = 5000
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.02, 2.0
 _RESTING_SECONDS: Final = 0.25
 _SLOWING: Final = 1.5
+_CLOSE_LOOK_SECONDS: Final = 10.0
 _TROUBLE_SECONDS: Final = 5.0
 
 
@@ -78,39 +79,48 @@ class Tailer:
     # Looking -----------------------------------------------------------------------------------------------------------
 
     def poll_due(self, most: int) -> float | None:
-        """Look at up to *most* files that are due. Return in how many seconds the next one is, None without any."""
-        now = self._clock.monotonic()
+        """Look at up to *most* files that are due. Return in how many seconds the next one is, None without any.
+
+        About 4 µs for a file that rests: the heap, and one read.
+        """
+        now, queue = self._clock.monotonic(), self._queue
         for _ in range(most):
-            if not self._queue or self._queue[0][0] > now:
+            if not queue or queue[0][0] > now:
                 break
-            followed = heapq.heappop(self._queue)[2]
+            followed = heapq.heappop(queue)[2]
             if not followed.dropped:
-                self.poll(followed)
-        return max(0.0, self._queue[0][0] - now) if self._queue else None
+                self.poll(followed, now)
+        return max(0.0, queue[0][0] - now) if queue else None
 
     def poll_all(self) -> None:
-        """Look at every file now."""
+        """Look closely at every file now."""
         for followed in list(self._book.living.values()):
             if not followed.dropped:
                 self._look(followed)
 
-    def poll(self, followed: Followed) -> None:
+    def poll(self, followed: Followed, now: float) -> None:
         """Look at one file, and plan when to look again."""
         seen = followed.generation.seen
-        self._look(followed)
+        if now >= followed.look_at or not self._rests(followed.generation):
+            self._look(followed)
+            followed.look_at = now + min(_CLOSE_LOOK_SECONDS, followed.generation.settings.end_after_seconds / 2)
         if followed.dropped:
             return
-        files = len(self._book.living)
-        shortest = min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, files / _POLLS_PER_SECOND))
-        longest = max(shortest, _RESTING_SECONDS)
+        shortest = min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, len(self._book.living) / _POLLS_PER_SECOND))
         if followed.trouble:
             followed.interval = _TROUBLE_SECONDS
         elif followed.generation.seen != seen:
             followed.interval = shortest
             self._book.changed = True
         else:
-            followed.interval = min(longest, max(shortest, followed.interval * _SLOWING))
+            followed.interval = min(max(shortest, _RESTING_SECONDS), max(shortest, followed.interval * _SLOWING))
         self._schedule(followed, followed.interval)
+
+    def _rests(self, generation: Generation) -> bool:
+        try:
+            return generation.rests()
+        except OSError:
+            return False  # a close look will say what is the matter
 
     def _schedule(self, followed: Followed, seconds: float) -> None:
         heapq.heappush(self._queue, (self._clock.monotonic() + seconds, next(self._order), followed))

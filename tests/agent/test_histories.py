@@ -213,6 +213,22 @@ def test_h06_regrown_past_the_position_between_two_polls__G4() -> None:
     run(main())
 
 
+def test_h06_rewritten_at_the_same_length__G4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(HEADER + lines(0, 100, prefix="one"))
+        world.start()
+        await world.settle()
+        world.truncate()
+        world.write(HEADER + lines(0, 100, prefix="two"))
+        await world.clock.sleep(15)
+        assert contents(world.stored()) == [HEADER + lines(0, 100, prefix="one"), HEADER + lines(0, 100, prefix="two")]
+        await world.stop()
+
+    run(main())
+
+
 def test_h06_unread_bytes_of_a_truncated_life_are_a_gap__P4() -> None:
     async def main() -> None:
         world = World()

@@ -30,7 +30,7 @@ class World:
         self.executor = InlineExecutor()
         self.readers: dict[str, ReaderModel] = {}
         self.settings: dict[str, Any] = {
-            "agent": {"id": "a", "host": "h", "state_dir": "/state"},
+            "agent": {"id": "a", "host": "h", "state_dir": "/state", "rescan_seconds": 5},
             "input": [{"paths": ["/logs/*.log*"], **inputs}],
             "output": {"hosts": ["reader:5044"], "tls": "off"},
         }
