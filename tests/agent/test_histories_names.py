@@ -1,0 +1,157 @@
+"""Histories of delivery.md §7 about names: renamed, unlinked, gone, without a first line, on another device (9, 16, 17)."""
+
+from dataclasses import replace
+
+from logdrive.disk import FileStat
+from tests.agent.world import LOG, World, contents, lines
+from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_node import Node
+from tests.support.virtual_time import run
+
+
+def test_h09_rename_and_create_while_the_old_name_is_written_to__G1() -> None:
+    async def main() -> None:
+        world = World(paths=["/logs/app.log"])  # the rotated name is outside of the pattern
+        await world.reader()
+        world.write(lines(0, 10, prefix="old"))
+        world.start()
+        await world.settle()
+        world.disk.replace(LOG, "/logs/app.log.1")
+        for second in range(60):
+            world.write(lines(second, 1), LOG)
+            world.write(lines(10 + second, 1, prefix="old"), "/logs/app.log.1")
+            await world.clock.sleep(1)
+            if second == 30:
+                await world.kill()
+                world.write(lines(10 + second, 1, prefix="old"), "/logs/app.log.1")
+                await world.clock.sleep(1)
+                world.start()
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content("/logs/app.log.1"), world.disk.content(LOG)]
+        assert all(stored.ended is None for stored in world.stored())
+        await world.stop()
+
+    run(main())
+
+
+def test_h09_an_unlinked_log_is_read_as_long_as_it_is_written__G1() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        ghost = world.disk.open(LOG, write=True)
+        world.disk.remove(LOG)
+        for second in range(10, 30):
+            await world.clock.sleep(10)
+            ghost.append([lines(second, 1)])
+        await world.clock.sleep(5)
+        ghost.append([b"no newline"])
+        await world.settle()
+        assert world.stored()[0].ended is None
+        await world.clock.sleep(120)
+        (stored,) = world.stored()
+        assert stored.content == lines(0, 30) + b"no newline"
+        assert stored.ended == (370, "removed")
+        await world.stop()
+
+    run(main())
+
+
+def test_h09_a_file_that_is_gone_after_a_restart_is_a_gap__G1_P4() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        await world.crash_reader()
+        world.write(lines(10, 10))
+        await world.clock.sleep(5)
+        await world.kill()
+        world.disk.remove(LOG)
+        await world.reader()
+        world.start()
+        await world.settle()
+        (stored,) = world.stored()
+        assert stored.gaps == [(120, 240, "removed", False)]
+        assert stored.ended == (240, "removed")
+        await world.stop()
+
+    run(main())
+
+
+def test_h16_a_first_line_without_newline_that_grows_later__G2_P3() -> None:
+    async def main() -> None:
+        world = World(quiet_seconds=5)
+        reader = await world.reader()
+        world.write(b"the beginning")
+        world.start()
+        await world.clock.sleep(60)
+        assert not reader.registered, "it has no name yet"
+        world.write(b" and the end\nmore")
+        await world.clock.sleep(1)
+        assert contents(world.stored()) == [b"the beginning and the end\n"]
+        await world.clock.sleep(10)
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        world.write(b" of it\n")
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        assert world.stored()[0].events == 3
+        await world.stop()
+
+    run(main())
+
+
+def test_h16_a_life_that_ends_without_a_first_line_is_shipped_then__P3() -> None:
+    async def main() -> None:
+        world = World(end_after_seconds=5)
+        await world.reader()
+        world.write(b"one", "/logs/cut.log")
+        world.write(b"two", "/logs/gone.log")
+        world.start()
+        await world.clock.sleep(2)
+        world.truncate("/logs/cut.log")
+        world.disk.remove("/logs/gone.log")
+        await world.clock.sleep(20)
+        await world.settle()
+        (cut,), (gone,) = world.stored("/logs/cut.log"), world.stored("/logs/gone.log")
+        assert (cut.content, cut.ended) == (b"one", (3, "truncated"))
+        assert (gone.content, gone.ended) == (b"two", (3, "removed"))
+        await world.stop()
+
+    run(main())
+
+
+def test_h17_a_reboot_that_changes_device_numbers__G2() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        await world.stop()
+        world.disk = _OtherDevice.of(world.disk)
+        world.settings["agent"]["host"] = "renamed"
+        world.write(lines(10, 10))
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
+class _OtherDevice(MemoryDisk):
+    """The same disk after a reboot that numbered devices, and told birth times, otherwise."""
+
+    @classmethod
+    def of(cls, disk: MemoryDisk) -> "_OtherDevice":
+        other = disk.killed()
+        other.__class__ = cls
+        assert isinstance(other, cls)
+        return other
+
+    def _stat(self, node: Node) -> FileStat:
+        return replace(super()._stat(node), device=77, birth_ns=0)
