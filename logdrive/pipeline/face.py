@@ -16,6 +16,7 @@ from logdrive.net.stream import ClientTls
 from logdrive.sinks.blocking import BlockingClient, Target
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState
 from logdrive.sinks.segment_reader import Hop, Mark, SegmentReader
+from logdrive.sinks.stream_reader import segments_of
 from logdrive.store.config import PRAVEGA_PORT
 from logdrive.wire.pravega.routing import segment_name
 
@@ -52,13 +53,7 @@ class Face:
     def segments(self) -> list[SegmentState]:
         """Return what the stream's segments are like, by number. Raises `TransientError`."""
 
-        async def ask(client: SegmentClient) -> list[SegmentState]:
-            found: list[SegmentState] = []
-            while (state := await client.segment_info(self.segment(len(found)))) is not None:
-                found.append(state)
-            return found
-
-        return self._asked(ask)
+        return self._asked(lambda client: segments_of(client, self.scope, self.stream))
 
     def hops(self, segment: str, start: int, end: int, most: int | None = None) -> list[Hop]:
         """Return the batches in [start, end), records left where they are; *most* bounds their bytes, but not the first's.

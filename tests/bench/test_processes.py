@@ -9,11 +9,17 @@ from bench.certificates import certificates
 from bench.lines import log_file
 from bench.peers import c_tools, rsyslog
 from bench.processes import BenchmarkError, Child, family, wait_all
+from tests.conftest import unavailable
 
 pytestmark = pytest.mark.process
 
 _BURN = "import time\nwhile time.process_time() < 0.3: pass"
 _HOLD = "import time; x = bytearray(64 << 20); time.sleep(0.3)"
+
+
+def _need(missing: object) -> None:
+    if missing is not None:
+        unavailable(str(missing))
 
 
 def test_cpu_and_memory_are_those_of_the_process(tmp_path: Path) -> None:
@@ -35,8 +41,8 @@ def test_a_run_leaves_no_process_behind(tmp_path: Path) -> None:
     assert child.usage.code < 0
 
 
-@pytest.mark.skipif(c_tools.missing() is not None, reason=str(c_tools.missing()))
 def test_the_c_tools_deliver_every_byte_even_lines_that_look_like_commands(tmp_path: Path) -> None:
+    _need(c_tools.missing())
     payload = tmp_path / "payload"
     payload.write_bytes(b"Q\nR\nk\nB\n" * 50_000 + log_file(tmp_path, 5_000).read_bytes())
     passage = c_tools.carry(payload, tmp_path, certificates(tmp_path / "certs"), 30)
@@ -44,8 +50,8 @@ def test_the_c_tools_deliver_every_byte_even_lines_that_look_like_commands(tmp_p
     assert passage.sender_cpu > 0 < passage.receiver_cpu
 
 
-@pytest.mark.skipif(rsyslog.missing() is not None, reason=str(rsyslog.missing()))
 def test_rsyslog_delivers_every_line(tmp_path: Path) -> None:
+    _need(rsyslog.missing())
     passage = rsyslog.carry(log_file(tmp_path, 5_000), tmp_path, certificates(tmp_path / "certs"), 60)
     assert passage.seconds > 0
     assert passage.sender_rss > 0 < passage.receiver_rss
