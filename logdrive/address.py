@@ -20,6 +20,22 @@ class StreamAddress:
         return f"file://{self.path}#{self.scope}/{self.stream}"
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """`pravega://host:port/scope/stream`: a stream at a streaming service, reached over the network."""
+
+    host: str
+    port: int
+    scope: str
+    stream: str
+
+    @property
+    def uri(self) -> str:
+        """The address as it is written."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"pravega://{host}:{self.port}/{self.scope}/{self.stream}"
+
+
 def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
     """Split `host`, `host:port` or `[v6]:port`. Raises ValueError saying what is wrong."""
     parts = urlsplit(f"//{text}")
@@ -32,8 +48,27 @@ def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
     return parts.hostname, port
 
 
+def sink_address(uri: str) -> StreamAddress | ServiceAddress:
+    """Read the URI of a stream in a directory or at a service. Raises ValueError saying what is wrong and how it is written."""
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        return stream_address(uri)
+    if parts.scheme != "pravega":
+        raise ValueError(f"{uri!r}: write file:///path#scope/stream or pravega://host:port/scope/stream")
+    scope, slash, stream = parts.path.removeprefix("/").partition("/")
+    if not (slash and _is_name(scope) and _is_name(stream)) or parts.query or parts.fragment:
+        raise ValueError(f"{uri!r}: after the port goes /scope/stream, of letters, digits, '.' and '-', as in pravega://host:6000/logs/app")
+    try:
+        host, port = host_port(parts.netloc, 0)
+    except ValueError as error:
+        raise ValueError(f"{uri!r}: {error}") from None
+    if port == 0:
+        raise ValueError(f"{uri!r}: the port is missing, as in pravega://{host}:6000/{scope}/{stream}")
+    return ServiceAddress(host, port, scope, stream)
+
+
 def stream_address(uri: str) -> StreamAddress:
-    """Read a stream's URI. Raises ValueError saying what is wrong and how it is written."""
+    """Read the URI of a stream in a store's directory. Raises ValueError saying what is wrong and how it is written."""
     parts = urlsplit(uri)
     scope, slash, stream = parts.fragment.partition("/")
     if parts.scheme != "file":

@@ -1,5 +1,6 @@
 """`logdrive receiver check`: what a start would meet, looked at without serving anybody or leaving anything behind."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Iterator
@@ -8,18 +9,22 @@ from datetime import UTC, datetime
 
 from cryptography import x509
 
+from logdrive.address import ServiceAddress
 from logdrive.clock import Clock
 from logdrive.disk import Disk
-from logdrive.errors import ConfigError
+from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.limits import MIB
 from logdrive.net.identity import names_in
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls, Stream, Transport
+from logdrive.sinks.pravega_client import connected
+from logdrive.sinks.stream_reader import segments_of
 from logdrive.store.opening import LOCK_NAME
-from receiver.config import ReceiverConfig
+from receiver.config import ReceiverConfig, SinkConfig
 
 _PROBE = ".logdrive-check"
 _CERTIFICATE_BYTES = MIB
+_ANSWER_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Finding:
 
 
 async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport) -> list[Finding]:
-    """Look at certificates, addresses and the store's directory, in that order."""
+    """Look at certificates, addresses, and the store's directory or the service, in that order."""
     findings: list[Finding] = []
     listeners = [("listen", config.listen.where, config.listen.tls, config.listen.settings)]
     if (face := config.listen.pravega) is not None:
@@ -41,10 +46,33 @@ async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: 
         findings.append(_certificate(name, tls, clock, disk) if isinstance(tls, ServerTlsConfig) else _plain(name))
         if findings[-1].ok:
             findings.append(await _address(name, where, settings, transport))
-    findings.append(_directory(config.sink.stream.path, disk))
+    stream = config.sink.stream
+    if isinstance(stream, ServiceAddress):
+        return [*findings, *await _service(stream, config.sink, transport)]
+    findings.append(_directory(stream.path, disk))
     if findings[-1].ok:
-        findings.append(_durability(config.sink.stream.path, disk))
+        findings.append(_durability(stream.path, disk))
     return findings
+
+
+async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:
+    """Ask the service for the stream, and say what "durable" means there (rule S1)."""
+    where = f"{stream.host}:{stream.port}"
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS), connected(transport, stream.host, stream.port, sink.settings) as client:
+            there = await segments_of(client, stream.scope, stream.stream)
+    except TimeoutError:
+        return [Finding("sink.uri", False, f"{where} does not answer within {_ANSWER_SECONDS:g} s: a start would wait for it")]
+    except TransientError as error:
+        return [Finding("sink.uri", False, f"{error}; a start would wait for it")]
+    except LogdriveError as error:
+        return [Finding("sink.uri", False, str(error))]
+    found = f"has {len(there)} segments" if there else f"will be made with {sink.segments} segments"
+    secure = "by TLS" if sink.settings is not None else "by plain TCP: everything on the way can be read"
+    return [
+        Finding("sink.uri", True, f"{where} answers, {secure}; {stream.scope}/{stream.stream} {found}"),
+        Finding("durability", True, f"what the service at {where} promises: `logdrive store` keeps one copy, on one disk"),
+    ]
 
 
 def _plain(name: str) -> Finding:

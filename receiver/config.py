@@ -1,14 +1,17 @@
 """What the operator of a receiver may set: parsed once at start, passed down, never changed. `config/receiver.toml` explains it."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
+from uuid import UUID, uuid5
 
 import msgspec
 
-from logdrive.address import StreamAddress, host_port, stream_address
+from logdrive.address import ServiceAddress, StreamAddress, host_port, sink_address
 from logdrive.limits import MIB
-from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ServerTls
-from logdrive.store.config import FaceConfig
+from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
+from logdrive.net.stream import ClientTls, ServerTls
+from logdrive.record import NAMESPACE
+from logdrive.store.config import FaceConfig, is_loopback
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 """The dialects offered, the best first; who names none speaks plain Lumberjack."""
@@ -51,27 +54,47 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [sink] table: the stream that everything goes to; *segments* counts when it is created.
 
-    *log_file_bytes* is how large a file of the embedded store's log gets.
+    *log_file_bytes* is how large a file of an embedded store's log gets. *tls* and *store_id* are for a service: what it is
+    connected to with (plain TCP is for loopback addresses), and its id, which otherwise is made from the address.
     """
 
     uri: str
     segments: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4
     log_file_bytes: Annotated[int, msgspec.Meta(ge=MIB)] = 256 * MIB
+    tls: Literal["off"] | ClientTlsConfig | None = None
+    store_id: UUID | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no stream."""
-        stream_address(self.uri)
+        """Refuse what is no stream, plain TCP that nobody asked for, and what an embedded store has no use for."""
+        address = sink_address(self.uri)
+        if isinstance(address, ServiceAddress):
+            if self.tls is None and not is_loopback(address.host):
+                raise ValueError('plain TCP is for loopback addresses: give [sink.tls], or write tls = "off"')
+        elif self.tls is not None:
+            raise ValueError("tls: a store in this process is not connected to: leave it out")
+        elif self.store_id is not None:
+            raise ValueError("store_id: an embedded store makes its own: leave it out")
 
     @property
-    def stream(self) -> StreamAddress:
+    def stream(self) -> StreamAddress | ServiceAddress:
         """The stream's address."""
-        return stream_address(self.uri)
+        return sink_address(self.uri)
 
     @property
-    def dead_letters(self) -> StreamAddress:
+    def dead_letters(self) -> StreamAddress | ServiceAddress:
         """The address of the stream beside it, for records that no batch can hold (rule R3)."""
         stream = self.stream
-        return StreamAddress(stream.path, stream.scope, f"{stream.stream}-dead")
+        return replace(stream, stream=f"{stream.stream}-dead")
+
+    @property
+    def settings(self) -> ClientTls | None:
+        """What `Transport.connect` takes."""
+        return self.tls.settings() if isinstance(self.tls, ClientTlsConfig) else None
+
+    @property
+    def service_id(self) -> UUID:
+        """What agents know a service's stream by (rule D5): the same for all receivers that name it alike."""
+        return self.store_id if self.store_id is not None else uuid5(NAMESPACE, self.stream.uri)
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,3 +111,8 @@ class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     sink: SinkConfig
     limits: LimitsConfig = LimitsConfig()
     drain_seconds: Positive = 20.0
+
+    def __post_init__(self) -> None:
+        """Refuse to serve a store that is elsewhere."""
+        if self.listen.pravega is not None and isinstance(self.sink.stream, ServiceAddress):
+            raise ValueError(f"listen.pravega serves a store of this process, and this sink's is at {self.sink.uri}: leave the table out")

@@ -14,26 +14,18 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
 from logdrive.limits import KIB
 from logdrive.net.stream import ClientTls, Stream, Transport
+from logdrive.sinks.pravega_answers import M, RefusedError, expected
 from logdrive.sinks.pravega_link import Link
 from logdrive.sinks.pravega_writer import AppendWriter
-from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
-from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
-from logdrive.wire.pravega.control import (
-    AuthTokenCheckFailed,
-    ErrorMessage,
-    InvalidEventNumber,
-    NoSuchSegment,
-    OperationUnsupported,
-    SegmentAlreadyExists,
-    SegmentIsSealed,
-    SegmentIsTruncated,
-)
+from logdrive.sinks.pravega_writers import Writers
+from logdrive.store.errors import NoSuchSegmentError
+from logdrive.wire.pravega.control import KeepAlive, SegmentAlreadyExists, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
     CreateSegment,
@@ -50,22 +42,9 @@ from logdrive.wire.pravega.segments import (
     UpdateSegmentAttribute,
 )
 
-M = TypeVar("M", bound=Message)
 ANSWER_SECONDS: Final = 60.0  # longer than any server lets a read at the tail wait
 _PIECE_BYTES: Final = 512 * KIB  # larger ones cost more: their memory goes back to the system each time
 _AHEAD: Final = 8
-
-
-class RefusedError(LogdriveError):
-    """The service understood a request and won't serve it."""
-
-
-class TruncatedError(LogdriveError):
-    """The bytes asked for were given up; the segment begins at *start* now."""
-
-    def __init__(self, segment: str, start: int) -> None:
-        super().__init__(f"segment {segment!r} begins at {start} now")
-        self.start = start
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +71,31 @@ class SegmentClient:
     """Requests over one connection. All raise `TransientError` when it ends, `NoSuchSegmentError` where there is no such segment."""
 
     def __init__(self, stream: Stream, *, answer_seconds: float = ANSWER_SECONDS) -> None:
-        self._link = Link(stream, self._unasked)
+        self._link = Link(stream, lambda message: self.writers.receive(message))
         self._answer_seconds = answer_seconds
-        self._writers: dict[UUID, AppendWriter] = {}
+        self.writers = Writers(self._link)
 
-    async def run(self) -> None:
-        """Carry messages until the connection ends; `connected` runs it."""
+    async def run(self) -> LogdriveError:
+        """Carry messages until the connection ends, and return why it did; `connected` runs it."""
         failure: LogdriveError = TransientError("the connection was closed here")
         try:
             failure = await self._link.run()
         finally:
-            for writer in self._writers.values():
-                writer.end(failure)
+            self.writers.end(failure)
+        return failure
+
+    async def greeted(self) -> None:
+        """Return once the service has said which wire versions it speaks, and they are ours too."""
+        await self._link.greeted.wait()
+
+    @property
+    def heard(self) -> int:
+        """How often something came from the service so far."""
+        return self._link.heard
+
+    def keep_alive(self) -> None:
+        """Send what the service answers at once."""
+        self._link.send(KeepAlive())
 
     async def segment_info(self, segment: str) -> SegmentState | None:
         """Return what *segment* is like, None where there is none."""
@@ -118,7 +110,7 @@ class SegmentClient:
     async def create_segment(self, segment: str) -> bool:
         """Create *segment*; returns False where it is there already."""
         answer = await self._answer(self._link.ask(lambda number: CreateSegment(number, segment)))
-        return not isinstance(answer, SegmentAlreadyExists) and bool(_expected(SegmentCreated, answer))
+        return not isinstance(answer, SegmentAlreadyExists) and bool(expected(SegmentCreated, answer))
 
     async def seal(self, segment: str) -> None:
         """Let nobody append to *segment* any more. Raises `SegmentSealedError` where that is so already."""
@@ -174,7 +166,7 @@ class SegmentClient:
         message = await self._answer(answer)
         if isinstance(message, SegmentIsSealed):
             return Chunk(b"", end_of_segment=True)
-        found = _expected(SegmentRead, message)
+        found = expected(SegmentRead, message)
         if found.offset != offset or len(found.data) > max(length, 8):
             raise ProtocolError(f"{len(found.data)} bytes at {found.offset} for a read of {length} at {offset} of {segment}", offset=0)
         return Chunk(found.data[:length], found.at_tail, found.end_of_segment)
@@ -184,63 +176,28 @@ class SegmentClient:
     async def set_up(self, segment: str, writer: UUID) -> AppendWriter:
         """Return what appends as *writer*; its `durable` is the number that the service has, the least i64 if none.
 
-        A writer set up before on this connection ends: what the number says is durable is acknowledged, the rest fails. Raises
-        ValueError where that one has appends to another segment in flight.
+        It waits until nothing that was submitted for the writer on this connection is in flight; a writer set up before ends.
         """
-        before = self._writers.get(writer)
-        if before is not None and before.segment != segment and before.busy:
-            raise ValueError(f"writer {writer} has appends to {before.segment} in flight on this connection")
-        answer = await self._ask(AppendSetup, lambda number: SetupAppend(number, writer, segment))
-        if before is not None:
-            before.resume(answer.last_event_number)
-        self._writers[writer] = AppendWriter(segment, writer, answer.last_event_number, self._link)
-        return self._writers[writer]
-
-    def _unasked(self, message: Message) -> None:
-        """Hand an answer to the writers that it concerns; raises `ProtocolError` where it makes no sense."""
         try:
-            if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
-                if message.writer in self._writers:
-                    self._writers[message.writer].receive(message)
-            else:
-                for writer in self._writers.values():
-                    if writer.segment == getattr(message, "segment", None):
-                        writer.receive(message)
-        except ValueError as error:
-            raise ProtocolError(str(error), offset=0) from error
+            async with asyncio.timeout(self._answer_seconds):
+                return await self.writers.set_up(segment, writer)
+        except TimeoutError as error:
+            raise self._no_answer() from error
 
     # Answers -------------------------------------------------------------------------------------------------------------
 
     async def _ask(self, wanted: type[M], make: Callable[[int], Message]) -> M:
-        return _expected(wanted, await self._answer(self._link.ask(make)))
+        return expected(wanted, await self._answer(self._link.ask(make)))
 
     async def _answer(self, answer: "asyncio.Future[Message]") -> Message:
         try:
             async with asyncio.timeout(self._answer_seconds):
                 return await answer
         except TimeoutError as error:
-            raise TransientError(f"the service did not answer within {self._answer_seconds:g} s") from error
+            raise self._no_answer() from error
 
-
-def _expected(wanted: type[M], answer: Message) -> M:
-    """Return *answer* if it is of the type wanted, else raise what it says."""
-    if isinstance(answer, wanted):
-        return answer
-    match answer:
-        case NoSuchSegment():
-            raise NoSuchSegmentError(answer.segment)
-        case SegmentIsSealed():
-            raise SegmentSealedError(answer.segment)
-        case SegmentIsTruncated():
-            raise TruncatedError(answer.segment, answer.start_offset)
-        case AuthTokenCheckFailed():
-            raise RefusedError("the service wants a valid token")
-        case OperationUnsupported():
-            raise RefusedError(f"the service does not serve {answer.operation}")
-        case ErrorMessage():
-            raise RefusedError(f"the service refused: {answer.text}")
-        case _:
-            raise TransientError(f"the service answered with {type(answer).__name__}")
+    def _no_answer(self) -> TransientError:
+        return TransientError(f"the service did not answer within {self._answer_seconds:g} s")
 
 
 @contextlib.asynccontextmanager

@@ -22,6 +22,9 @@ class Link:
         self._outgoing: list[bytes] = []
         self._more = asyncio.Event()
         self._failure: LogdriveError | None = None
+        self.greeted = asyncio.Event()
+        self.heard = 0
+        """How often something was read."""
         self.send(Hello())
 
     async def run(self) -> LogdriveError:
@@ -79,6 +82,7 @@ class Link:
 
     async def _read(self) -> None:
         while data := await self._stream.read():
+            self.heard += 1
             for message in self._frames.feed(data):
                 self._receive(message)
         raise TransientError(f"{self._stream.peer.address}: the service closed the connection")
@@ -96,3 +100,4 @@ class Link:
         if hello.low > WIRE_VERSION or hello.high < OLDEST_COMPATIBLE:
             spoken = f"{hello.low} to {hello.high}, this client {OLDEST_COMPATIBLE} to {WIRE_VERSION}"
             raise TransientError(f"{self._stream.peer.address}: the service speaks wire versions {spoken}")
+        self.greeted.set()

@@ -34,12 +34,16 @@ class _Unit:
 
 
 class AppendWriter:
-    """A writer set up on a connection. *durable* is its number at the set-up, then the last one acknowledged."""
+    """A writer on a connection. *durable* is its number at the set-up, then the last one acknowledged; *submitted* the last one given.
 
-    def __init__(self, segment: str, writer: UUID, durable: int, link: Link) -> None:
+    One that is not *ready* waits for `start`, which tells that it was set up, before it sends anything.
+    """
+
+    def __init__(self, segment: str, writer: UUID, durable: int, link: Link, *, ready: bool = True) -> None:
         self.segment, self.id, self.durable = segment, writer, durable
+        self.submitted = durable
         self._link = link
-        self._submitted = durable
+        self._ready = ready
         self._first_is_through = False
         self._in_flight: deque[_Unit] = deque()
         self._held: deque[_Unit] = deque()
@@ -48,7 +52,23 @@ class AppendWriter:
     @property
     def busy(self) -> bool:
         """Whether anything is not acknowledged."""
-        return bool(self._in_flight)
+        return bool(self._in_flight or self._held)
+
+    @property
+    def over(self) -> bool:
+        """Whether it takes nothing more."""
+        return self._over is not None
+
+    async def settled(self) -> None:
+        """Return once nothing is in flight: what was submitted is acknowledged or has failed."""
+        while self.busy:
+            await asyncio.wait([(self._held or self._in_flight)[-1].stored])
+
+    def start(self) -> None:
+        """Send what was submitted meanwhile; the first goes alone."""
+        self._ready = True
+        if self._held:
+            self._send(self._held.popleft())
 
     def append(
         self, data: bytes | Sequence[bytes], *, events: int, number: int, expected_offset: int | None = None
@@ -63,8 +83,8 @@ class AppendWriter:
         if self._over is not None:
             raise self._over
         self._link.check()
-        if number <= self._submitted:
-            raise NumberConflictError(f"number {number} does not follow {self._submitted}")
+        if number <= self.submitted:
+            raise NumberConflictError(f"number {number} does not follow {self.submitted}")
         whole = data if isinstance(data, bytes) else b"".join(data)
         message: Message
         if expected_offset is None:
@@ -73,13 +93,16 @@ class AppendWriter:
             message = ConditionalBlockEnd(self.id, number, expected_offset, whole, self._link.next_id())
         unit = _Unit(number, message, asyncio.get_running_loop().create_future())
         unit.stored.add_done_callback(_seen)
-        if self._in_flight and not self._first_is_through:
+        if not self._ready or (self._in_flight and not self._first_is_through):
             self._held.append(unit)
         else:
-            self._link.send(message)
-            self._in_flight.append(unit)
-        self._submitted = number
+            self._send(unit)
+        self.submitted = number
         return unit.stored
+
+    def _send(self, unit: _Unit) -> None:
+        self._link.send(unit.message)
+        self._in_flight.append(unit)
 
     def receive(self, message: Message) -> None:
         """Take an answer that concerns this writer. Raises ValueError where it makes no sense."""
@@ -106,11 +129,6 @@ class AppendWriter:
         self._in_flight.clear()
         self._held.clear()
 
-    def resume(self, durable: int) -> None:
-        """Take the durable number of a newer set-up as the acknowledgement that it is, and end."""
-        self._resolve(durable, -1)
-        self.end(TransientError(f"writer {self.id} was set up anew"))
-
     def _acknowledged(self, message: DataAppended) -> None:
         number = message.event_number
         if message.previous_event_number >= number:
@@ -136,9 +154,7 @@ class AppendWriter:
     def _release(self) -> None:
         self._first_is_through = True
         while self._held:
-            unit = self._held.popleft()
-            self._link.send(unit.message)
-            self._in_flight.append(unit)
+            self._send(self._held.popleft())
 
 
 def _seen(stored: "asyncio.Future[int]") -> None:

@@ -12,7 +12,8 @@ from zlib import crc32
 from logdrive.errors import StorageError
 from logdrive.limits import HEADER_BYTES, KIB, MAX_POSITION, PRAVEGA_FRAME_BYTES, RUN_BYTES
 from logdrive.record import EVENT_HEAD, KINDS, BatchHeader, event_length, parse_header
-from logdrive.sinks.pravega_client import RefusedError, SegmentClient
+from logdrive.sinks.pravega_answers import RefusedError
+from logdrive.sinks.pravega_client import SegmentClient
 
 _HEAD_GUESS: Final = 4 * KIB  # holds nearly every header
 _SMALL_BATCH: Final = 32 * KIB  # below it, reading the records too costs less than one more round trip a batch
