@@ -75,7 +75,7 @@ class Ledger:
         for record in map(orjson.loads, records):
             log = record["log"]
             assert log["offset"] == position, f"{found.path}: record at {log['offset']} after {position}"
-            piece, count = _bytes_of(record)
+            piece, count = bytes_of(record)
             assert log["end"] - log["offset"] == len(piece), f"{found.path}: {log} holds {len(piece)} bytes"
             found.pieces.append((position, piece))
             position, events = log["end"], events + count
@@ -108,7 +108,7 @@ def _event(segment: bytes, place: int) -> tuple[bytes, int]:
     return segment[place + 8 : end], end
 
 
-def _bytes_of(record: dict[str, Any]) -> tuple[bytes, int]:
+def bytes_of(record: dict[str, Any]) -> tuple[bytes, int]:
     """Return the file's bytes in a lean or block record, and how many events they are."""
     log = record["log"]
     if "lines" in log:

@@ -198,6 +198,19 @@ class MemoryDisk:
             directory.pending.clear()
         self._durable = dict(self._files)
 
+    def sync_below(self, directory: str) -> None:
+        """Make the files and names in *directory* durable, and nothing else."""
+        for change in self._directories[directory].pending:
+            _rename(self._durable, change)
+        self._directories[directory].pending.clear()
+        for path, node in self._files.items():
+            if os.path.dirname(path) == directory:
+                node.sync()
+
+    def paths(self) -> list[str]:
+        """Return the paths of all files, sorted."""
+        return sorted(self._files)
+
     def write(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Append *data* to *path*, created where missing."""
         file = self.open(path, write=True, create=path not in self._files)
@@ -225,6 +238,12 @@ class MemoryDisk:
     def fail_sync(self, number: int = errno.EIO) -> None:
         """Let the next `datasync` or `sync_directory` fail; calls queue up, one a sync."""
         self._sync_failures.append(number)
+
+    def mend(self) -> None:
+        """Take back every fault asked for that has not happened yet, and give it room."""
+        self._write_failures.clear()
+        self._sync_failures.clear()
+        self.capacity = None
 
     def flip_bit(self, path: str, offset: int, bit: int = 0) -> None:
         """Damage *path* for whoever reads it, now and after any crash."""

@@ -11,7 +11,8 @@ real transport would, and the dialect is the first of the server's list that the
 
 import asyncio
 import random as random_module
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 
 from logdrive.errors import ConfigError, Mistake, TransientError
@@ -113,11 +114,13 @@ class MemoryListener:
         self.address = (host.name, port)
         self.host, self.tls = host, tls
         self._accept = accept
+        self._context = copy_context()
         self._tasks: list[asyncio.Task[None]] = []
 
     def take(self, stream: MemoryStream) -> None:
-        """Start the task of a new connection."""
-        task = asyncio.get_running_loop().create_task(self._serve(stream), name=f"{self.address[0]}:{self.address[1]}")
+        """Start the task of a new connection, in the context of whoever listens."""
+        name = f"{self.address[0]}:{self.address[1]}"
+        task = asyncio.get_running_loop().create_task(self._serve(stream), name=name, context=self._context.copy())
         self._tasks.append(task)
         task.add_done_callback(self._tasks.remove)
 
@@ -154,7 +157,7 @@ class MemoryHost:
 
     async def connect(self, host: str, port: int, tls: ClientTls | None) -> MemoryStream:
         """Return a stream to the listener at (*host*, *port*), one round trip later."""
-        server = self.name if host in _LOOPBACK else host
+        server = self.name if host in _LOOPBACK else self.network.resolve(host)
         link = self.network.link(self.name, server)
         await asyncio.sleep(2 * link.delay)
         where = f"{host}:{port}"
@@ -213,6 +216,8 @@ class MemoryNetwork:
 
     def __init__(self, random: random_module.Random | None = None) -> None:
         self.random = random
+        self.resolve: Callable[[str], str] = lambda host: host
+        """Asked at every connection which host a name stands for: a balancer that passes connections through answers as it likes."""
         self.hosts: dict[str, MemoryHost] = {}
         self.failures: list[Exception] = []
         """What accepted connections raised beyond `TransientError`, in order."""

@@ -1,13 +1,15 @@
 """An event loop whose time jumps to the next timer as soon as nothing else can run.
 
-Hours of waiting take no time, and every run with the same inputs takes the same steps. There are no sockets and no threads
-under it: use in-memory streams, `MemoryDisk` and `InlineExecutor`. Where every task waits and no timer is left, nothing can
+Hours of waiting take no time, and every run with the same inputs takes the same steps: tasks and futures hash by their serial
+number, not by their address, so that sets of them (asyncio keeps some) have one order. There are no sockets and no threads under it: use in-memory streams, `MemoryDisk` and `InlineExecutor`. Where every task waits and no timer is left, nothing can
 ever happen again: the loop raises `DeadlockError` naming the waiting tasks instead of hanging.
 """
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from contextvars import Context
+from itertools import count
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -45,12 +47,46 @@ def _waiting() -> list[str]:
     return sorted(lines)
 
 
+class _Task(asyncio.Task[Any]):
+    """A task that hashes by its serial number."""
+
+    serial = 0
+
+    def __hash__(self) -> int:
+        return self.serial
+
+
+class _Future(asyncio.Future[Any]):
+    """A future that hashes by its serial number."""
+
+    serial = 0
+
+    def __hash__(self) -> int:
+        return self.serial
+
+
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """asyncio on virtual time: `asyncio.sleep`, timeouts and timers all run on it."""
 
     def __init__(self) -> None:
         self._jump = _Jump()
+        self._serials = count()
         super().__init__(self._jump)
+        self.set_task_factory(self._make_task)
+
+    def _make_task(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T], context: Context | None = None
+    ) -> asyncio.Task[T]:
+        _Task.serial = next(self._serials)  # asyncio hashes a task before its constructor returns
+        task = _Task(coroutine, loop=self, context=context)
+        task.serial = _Task.serial
+        return task
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Return a future of this loop."""
+        future = _Future(loop=self)
+        future.serial = next(self._serials)
+        return future
 
     def time(self) -> float:
         """Return virtual seconds since the loop was made."""

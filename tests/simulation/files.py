@@ -1,0 +1,191 @@
+"""The applications of one host: they write lines, rotate, truncate, compress and remove, and every byte of every life is remembered."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.simulation.trace import Trace
+from tests.support.memory_disk import MemoryDisk, MemoryFile
+
+LOGS = "/logs"
+_HEADER = b"#Version: 1.0 #Fields: date time level message\n"
+_WORDS = ("request served", "cache miss for key", "user signed in", "größer als erlaubt", "日本語", "x", "")
+
+
+@dataclass(eq=False)
+class Life:
+    """One life of one file: all that was ever written to it. *path* is None once no name leads to it."""
+
+    host: str
+    name: str
+    number: int
+    path: str | None
+    data: bytearray = field(default_factory=bytearray)
+    gone: str = ""
+    witnessed: int | None = None
+    """The incarnation of the agent that knew it as a source when it went, None if none did."""
+    owed: int = 0
+    """How many bytes it had when it went."""
+
+    def __str__(self) -> str:
+        return f"life {self.number} of {self.host}:{self.name} ({len(self.data)} bytes{', ' + self.gone if self.gone else ''})"
+
+
+@dataclass
+class _Late:
+    """A life that its application goes on writing to for *left* writes, under its new name or none."""
+
+    life: Life
+    left: int
+    handle: MemoryFile | None
+
+
+class Applications:
+    """What applications did on one host. *disk* gives its disk as it is now, *knows* tells which incarnation knows a path's source."""
+
+    def __init__(self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], int | None], trace: Trace) -> None:
+        self._host, self._disk, self._knows, self._trace = host, disk, knows, trace
+        self.lives: list[Life] = []
+        self._current: dict[str, Life] = {}
+        self._old: list[Life] = []
+        self._late: dict[str, _Late] = {}
+        self._lines = 0
+
+    @property
+    def on_disk(self) -> list[Life]:
+        """The lives that a name leads to, that is, in which something stands."""
+        return [life for life in (*self._current.values(), *self._old) if life.data]
+
+    def write(self, file: str, lines: int, style: str, seed: int) -> None:
+        """Let an application write *lines* lines."""
+        pick = Random(seed)
+        late = self._late.get(file)
+        if late is not None:
+            late.left -= 1
+            if late.left < 0:
+                del self._late[file]
+                late = None
+        life = late.life if late is not None else self._living(file)
+        data = self._text(life, lines, style, pick)
+        life.data += data
+        if late is not None and late.handle is not None:
+            late.handle.append([data])
+        elif life.path is not None:
+            self._disk().write(life.path, data)
+
+    def rotate(self, file: str, late: int, seed: int) -> None:
+        """Rename the file away; its application may write on under the new name for *late* writes."""
+        life = self._take(file)
+        if life is None or life.path is None:
+            return
+        target = f"{life.path}.{life.number}"
+        self._disk().replace(life.path, target)
+        life.path = target
+        self._old.append(life)
+        if late:
+            self._late[file] = _Late(life, late, None)
+
+    def unlink(self, file: str, late: int, seed: int) -> None:
+        """Remove the file while its application has it open, and writes on for *late* writes."""
+        life = self._take(file)
+        if life is None or life.path is None:
+            return
+        handle = self._disk().open(life.path, write=True) if late else None
+        self._remove(life)
+        if handle is not None:
+            self._late[file] = _Late(life, late, handle)
+
+    def truncate(self, file: str, seed: int) -> None:
+        """Cut the file to nothing; what is written next is another life."""
+        life = self._take(file)
+        if life is None or life.path is None:
+            return
+        self._went(life, "truncated")
+        handle = self._disk().open(life.path, write=True)
+        handle.truncate(0)
+        handle.close()
+        life.path = None
+
+    def copytruncate(self, file: str, seed: int) -> None:
+        """Copy it to a name that nobody asks for, then truncate."""
+        life = self._current.get(file)
+        if life is not None and life.path is not None:
+            self._disk().write(f"{LOGS}/{file}-{life.number}.copy", bytes(life.data))
+            self.truncate(file, seed)
+
+    def compress(self, file: str, seed: int) -> None:
+        """Replace the oldest rotated file by something with fewer bytes, under a name that nobody asks for."""
+        life = self._oldest(file)
+        if life is not None:
+            self._disk().write(f"{LOGS}/{file}-{life.number}.gz", bytes(life.data[::10]))
+            self._remove(life)
+
+    def remove(self, file: str, seed: int) -> None:
+        """Remove the oldest rotated file."""
+        life = self._oldest(file)
+        if life is not None:
+            self._remove(life)
+
+    def last_lines(self) -> None:
+        """Give every file that is there a whole last line."""
+        self._late.clear()
+        for life in self.on_disk:
+            self._lines += 1
+            data = b"last line %d\n" % self._lines
+            life.data += data
+            assert life.path is not None
+            self._disk().write(life.path, data)
+
+    def power_cut(self) -> None:
+        """Handles of the host that went down lead nowhere."""
+        for file in [file for file, late in self._late.items() if late.handle is not None]:
+            del self._late[file]
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _living(self, file: str) -> Life:
+        if file not in self._current:
+            path = f"{LOGS}/{file}.log"
+            self._current[file] = Life(self._host, os.path.basename(path), len(self.lives) + 1, path)
+            self.lives.append(self._current[file])
+        return self._current[file]
+
+    def _text(self, life: Life, lines: int, style: str, pick: Random) -> bytes:
+        parts = []
+        if not life.data and pick.random() < 0.3:
+            parts.append(_HEADER)
+        for _ in range(lines):
+            self._lines += 1
+            line = f"{self._host} life {life.number} line {self._lines} {pick.choice(_WORDS) * pick.randrange(4)}".encode()
+            if style == "odd":
+                line += pick.choice((b"", b"\xff\xfe", b"\0" * 40, b'"\\"', b"word " * 500))
+                parts.append(line + pick.choice((b"\n", b"\n", b"\r\n", b"")))
+            else:
+                parts.append(line + b"\n")
+        return b"".join(parts)
+
+    def _take(self, file: str) -> Life | None:
+        self._late.pop(file, None)
+        life = self._current.get(file)
+        if life is None or not life.data:
+            return None
+        return self._current.pop(file)
+
+    def _oldest(self, file: str) -> Life | None:
+        return next((life for life in self._old if life.path is not None and life.name == f"{file}.log"), None)
+
+    def _went(self, life: Life, how: str) -> None:
+        assert life.path is not None
+        life.gone, life.witnessed, life.owed = how, self._knows(life.path), len(life.data)
+        self._trace.add(self._host, f"{life}")
+
+    def _remove(self, life: Life) -> None:
+        assert life.path is not None
+        self._went(life, "removed")
+        self._disk().remove(life.path)
+        life.path = None
+        if life in self._old:
+            self._old.remove(life)
+        for file in [file for file, late in self._late.items() if late.life is life and late.handle is None]:
+            del self._late[file]

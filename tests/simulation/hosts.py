@@ -1,0 +1,171 @@
+"""The programs under test on their hosts: the real agent, receiver and store."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from agent.app import Agent
+from agent.config import AgentConfig
+from agent.discovery import NoWatcher
+from logdrive.net.settings import ServerTlsConfig
+from logdrive.store import app as store_app
+from logdrive.store.config import DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
+from receiver import app as receiver_app
+from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
+from receiver.counters import Counters
+from tests.simulation.files import LOGS, Applications
+from tests.simulation.plan import AgentPlan, Plan
+from tests.simulation.process import Process
+from tests.simulation.trace import Trace
+from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_transport import MemoryNetwork
+
+SCOPE, STREAM = "logs", "events"
+SEGMENTS = 2
+FACE_PORT = 6000
+STATE = "/state"
+STORE = "/store"
+_END_AFTER_SECONDS = 3.0
+_QUIET_SECONDS = 2.0
+_RESCAN_SECONDS = 5.0
+_FORGOTTEN = f"{STATE}/checkpoint.json"
+_TLS = ServerTlsConfig(cert="server.pem", key="server.key", ca="ca.pem")
+_CLIENT_TLS = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
+
+
+class AgentHost(Process):
+    """A host with applications, and an agent that tails what they write."""
+
+    def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
+        super().__init__(plan.name, network, trace, whole.seed, MemoryDisk([LOGS, STATE]))
+        self.plan = plan
+        self.applications = Applications(plan.name, lambda: self.disk, self._knows, trace)
+        self.agent: Agent | None = None
+        self._config = _agent_config(plan)
+        self._forgets = False
+
+    async def _main(self, stop: asyncio.Event) -> None:
+        if self._forgets and _FORGOTTEN in self.disk.paths():
+            self.trace.add(self.name, "lost its checkpoint")
+            self.disk.remove(_FORGOTTEN)
+        self._forgets = False
+        transport = self.network.host(self.name, f"dns:{self.name}")
+        agent = Agent(
+            self._config, clock=self.clock, disk=self.disk, transport=transport, executor=self.executor, random=self.random
+        )
+        self.agent = agent
+        await agent.run(stop, lambda wake: NoWatcher())
+
+    def forget(self, *, power: bool, down: float) -> None:
+        """Kill it and lose its checkpoint."""
+        self._forgets = True
+        self.kill(power=power, down=down)
+
+    def _disk_after(self, power: bool) -> MemoryDisk:
+        """Return the disk after a kill or power cut; what applications wrote is durable (its loss is a scenario of its own)."""
+        if not power:
+            return self.disk.killed()
+        self.disk.sync_below(LOGS)
+        self.applications.power_cut()
+        return self.disk.crash(self.random)
+
+    def _knows(self, path: str) -> int | None:
+        """Return the agent's incarnation if it follows *path* as a source."""
+        if not self.running or self.agent is None:
+            return None
+        stat = self.disk.stat(path)
+        followed = self.agent.book.living.get((stat.device, stat.inode))
+        return self.incarnation if followed is not None and followed.source is not None else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the agent has had everything acknowledged that it knows of."""
+        agent = self.agent
+        if not self.running or agent is None:
+            return False
+        return agent.connection.settled and not any(source.kept or source.has_more for source in agent.book.sources)
+
+    @property
+    def held_bytes(self) -> int:
+        """Encoded bytes that the agent holds in memory."""
+        if not self.running or self.agent is None:
+            return 0
+        return sum(run.size for source in self.agent.book.sources for run in source.kept)
+
+
+def _agent_config(plan: AgentPlan) -> AgentConfig:
+    settings: dict[str, Any] = {
+        "agent": {
+            "id": plan.name,
+            "host": plan.name,
+            "state_dir": STATE,
+            "rescan_seconds": _RESCAN_SECONDS,
+            "close_idle_seconds": plan.close_idle_seconds,
+        },
+        "input": [
+            {
+                "paths": [f"{LOGS}/*.log*"],
+                "start": plan.start,
+                "quiet_seconds": _QUIET_SECONDS,
+                "end_after_seconds": _END_AFTER_SECONDS,
+            }
+        ],
+        "output": {**plan.output, "tls": _CLIENT_TLS},
+    }
+    return msgspec.convert(settings, AgentConfig)
+
+
+class ReceiverHost(Process):
+    """A receiver, with a store of its own or one over the network."""
+
+    def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
+        super().__init__(name, network, trace, plan.seed, MemoryDisk(), 0.0 if plan.shared else plan.sync_seconds)
+        self.counters: Counters | None = None
+        self._config = _receiver_config(plan)
+
+    async def _main(self, stop: asyncio.Event) -> None:
+        await receiver_app.run(
+            self._config,
+            clock=self.clock,
+            disk=self.disk,
+            transport=self.network.host(self.name, f"cn:{self.name}"),
+            executor=self.executor,
+            stop=stop,
+            random=self.random,
+            started=self._started,
+        )
+
+    def _started(self, started: receiver_app.Started) -> None:
+        self.counters = started.counters
+
+
+def _receiver_config(plan: Plan) -> ReceiverConfig:
+    uri = f"pravega://store:{FACE_PORT}/{SCOPE}/{STREAM}" if plan.shared else f"file://{STORE}#{SCOPE}/{STREAM}"
+    face = None if plan.shared else FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
+    return ReceiverConfig(
+        listen=ListenConfig(address="0.0.0.0:5044", tls=_TLS, pravega=face),
+        sink=SinkConfig(uri=uri, segments=SEGMENTS, log_file_bytes=plan.log_file_bytes, **({"tls": "off"} if plan.shared else {})),
+        limits=LimitsConfig(),
+        drain_seconds=5.0,
+    )
+
+
+class StoreHost(Process):
+    """The streaming service that all receivers share."""
+
+    def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
+        super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
+        face = FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
+        self._config = StoreConfig(store=DirectoryConfig(path=STORE), listen=StoreListenConfig(pravega=face))
+
+    async def _main(self, stop: asyncio.Event) -> None:
+        await store_app.run(
+            self._config,
+            clock=self.clock,
+            disk=self.disk,
+            transport=self.network.host(self.name, f"cn:{self.name}"),
+            executor=self.executor,
+            stop=stop,
+            random=self.random,
+        )

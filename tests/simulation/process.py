@@ -1,0 +1,165 @@
+"""A host and the program on it: started, killed at any moment or at a named point, powered off, stopped, and started again."""
+
+import asyncio
+import errno
+from contextvars import copy_context
+from random import Random
+
+from logdrive import faults
+from logdrive.errors import LogdriveError
+from tests.simulation.trace import SPEAKER, Trace
+from tests.support.inline import InlineExecutor
+from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_transport import MemoryNetwork
+from tests.support.virtual_time import VirtualClock
+
+_RESTART_SECONDS = 1.0
+_DRAIN_SECONDS = 200.0
+
+
+class Process:
+    """One host: its disk, its clock, its place on the network. `_main` is the program; `supervise` starts it whenever it has ended."""
+
+    def __init__(self, name: str, network: MemoryNetwork, trace: Trace, seed: int, disk: MemoryDisk, sync_seconds: float = 0.0) -> None:
+        self.name, self.network, self.trace, self.disk = name, network, trace, disk
+        self.random = Random(f"{name} {seed}")
+        self.clock = VirtualClock()
+        self.executor = InlineExecutor(sync_seconds)
+        self.sync_seconds = sync_seconds
+        self.incarnation = 0
+        self.running = False
+        self.failures: list[BaseException] = []
+        """What ended the program and should not have."""
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._restart_in = _RESTART_SECONDS
+        self._armed: tuple[str, int, bool, float] | None = None
+        self._over = False
+
+    async def _main(self, stop: asyncio.Event) -> None:
+        raise NotImplementedError
+
+    def _disk_after(self, power: bool) -> MemoryDisk:
+        """Return what the next incarnation finds on the disk."""
+        return self.disk.crash(self.random) if power else self.disk.killed()
+
+    def _expected(self, error: BaseException) -> bool:
+        """Tell whether the program may end so: its disk failed, and a supervisor starts it again."""
+        return isinstance(error, LogdriveError | OSError) and self.disk_failed
+
+    disk_failed = False
+    """A fault of the disk was asked for, and it may come at any time since."""
+
+    # Life and death --------------------------------------------------------------------------------------------------
+
+    async def supervise(self) -> None:
+        """Run the program again and again, until `finish`."""
+        while not self._over:
+            self._begin()
+            assert self._task is not None
+            await asyncio.wait([self._task])
+            self.running = False
+            self._note_end(self._task)
+            await self.network.vanish(self.name)
+            await asyncio.sleep(self._restart_in)
+
+    def _begin(self) -> None:
+        self.incarnation += 1
+        self._stop, self._restart_in = asyncio.Event(), _RESTART_SECONDS
+        self.executor = InlineExecutor(self.sync_seconds)
+        context = copy_context()
+        context.run(SPEAKER.set, self.name)
+        self._task = asyncio.get_running_loop().create_task(self._main(self._stop), name=self.name, context=context)
+        self.running = True
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self.trace.add(self.name, f"ended: {type(error).__name__}: {error}")
+            if not self._expected(error):
+                self.failures.append(error)
+
+    def kill(self, *, power: bool = False, down: float = _RESTART_SECONDS) -> None:
+        """End it as SIGKILL does, or as a power cut: whatever it still does reaches neither disk nor network."""
+        self._armed = None
+        if not self.running or self._task is None:
+            return
+        self.trace.add(self.name, "powered off" if power else "killed")
+        self.running = False
+        self._restart_in = down
+        self.disk = self._disk_after(power)
+        for connection in self.network.connections(self.name):
+            connection.lose(self.name) if power else connection.cut()
+        self._task.cancel()
+
+    def stop(self, down: float = _RESTART_SECONDS) -> None:
+        """Ask it to end, as SIGTERM does."""
+        if self.running:
+            self.trace.add(self.name, "stopped")
+            self._restart_in = down
+            self._stop.set()
+
+    def arm(self, point: str, passages: int, *, power: bool, down: float) -> None:
+        """Kill it when it passes the fault point *point* for the *passages*-th time from now."""
+        self._armed = (point, passages, power, down)
+
+    def passed(self, point: str) -> None:
+        """Learn that the program is at a fault point; it may not survive that."""
+        if self._armed is None or self._armed[0] != point or not self.running:
+            return
+        _, left, power, down = self._armed
+        self._armed = (point, left - 1, power, down)
+        if left == 1:
+            self.trace.add(self.name, f"is at {point}")
+            self.kill(power=power, down=down)
+            raise asyncio.CancelledError
+
+    async def finish(self) -> None:
+        """Stop it for good. Raises TimeoutError where it does not end."""
+        self._over, self._armed, self._restart_in = True, None, 0.0
+        self._stop.set()
+        if self._task is not None:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await asyncio.wait([self._task])
+
+    # Trouble ---------------------------------------------------------------------------------------------------------
+
+    async def slow(self, seconds: float, lasting: float) -> None:
+        """Let each sync take *seconds* for a while."""
+        self.sync_seconds, before = seconds, self.sync_seconds
+        self.executor.delay = seconds
+        await asyncio.sleep(lasting)
+        self.sync_seconds = self.executor.delay = min(before, seconds)
+
+    def fail_write(self, error: str, after: int, times: int) -> None:
+        """Let the next writes fail."""
+        self.disk_failed = True
+        for _ in range(times):
+            self.disk.fail_write(getattr(errno, error), after=after)
+
+    def fail_sync(self) -> None:
+        """Let the next sync fail."""
+        self.disk_failed = True
+        self.disk.fail_sync()
+
+    def jump(self, ms: int) -> None:
+        """Set the wall clock by *ms*."""
+        self.clock.wall_ms += ms
+
+    def calm(self) -> None:
+        """Let nothing more go wrong that was asked for and has not happened yet."""
+        self._armed = None
+        self.disk.mend()
+
+
+def watched(processes: dict[str, Process]) -> None:
+    """Let the fault points know of *processes*; an empty dict ends that."""
+
+    def reach(point: str) -> None:
+        process = processes.get(SPEAKER.get())
+        if process is not None:
+            process.passed(point)
+
+    faults.on_reach = reach if processes else None

@@ -1,0 +1,153 @@
+"""A stand-in for the pipeline: reads segments over the stores' faces while they grow, and keeps tables in memory.
+
+Hopping, headers, cover and verdict are the pipeline's own; Spark, Arrow and Delta are left out. What was read once is kept, so
+that a store which takes back what it has shown is found out.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from logdrive.errors import LogdriveError
+from logdrive.pipeline.audit import Head, Verdict, sources_of, verdict
+from logdrive.pipeline.cover import Cover, Interval, intersect, size
+from logdrive.pipeline.headers import BatchRow, HeaderRows
+from logdrive.pipeline.hop import records, walk
+from logdrive.pipeline.proof import Fault, Proof
+from logdrive.sinks.pravega_client import connected
+from logdrive.sinks.stream_reader import segments_of
+from tests.simulation.hosts import FACE_PORT, SCOPE, STREAM
+from tests.support.ledger import bytes_of
+from tests.support.memory_transport import MemoryNetwork
+
+_PATIENCE_SECONDS = 5.0
+
+
+class TakenBackError(AssertionError):
+    """A store no longer has what it had shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Some bytes of a source, with how many events they are; *data* is None for a foreign event, whose record is *record*."""
+
+    start: int
+    data: bytes
+    events: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """One batch and what of it was kept."""
+
+    store: str
+    head: BatchRow
+    rows: list[Row]
+    foreign: list[bytes]
+
+
+@dataclass
+class Tables:
+    """Everything read so far, of all stores."""
+
+    seen: dict[tuple[str, str], bytearray] = field(default_factory=dict)
+    batches: list[Batch] = field(default_factory=list)
+    _rows: HeaderRows = field(default_factory=lambda: HeaderRows(f"{SCOPE}/{STREAM}"))
+    _cover: Cover = field(default_factory=Cover)
+    _taken: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, store: str, segment: str, offset: int, data: bytes) -> None:
+        """Take bytes of a segment, whatever was taken of it before. Raises `TakenBackError`."""
+        place = store, segment
+        seen = self.seen.setdefault(place, bytearray())
+        known = seen[offset : offset + len(data)]
+        if known != data[: len(known)] or offset > len(seen):
+            raise TakenBackError(f"{store} has other bytes in {segment} than those read before, between {offset} and {offset + len(known)}")
+        seen += data[len(known) :]
+        at = self._taken.get(place, 0)
+        for hop in walk(segment, at, bytes(seen[at:])):
+            self._take(store, self._rows.row(segment, hop), bytes(seen[hop.body : hop.next]))
+            self._taken[place] = hop.next
+
+    def _take(self, store: str, head: BatchRow, body: bytes) -> None:
+        batch = Batch(store, head, [], [])
+        self.batches.append(batch)
+        if head.kind == "foreign":
+            batch.foreign = list(records(body, 0, len(body)))
+            head.rows = len(batch.foreign)
+        elif head.kind == "data" and head.source is not None and head.previous is not None and head.position is not None:
+            head.kept = self._cover.add(head.source, head.previous, head.position)
+            batch.rows = list(_cut(_rows(body), head.kept))
+            head.rows = sum(row.events for row in batch.rows)
+
+    def verdict(self) -> Verdict:
+        """Return what the audit says."""
+        heads = [Head(*(getattr(batch.head, name) for name in Head._fields)) for batch in self.batches]
+        sources = sources_of(heads)
+        faults = [fault for batch in self.batches if (fault := _fault(batch)) is not None]
+        doubled = sum(_doubled(self.batches, source.source) for source in sources if source.doubled_bytes)
+        rows = sum(batch.head.rows for batch in self.batches)
+        return verdict(sources, Proof(rows, 0, 0, 0, 0, faults), doubled)
+
+
+def _rows(body: bytes) -> Iterator[Row]:
+    for payload in records(body, 0, len(body)):
+        record = orjson.loads(payload)
+        data, events = bytes_of(record)
+        yield Row(record["log"]["offset"], data, events)
+
+
+def _cut(rows: Iterator[Row], kept: Sequence[Interval]) -> Iterator[Row]:
+    for row in rows:
+        whole = (row.start, row.start + len(row.data))
+        for start, end in intersect([whole], kept):
+            if (start, end) == whole:
+                yield row
+            else:
+                data = row.data[start - row.start : end - row.start]
+                yield Row(start, data, max(1, data.count(b"\n")))
+
+
+def _fault(batch: Batch) -> Fault | None:
+    """Hold a batch's rows against its header, as rule A3 says."""
+    head = batch.head
+    if head.kind == "foreign":
+        what = None if head.events == head.rows else "rows do not match the header"
+    elif head.kind == "data" and head.previous is not None and head.position is not None and head.kept is not None:
+        tiles = [(row.start, row.start + len(row.data)) for row in batch.rows]
+        whole = size(head.kept) == head.position - head.previous
+        what = "rows do not match the header" if whole and head.events != head.rows else None
+        if sum(end - start for start, end in tiles) != size(head.kept) or size(intersect(tiles, head.kept)) != size(head.kept):
+            what = "rows do not tile their interval"
+    else:
+        what = None
+    return None if what is None else Fault(head.batch, head.source, head.path, head.kind, head.events, head.rows, 0, what)
+
+
+def _doubled(batches: Sequence[Batch], source: str) -> int:
+    starts = [row.start for batch in batches if batch.head.source == source for row in batch.rows]
+    return len(starts) - len(dict.fromkeys(starts))
+
+
+async def follow(network: MemoryNetwork, stores: Sequence[str], tables: Tables, *, again: bool = False) -> list[str]:
+    """Read on from where the tables end, or with *again* everything from the start; return the stores that could not be read."""
+    away = []
+    for store in stores:
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await _read(network, store, tables, again=again)
+        except (LogdriveError, TimeoutError):
+            away.append(store)
+    return away
+
+
+async def _read(network: MemoryNetwork, store: str, tables: Tables, *, again: bool) -> None:
+    async with connected(network.host("reader"), store, FACE_PORT) as client:
+        for state in await segments_of(client, SCOPE, STREAM):
+            start = 0 if again else len(tables.seen.get((store, state.segment), b""))
+            if state.length < start:
+                raise TakenBackError(f"{store} has {state.length} bytes of {state.segment}, of which {start} were read before")
+            data = b"".join([piece async for piece in client.read_range(state.segment, start, state.length)])
+            tables.add(store, state.segment, start, data)

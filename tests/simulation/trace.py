@@ -1,0 +1,58 @@
+"""What happened in one history, in the order in which it happened: steps, and what the programs logged."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import sha256
+from typing import Any
+
+import structlog
+
+SPEAKER: ContextVar[str] = ContextVar("speaker", default="")
+"""The process in whose tasks we are."""
+
+_DULL = {"peer", "identity", "dialect"}
+
+
+class Trace:
+    """Lines of time, speaker and text."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.lines: list[tuple[float, str, str]] = []
+        self.heard: dict[str, int] = {}
+        """How often each process logged each event, by "process: event"."""
+
+    def add(self, who: str, text: str) -> None:
+        """Write a line."""
+        self.lines.append((self._now(), who, text))
+
+    def text(self, last: int | None = None) -> str:
+        """Return it for people, all of it or its *last* lines."""
+        shown = self.lines if last is None else self.lines[-last:]
+        left_out = len(self.lines) - len(shown)
+        head = [f"… {left_out} earlier lines"] if left_out else []
+        return "\n".join([*head, *(f"{at:9.3f}  {who:10} {text}" for at, who, text in shown)])
+
+    def digest(self) -> str:
+        """Return a hash of every line."""
+        return sha256(self.text().encode()).hexdigest()
+
+    def _log(self, _: Any, level: str, event: dict[str, Any]) -> Any:
+        speaker, what = SPEAKER.get(), event.pop("event")
+        key = f"{speaker}: {what}"
+        self.heard[key] = self.heard.get(key, 0) + 1
+        rest = " ".join(f"{name}={value}" for name, value in event.items() if name not in _DULL)
+        self.add(speaker, f"{what} {rest}".rstrip())
+        raise structlog.DropEvent
+
+
+@contextmanager
+def recorded(trace: Trace) -> Iterator[None]:
+    """Let all that is logged go to *trace* while the context lasts."""
+    before = structlog.get_config()
+    structlog.configure(processors=[trace._log], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
