@@ -15,6 +15,7 @@ from logdrive.errors import LogdriveError, TransientError
 from logdrive.limits import PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, OverloadedError, SegmentSealedError
+from logdrive.store.pravega.claims import Claim, Claims
 from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
@@ -33,6 +34,7 @@ class _Writer:
 
     id: UUID
     segment: str
+    claim: Claim
     submitted: int
     acknowledged: int
     refusal: "_Reply | None" = None
@@ -58,8 +60,10 @@ class _Reply:
 class Appending:
     """Serves the append messages of one connection. `acknowledge` runs beside whoever calls the rest."""
 
-    def __init__(self, store: Store, *, unacked_bytes: int = PRAVEGA_UNACKED_BYTES) -> None:
-        self._store, self._limit = store, unacked_bytes
+    def __init__(
+        self, store: Store, claims: Claims, *, unacked_bytes: int = PRAVEGA_UNACKED_BYTES, most_writers: int = PRAVEGA_WRITERS
+    ) -> None:
+        self._store, self._claims, self._limit, self._most_writers = store, claims, unacked_bytes, most_writers
         self._writers: dict[UUID, _Writer] = {}
         self._queue: deque[_Submitted | _Reply] = deque()
         self._unacked = 0
@@ -67,22 +71,36 @@ class Appending:
         self._more, self._fewer = asyncio.Event(), asyncio.Event()
 
     async def set_up(self, request: SetupAppend) -> None:
-        """Answer with the writer's durable number, and take its appends from now on. A sealed segment shows only at the first of them."""
+        """Answer with the writer's durable number, and take its appends from now on. A sealed segment shows only at the first of them.
+
+        Nobody else's appends for that writer are taken any more, so the number is the last word. Of the writers of one connection
+        the one not used for longest is forgotten where there are too many.
+        """
+        claim = self._claims.take(request.segment, request.writer)
         try:
             number = await self._store.number(request.segment, request.writer)
-        except NoSuchSegmentError:
+        except BaseException as error:
+            self._claims.release(claim)
+            if not isinstance(error, NoSuchSegmentError):
+                raise
             self._put(_Reply(NoSuchSegment(request.request_id, request.segment)))
             return
-        if len(self._writers) >= PRAVEGA_WRITERS and request.writer not in self._writers:
-            raise OrderError(f"more than {PRAVEGA_WRITERS} writers on one connection")
-        self._writers[request.writer] = _Writer(request.writer, request.segment, number, number)
+        self._forget(request.writer)
+        if len(self._writers) >= self._most_writers:
+            self._forget(next(iter(self._writers)))
+        self._writers[request.writer] = _Writer(request.writer, request.segment, claim, number, number)
         self._put(_Reply(AppendSetup(request.request_id, request.segment, request.writer, number)))
+
+    def _forget(self, writer: UUID) -> None:
+        if (found := self._writers.pop(writer, None)) is not None:
+            self._claims.release(found.claim)
 
     async def append(self, append: Append) -> None:
         """Submit, or queue the reason why not; waits while too much is not durable. Raises `OrderError`, `HangUpError`."""
-        writer = self._writers.get(append.writer)
+        writer = self._writers.pop(append.writer, None)
         if writer is None:
             raise OrderError(f"an append of a writer that is not set up: {append.writer}")
+        self._writers[append.writer] = writer  # the last one used
         if append.number < 0:
             raise OrderError(f"event number {append.number}")
         while self._unacked and self._unacked + len(append.data) > self._limit:
@@ -96,6 +114,9 @@ class Appending:
 
     async def _submit(self, writer: _Writer, append: Append) -> None:
         while True:
+            if writer.claim.lost:
+                self._put(_Reply(_invalid(append), writer, close=True))
+                return
             try:
                 durable = self._store.append(
                     writer.segment,
@@ -135,6 +156,8 @@ class Appending:
     def end(self) -> None:
         """Take nothing more: `acknowledge` returns once all is answered."""
         self._ended = True
+        for writer in list(self._writers):
+            self._forget(writer)
         self._more.set()
 
     async def acknowledge(self, send: Send) -> None:
@@ -182,7 +205,7 @@ class Appending:
         if writer is not None:
             writer.refusal = None
             if reply.forget and self._writers.get(writer.id) is writer:
-                del self._writers[writer.id]
+                self._forget(writer.id)
 
 
 def _seen(durable: asyncio.Future[int]) -> None:

@@ -15,6 +15,7 @@ from logdrive.limits import PRAVEGA_TAIL_READS
 from logdrive.net.stream import Stream
 from logdrive.store.engine import Store
 from logdrive.store.pravega.appending import Appending, HangUpError
+from logdrive.store.pravega.claims import Claims
 from logdrive.store.pravega.metadata import Request, answer
 from logdrive.store.pravega.reading import Reading
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
@@ -44,10 +45,10 @@ Unserved = (
 class Connection:
     """Serves one stream from Hello to the end of it."""
 
-    def __init__(self, store: Store, stream: Stream, poll_seconds: float) -> None:
+    def __init__(self, store: Store, claims: Claims, stream: Stream, poll_seconds: float) -> None:
         self._store, self._stream, self._poll_seconds = store, stream, poll_seconds
         self._frames, self._assembler = FrameReader(), Assembler()
-        self._appending = Appending(store)
+        self._appending = Appending(store, claims)
         self._writing = asyncio.Lock()
         self._polls: dict[int, asyncio.Task[None]] = {}
         self._next_poll = 0

@@ -6,6 +6,7 @@ from typing import Final
 
 from logdrive.net.stream import Stream
 from logdrive.store.engine import Store
+from logdrive.store.pravega.claims import Claims
 from logdrive.store.pravega.connection import Connection
 
 POLL_SECONDS: Final = 15.0
@@ -19,6 +20,7 @@ class PravegaFace:
 
     def __init__(self, store: Store, *, poll_seconds: float = POLL_SECONDS) -> None:
         self._store, self._poll_seconds = store, poll_seconds
+        self._claims = Claims()
         self._connections: dict[Connection, None] = {}
         self._gone = asyncio.Event()
         self._closed = False
@@ -28,7 +30,7 @@ class PravegaFace:
         if self._closed:  # its handshake outlasted the listener
             stream.abort()
             return
-        connection = Connection(self._store, stream, self._poll_seconds)
+        connection = Connection(self._store, self._claims, stream, self._poll_seconds)
         self._connections[connection] = None
         try:
             await connection.run()

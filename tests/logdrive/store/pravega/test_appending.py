@@ -1,10 +1,14 @@
 """What the face answers to appends (specification, sections 2.3 to 2.9 and 0)."""
 
+import asyncio
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
 
 from logdrive.record import ABSENT, framed, framed_all
+from logdrive.store.pravega.appending import Appending
+from logdrive.store.pravega.claims import Claims
 from logdrive.wire.pravega.appends import (
     AppendBlock,
     AppendBlockEnd,
@@ -18,6 +22,7 @@ from logdrive.wire.pravega.appends import (
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import Hello, InvalidEventNumber, KeepAlive, NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.reassembly import Append, OrderError
 from tests.support.pravega_framings import W, alone, overflowing, padded, whole_block
 from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
 
@@ -216,3 +221,55 @@ async def test_a_full_disk_closes_the_connection_and_the_writer_goes_on_when_the
     peer = await made.peer()
     assert await peer.ask(SetupAppend(2, W, S)) == AppendSetup(2, S, W, 1)
     assert await peer.ask(one(2)) == DataAppended(W, 2, 1, 2, 2)
+
+
+@in_world
+async def test_an_append_of_an_older_connection_is_refused_once_a_newer_one_set_its_writer_up__S2(made: World) -> None:
+    older = await set_up(made)
+    assert isinstance(await older.ask(one(5)), DataAppended)
+    newer = await made.peer()
+    assert await newer.ask(SetupAppend(9, W, S)) == AppendSetup(9, S, W, 5)
+    assert await older.ask(one(6)) == InvalidEventNumber(W, 6, "", 6)
+    assert await older.rest() == []
+    assert isinstance(await newer.ask(one(7)), DataAppended)  # the number that it was told was the last word
+    assert made.store.attribute(S, W) == 7
+
+
+@virtually
+async def test_the_number_told_covers_what_an_older_connection_has_pending_and_what_comes_later_is_refused__S2_D2() -> None:
+    async with world(sync_seconds=1.0) as made:
+        older = await set_up(made)
+        await older.say(one(5))
+        await asyncio.sleep(0.1)
+        newer = await made.peer()
+        await newer.say(SetupAppend(9, W, S))
+        await asyncio.sleep(0.1)
+        await older.say(one(6))
+        assert await newer.hear() == AppendSetup(9, S, W, 5)
+        assert isinstance(await older.hear(), DataAppended)
+        assert isinstance(await older.hear(), InvalidEventNumber)
+        assert made.store.attribute(S, W) == 5
+
+
+@virtually
+async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4() -> None:
+    async with world() as made:
+        await made.store.create(S)
+        claims, told = Claims(), list[Message]()
+        appending = Appending(made.store, claims, most_writers=2)
+
+        async def send(replies: Sequence[Message]) -> None:
+            told.extend(replies)
+
+        for number in (1, 2):
+            await appending.set_up(SetupAppend(number, UUID(int=number), S))
+        await appending.append(Append(UUID(int=1), 1, 1, b"x", 3))
+        await appending.set_up(SetupAppend(4, UUID(int=3), S))
+        await appending.append(Append(UUID(int=1), 2, 1, b"x", 5))
+        with pytest.raises(OrderError, match="not set up"):
+            await appending.append(Append(UUID(int=2), 1, 1, b"x", 6))
+        assert len(claims) == 2
+        appending.end()
+        await appending.acknowledge(send)
+        assert [type(message).__name__ for message in told] == ["AppendSetup", "AppendSetup", "DataAppended", "AppendSetup", "DataAppended"]
+        assert len(claims) == 0

@@ -38,11 +38,13 @@ class Model:
     data: bytes = b""
     numbers: dict[UUID, int] = field(default_factory=dict)
     told: dict[tuple[int, UUID], int] = field(default_factory=dict)
+    latest: dict[UUID, int] = field(default_factory=dict)
+    """The connection that set a writer up last, whose appends alone are taken (rule S2)."""
 
     def answer(self, step: Step, number: int) -> Message:
         """Return the reply that *step* must get, and take what it stores."""
         key = (step.connection, step.writer)
-        stale = self.told[key] != self.numbers.get(step.writer, ABSENT)
+        stale = self.told[key] != self.numbers.get(step.writer, ABSENT) or self.latest[step.writer] != step.connection
         if stale or number <= self.told[key]:
             return InvalidEventNumber(step.writer, 7, "", number)
         if step.condition:
@@ -91,6 +93,7 @@ def test_every_answer_and_every_stored_byte_is_as_the_model_says(steps: list[Ste
                 stored = model.numbers.get(step.writer, ABSENT)
                 assert await peer.ask(SetupAppend(1, step.writer, S)) == AppendSetup(1, S, step.writer, stored)
                 model.told[step.connection, step.writer] = stored
+                model.latest[step.writer] = step.connection
             number = max(0, max(model.told[step.connection, step.writer], 0) + step.raises)
             sent = messages(step, number, len(model.data))
             answer = model.answer(step, number)
