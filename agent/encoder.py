@@ -7,7 +7,7 @@ lines that are not UTF-8, lines without their newline, and the pieces of lines t
 
 import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from agent.generation import Chunk
@@ -26,7 +26,7 @@ class Cut:
     """The records of one run: *end* is the position after them, *size* what they weigh against `RUN_BYTES`."""
 
     end: int
-    records: list[bytes] = field(default_factory=list)
+    records: Sequence[bytes]
     events: int = 0
     size: int = 0
 
@@ -34,34 +34,27 @@ class Cut:
 class Cuts:
     """Runs in the making: a record that does not fit the last one opens another."""
 
-    def __init__(self, start: int, most_records: int = RUN_RECORDS) -> None:
-        self.runs = [Cut(start)]
+    def __init__(self, most_records: int = RUN_RECORDS) -> None:
+        self.runs: list[Cut] = []
         self._most = most_records
+        self._open: list[bytes] = []  # the last run's records while there is room for more
 
     def add(self, payload: bytes, end: int, events: int) -> None:
         """Append a record that ends at position *end*."""
         size = record.EVENT_HEAD + len(payload)
+        if not self._open or len(self._open) >= self._most or self.runs[-1].size + size > RUN_BYTES:
+            self._open = []
+            self.runs.append(Cut(end, self._open))
         cut = self.runs[-1]
-        if cut.records and (len(cut.records) >= self._most or cut.size + size > RUN_BYTES):
-            cut = Cut(end)
-            self.runs.append(cut)
-        cut.records.append(payload)
+        self._open.append(payload)
         cut.end = end
         cut.events += events
         cut.size += size
 
-    def add_all(self, payloads: Sequence[bytes], ends: Sequence[int]) -> None:
-        """Append records of one event each, at most a run's worth, as a run of their own; more runs where they weigh too much."""
-        size = sum(map(len, payloads)) + record.EVENT_HEAD * len(payloads)
-        if size > RUN_BYTES:
-            for payload, end in zip(payloads, ends, strict=True):
-                self.add(payload, end, 1)
-            return
-        cut = Cut(ends[-1], list(payloads), len(payloads), size)
-        if self.runs[-1].records:
-            self.runs.append(cut)
-        else:
-            self.runs[-1] = cut
+    def add_run(self, cut: Cut) -> None:
+        """Append a whole run, to which nothing is added."""
+        self.runs.append(cut)
+        self._open = []
 
 
 class Encoder(Protocol):
@@ -105,7 +98,7 @@ class _Blocks:
     def __init__(self, chunk: Chunk) -> None:
         self.text, self.begin, self.end, self.open_end = chunk.data, chunk.begin, chunk.end, chunk.open_end
         self.zero = chunk.start - chunk.begin  # the position of place 0
-        self.cuts = Cuts(chunk.start)
+        self.cuts = Cuts()
 
     def all(self) -> None:
         text, at = self.text, self.begin

@@ -13,7 +13,7 @@ from agent.window import Room
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
 from logdrive.wire.lumberjack.envelope import Codec
-from logdrive.wire.lumberjack.frames import CONNECTION, SEQUENCES, Frame, Position, Refusal, RefusalCode, json_frames
+from logdrive.wire.lumberjack.frames import CONNECTION, SEQUENCES, Frame, Position, Refusal, RefusalCode
 from logdrive.wire.lumberjack.frames import Run as RunFrame
 from logdrive.wire.lumberjack.frames import Source as SourceFrame
 from logdrive.wire.lumberjack.reader import FrameReader
@@ -150,7 +150,7 @@ class NativeTalk:
             if self._sequence + records >= SEQUENCES - 1:
                 raise TransientError("the sequence numbers of this connection are used up")
             frames.append(RunFrame(index, run.kind, run.previous, run.number, run.read_ms, 0, run.events, records).encode())
-            frames += json_frames(self._sequence + 1, run.records)
+            frames += run.frames(self._sequence + 1)
             self._sequence += records
         return frames
 

@@ -14,7 +14,7 @@ from agent.talk import Services
 from agent.window import Room
 from logdrive.limits import MIB, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.envelope import Codec
-from logdrive.wire.lumberjack.frames import Frame, json_frames
+from logdrive.wire.lumberjack.frames import Frame
 from logdrive.wire.lumberjack.reader import FrameReader
 
 _WINDOW_EVENTS: Final = 2048 - 511
@@ -66,7 +66,13 @@ class PlainTalk:
 
     def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
         """Return the J frames of one window."""
-        return json_frames(1, [record for _, _, run in runs if run.mark is None for record in run.records])
+        frames: list[bytes] = []
+        first = 1
+        for _, _, run in runs:
+            if run.mark is None:
+                frames += run.frames(first)
+                first += len(run.records)
+        return frames
 
     def take(self, frame: Frame) -> None:
         """There is no frame but acknowledgements."""

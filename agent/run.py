@@ -1,13 +1,16 @@
 """Runs as the agent holds them until they are acknowledged: data, gaps, ends (rules R1, P4, G3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
 from agent.encoder import Cut
+from agent.full import FullRecords
 from agent.generation import Chunk
 from logdrive import record
 from logdrive.record import CLOSED, DATA, END, GAP, is_closed, number_of, position_of
+from logdrive.wire.lumberjack.frames import json_frames
 
 NOT_WANTED: Final = "not_wanted"
 ELSEWHERE: Final = "elsewhere"
@@ -23,7 +26,7 @@ class Run:
     kind: int
     previous: int
     number: int
-    records: list[bytes]
+    records: Sequence[bytes]
     events: int
     size: int
     read_ms: int
@@ -33,6 +36,11 @@ class Run:
     def position(self) -> int:
         """The position that it leads to."""
         return position_of(self.number)
+
+    def frames(self, first: int) -> list[bytes]:
+        """Return its records as J frames numbered from *first*, in parts to join."""
+        records = self.records
+        return [records.frames(first)] if isinstance(records, FullRecords) else json_frames(first, records)
 
 
 @dataclass(frozen=True, slots=True)

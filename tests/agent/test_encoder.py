@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from agent.encoder import PIECE_BYTES, BlockEncoder, Cut, Encoder
 from agent.full import FullEncoder
 from agent.generation import Chunk
+from agent.run import data_runs
 from logdrive.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.wire.lumberjack.frames import json_frames
 from tests.agent.rebuild import rebuilt
 
 FULL = FullEncoder({"host": {"name": "h"}, "fields": {"share": "50%d"}}, "/var/log/100%s.log", "origin", lambda: 1_700_000_000_000)
@@ -17,7 +19,7 @@ ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="fu
 lines = st.one_of(
     st.text(max_size=40).map(str.encode),
     st.binary(max_size=40),
-    st.sampled_from([b"", b"\r", b"a\rb", b"\xff", b"\0" * 30, "\u2028\x85".encode(), b"\xed\xa0\x80", b'\\n","']),
+    st.sampled_from([b"", b"\r", b"a\rb", b"\xff", b"\0" * 30, "\u2028\x85".encode(), b"\xed\xa0\x80", b'\\n","', b"a\x7f"]),
 )
 texts = st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=30).map(
     lambda ls: b"".join(a + b for a, b in ls)
@@ -151,3 +153,11 @@ def test_a_batch_of_plain_lines_makes_the_records_that_single_lines_make__R1() -
 def test_full_runs_of_512_make_windows_of_2048() -> None:
     cuts = FULL.encode(chunk(b"line\n" * 2048))
     assert [len(cut.records) for cut in cuts] == [512] * 4
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@given(text=texts, first=st.sampled_from([1, 4070, 4096, 2**32 - 1000]), longest=st.sampled_from([0, 3700, 5000]))
+def test_runs_are_framed_as_their_records_are__D1(encoder: Encoder, text: bytes, first: int, longest: int) -> None:
+    of_a_file = chunk(text + b"x" * longest + b"\n")
+    for run in data_runs(of_a_file, encoder.encode(of_a_file), 0, 0):
+        assert b"".join(run.frames(first)) == b"".join(json_frames(first, list(run.records)))
