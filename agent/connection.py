@@ -11,6 +11,7 @@ from agent.plain import PlainTalk
 from agent.session import Session
 from agent.talk import EndedError, RefusedError, Services, Talk
 from logdrive.address import host_port
+from logdrive.cancelling import heed_cancelling
 from logdrive.errors import ConfigError, LogdriveError, ProtocolError, TransientError
 from logdrive.net.backoff import Backoff
 from logdrive.net.stream import ClientTls, Stream, Transport
@@ -61,9 +62,7 @@ class Connection:
             except ConfigError:
                 raise
             except (TransientError, ProtocolError) as error:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():  # a task group that fails while it is cancelled tells only of the failure
-                    raise asyncio.CancelledError from error
+                heed_cancelling()
                 await self._wait(host, error)
 
     async def _serve(self, host: str) -> None:

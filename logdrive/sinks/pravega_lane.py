@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 
+from logdrive.cancelling import heed_cancelling
 from logdrive.clock import Clock
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.net.backoff import Backoff
@@ -90,6 +91,7 @@ class Lane:
                 watching.cancel()
         except* TransientError as silence:
             failure = TransientError(str(silence.exceptions[0]))
+            heed_cancelling()
         finally:
             await stream.close()
         return failure

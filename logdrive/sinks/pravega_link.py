@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
+from logdrive.cancelling import heed_cancelling
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.net.stream import Stream
 from logdrive.wire.pravega.codec import FrameReader, encode
@@ -37,6 +38,7 @@ class Link:
         except* LogdriveError as failures:
             first = failures.exceptions[0]
             failure = first if isinstance(first, LogdriveError) else failure
+            heed_cancelling()
         finally:
             self._failure = failure
             for future in self._waiting.values():

@@ -135,6 +135,7 @@ class World:
 
     async def _rest(self) -> None:
         """End all faults, write last lines, and wait until everything was acknowledged. Raises `BrokenPromise` where that takes too long."""
+        await asyncio.gather(*self._later)
         self.trace.add("step", "calm: nothing more goes wrong")
         for process in self.processes.values():
             process.calm()
@@ -143,8 +144,11 @@ class World:
                 self.network.heal(client, server)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
-        while not all(process.running for process in self.processes.values()):
+        while down := [name for name, process in self.processes.items() if not process.running]:
             await asyncio.sleep(_LOOK_SECONDS)
+            self._look()
+            if loop.time() > deadline:
+                raise BrokenPromise("everything arrives", f"{', '.join(down)} can't be started")
         for agent in self.agents:
             agent.applications.last_lines()
         await asyncio.sleep(_END_SECONDS)
