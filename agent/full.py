@@ -33,8 +33,8 @@ _SMALL: Final = tuple(map(LENGTH.pack, range(4 * KIB)))
 class FullRecords(Sequence[bytes]):
     """Full records of plain lines, at least one.
 
-    *prefix* ends where each one's offset goes; *offsets* is a JSON array of these, *messages* the JSON of the lines, each with
-    a separator after it.
+    *prefix* ends where each one's offset goes; *offsets* are these in decimal, commas between them; *messages* are the lines as
+    JSON has them, without quotes, separators between them.
     """
 
     __slots__ = ("_count", "_messages", "_offsets", "_prefix")
@@ -62,9 +62,7 @@ class FullRecords(Sequence[bytes]):
     def size(self) -> int:
         """What they weigh against `RUN_BYTES`."""
         same = record.EVENT_HEAD + len(self._prefix) + len(_MESSAGE) + len(_END)
-        offsets = len(self._offsets) - self._count - 1  # brackets and commas
-        messages = len(self._messages) - self._count - 2  # quotes and separators
-        return self._count * same + offsets + messages
+        return self._count * same + len(self._offsets) + len(self._messages) - 2 * (self._count - 1)
 
     def frames(self, first: int) -> bytes:
         """Return them as J frames numbered from *first*.
@@ -87,7 +85,7 @@ class FullRecords(Sequence[bytes]):
         return b"".join(parts)
 
     def _parts(self) -> tuple[list[bytes], list[bytes]]:
-        return self._offsets[1:-1].split(b","), self._messages[1:-2].split(_SEPARATOR.encode())
+        return self._offsets.split(b","), self._messages.split(_SEPARATOR.encode())
 
 
 class FullEncoder:
@@ -148,7 +146,8 @@ class _Lines:
         if _SEPARATOR in text or (b"\r" in data and b"\r\n" in data):  # the longer search takes twenty times as long
             self._line_by_line(at, lengths)
             return end
-        records = FullRecords(self._prefix, orjson.dumps(places), orjson.dumps(text.replace("\n", _SEPARATOR)), len(places))
+        messages = orjson.dumps(text.replace("\n", _SEPARATOR))[1:-2]  # a copy without the much memory that orjson reserves
+        records = FullRecords(self._prefix, orjson.dumps(places)[1:-1], messages, len(places))
         if records.size > RUN_BYTES:
             self._line_by_line(at, lengths)
         else:
