@@ -7,6 +7,8 @@ def heed_cancelling() -> None:
     """Raise `CancelledError` where the current task is being cancelled.
 
     A task group that fails in the same moment tells only of the failure (CPython 3.11), so whoever goes on after a failure asks first.
+    It holds only where the group's body was still running when it failed: one that has merely to wait for its tasks is left
+    cancelling by the group's own doing.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

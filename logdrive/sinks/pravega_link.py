@@ -34,7 +34,7 @@ class Link:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._write(), name="pravega-client-write")
-                tasks.create_task(self._read(), name="pravega-client-read")
+                await self._read()  # here, not in a task: see `heed_cancelling`
         except* LogdriveError as failures:
             first = failures.exceptions[0]
             failure = first if isinstance(first, LogdriveError) else failure
