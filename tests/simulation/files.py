@@ -27,6 +27,8 @@ class Life:
     """The incarnation of the agent that knew it as a source when it went, None if none did."""
     owed: int = 0
     """How many bytes it had when it went."""
+    held: bool = False
+    """Its agent had it open then, so it can still be read to its end (rule G1)."""
 
     def __str__(self) -> str:
         return f"life {self.number} of {self.host}:{self.name} ({len(self.data)} bytes{', ' + self.gone if self.gone else ''})"
@@ -42,9 +44,12 @@ class _Late:
 
 
 class Applications:
-    """What applications did on one host. *disk* gives its disk as it is now, *knows* tells which incarnation knows a path's source."""
+    """What applications did on one host. *disk* gives its disk as it is now.
 
-    def __init__(self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], int | None], trace: Trace) -> None:
+    *knows* tells which incarnation of the agent follows a path as a source, if any, and whether it has it open.
+    """
+
+    def __init__(self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], tuple[int | None, bool]], trace: Trace) -> None:
         self._host, self._disk, self._knows, self._trace = host, disk, knows, trace
         self.lives: list[Life] = []
         self._current: dict[str, Life] = {}
@@ -177,7 +182,8 @@ class Applications:
 
     def _went(self, life: Life, how: str) -> None:
         assert life.path is not None
-        life.gone, life.witnessed, life.owed = how, self._knows(life.path), len(life.data)
+        life.gone, life.owed = how, len(life.data)
+        life.witnessed, life.held = self._knows(life.path)
         self._trace.add(self._host, f"{life}")
 
     def _remove(self, life: Life) -> None:

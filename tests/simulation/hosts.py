@@ -70,13 +70,15 @@ class AgentHost(Process):
         self.applications.power_cut()
         return self.disk.crash(self.random)
 
-    def _knows(self, path: str) -> int | None:
-        """Return the agent's incarnation if it follows *path* as a source."""
+    def _knows(self, path: str) -> tuple[int | None, bool]:
+        """Return the agent's incarnation if it follows *path* as a source, and whether it has it open."""
         if not self.running or self.agent is None:
-            return None
+            return None, False
         stat = self.disk.stat(path)
         followed = self.agent.book.living.get((stat.device, stat.inode))
-        return self.incarnation if followed is not None and followed.source is not None else None
+        if followed is None or followed.source is None:
+            return None, False
+        return self.incarnation, followed.generation.file is not None
 
     @property
     def settled(self) -> bool:

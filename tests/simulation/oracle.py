@@ -107,6 +107,8 @@ def _told(life: Life, arrived: _Arrived | None, source: Source | None) -> None:
     have = arrived.bytes if arrived is not None else 0
     if have >= life.owed:
         return
+    if life.held and life.gone == "removed" and not any(gap.reason == NOT_WANTED for gap in (source.gaps if source is not None else [])):
+        raise BrokenPromise("an open file is read to its end", f"{life}: {have} of {life.owed} bytes arrived")
     if source is None:
         if have == 0 and arrived is None:
             return  # only a gap could tell of it, and gaps name no life: `_verdict` sees that it is not forgotten

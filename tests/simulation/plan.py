@@ -28,6 +28,7 @@ class Step:
     kind: str
     who: str
     values: dict[str, Any] = field(default_factory=dict)
+    number: int = 0
 
     def __str__(self) -> str:
         values = " ".join(f"{name}={value}" for name, value in self.values.items() if name != "seed")
@@ -74,6 +75,39 @@ class Plan:
         """Return the same without one agent and what happens to it."""
         agents = tuple(agent for agent in self.agents if agent.name != name)
         return replace(self, agents=agents, steps=tuple(step for step in self.steps if step.who != name))
+
+    def without_beats(self) -> "Plan":
+        """Return the same without foreign writers."""
+        return replace(self, beats=(), steps=tuple(step for step in self.steps if step.who not in self.beats))
+
+    def at_once(self) -> "Plan":
+        """Return the same on a network without delays."""
+        return replace(self, delay=0.0, jitter=0.0)
+
+    def recipe(self) -> str:
+        """Return what `cooked` makes this plan of: the seed, and what is left of its history where something was cut away."""
+        whole = draw(self.seed)
+        if self == whole:
+            return str(self.seed)
+        steps = ",".join(str(step.number) for step in self.steps)
+        marks = ["alone"] * (self.beats != whole.beats) + ["at_once"] * (self.delay != whole.delay)
+        return ":".join([str(self.seed), "+".join(agent.name for agent in self.agents), steps, *marks])
+
+
+def cooked(recipe: str) -> Plan:
+    """Return the plan that *recipe* names. Raises ValueError."""
+    seed, *kept = recipe.split(":")
+    plan = draw(int(seed))
+    if not kept:
+        return plan
+    agents, steps, *marks = kept
+    for agent in plan.agents:
+        if agent.name not in agents.split("+"):
+            plan = plan.without_agent(agent.name)
+    numbers = {int(number) for number in steps.split(",") if number}
+    plan = plan.with_steps([step for step in plan.steps if step.number in numbers])
+    plan = plan.without_beats() if "alone" in marks else plan
+    return plan.at_once() if "at_once" in marks else plan
 
 
 def draw(seed: int) -> Plan:
@@ -214,9 +248,9 @@ def _steps(plan: Plan, pick: Random) -> list[Step]:
     kinds = [kind for kind, (_, whose, _) in _KINDS.items() if whom[whose]]
     weights = [_KINDS[kind][0] for kind in kinds]
     at, steps = 0.0, []
-    for _ in range(pick.randint(25, 70)):
+    for number in range(pick.randint(25, 70)):
         kind = pick.choices(kinds, weights)[0]
         _, whose, values = _KINDS[kind]
-        steps.append(Step(round(at, 3), kind, pick.choice(whom[whose]), {**values(pick, plan), "seed": pick.getrandbits(32)}))
+        steps.append(Step(round(at, 3), kind, pick.choice(whom[whose]), {**values(pick, plan), "seed": pick.getrandbits(32)}, number))
         at += min(_LONGEST_PAUSE_SECONDS, pick.choice((0.0, 0.01, 0.1, 1.0)) * pick.expovariate(1.0))
     return steps
