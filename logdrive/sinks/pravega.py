@@ -110,6 +110,8 @@ class PravegaSink:
         their numbers are not.
         """
         names = await service.asked(lambda client: _made(client, scope, stream, segments))
+        for name in names:
+            await service.lane(name).up()
         if len(names) != segments:
             log = structlog.get_logger("logdrive.sinks")
             log.warning("the stream keeps its number of segments", stream=f"{scope}/{stream}", segments=len(names), configured=segments)

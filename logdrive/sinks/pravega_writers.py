@@ -41,10 +41,10 @@ class Writers:
     async def set_up(self, segment: str, writer: UUID) -> AppendWriter:
         """Set *writer* up once nothing of it is in flight. Cancelling leaves an answer behind that the next set-up waits for."""
         await self._free(writer)
-        answer = self._ask(segment, writer)
-        await asyncio.wait([answer])
-        number = expected(AppendSetup, answer.result()).last_event_number
-        return self._keep(AppendWriter(segment, writer, number, self._link))
+        found: asyncio.Future[AppendWriter] = asyncio.get_running_loop().create_future()
+        self._ask(segment, writer).add_done_callback(partial(self._answered, segment, writer, found))
+        await asyncio.wait([found])
+        return found.result()
 
     def begin(self, segment: str, writer: UUID) -> AppendWriter:
         """Return a writer that the service should never have heard of; its appends go out once that was confirmed, else fail.
@@ -96,6 +96,16 @@ class Writers:
         self._asked[writer] = answer
         answer.add_done_callback(lambda _: self._asked.pop(writer))
         return answer
+
+    def _answered(self, segment: str, writer: UUID, found: "asyncio.Future[AppendWriter]", answer: "asyncio.Future[Message]") -> None:
+        """Take the answer to a set-up as it comes: by the time its caller looks, there may be another set-up under way."""
+        try:
+            number = expected(AppendSetup, answer.result()).last_event_number
+        except LogdriveError as error:
+            found.set_exception(error)
+            found.exception()  # the caller may have gone
+        else:
+            found.set_result(self._keep(AppendWriter(segment, writer, number, self._link)))
 
     def _keep(self, writer: AppendWriter) -> AppendWriter:
         self._writers[writer.id] = writer
