@@ -8,10 +8,13 @@ import pytest
 
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
+from logdrive.executor import ThreadExecutor
 from logdrive.net.certificates import write_certificates
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.store.config import FaceConfig
+from logdrive.store.engine import Store
+from logdrive.store.pravega.listening import listening
 from receiver.check import Finding, check
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 
@@ -85,3 +88,28 @@ def test_a_store_that_another_process_has_is_found(tmp_path: Path) -> None:
 def test_a_directory_that_can_not_be_written_is_found(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     assert not _found(_config(tmp_path))["sink.uri"].ok
+
+
+def test_a_service_that_answers_and_one_that_does_not__S1(tmp_path: Path) -> None:
+    async def both() -> tuple[list[Finding], list[Finding]]:
+        disk, clock, transport, executor = SystemDisk(), SystemClock(), SystemTransport(), ThreadExecutor("store")
+        store = await Store.open(str(tmp_path / "store"), disk=disk, executor=executor, clock=clock)
+        running = asyncio.create_task(store.run(asyncio.Event()))
+        async with listening(store, "127.0.0.1", 0, None, transport=transport, disk=disk) as (_, port):
+            listen = ListenConfig(address="127.0.0.1:0", tls="off")
+            config = ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"pravega://127.0.0.1:{port}/a/b"))
+            answers = await check(config, clock=clock, disk=disk, transport=transport)
+            assert store.segments() == []
+        gone = await check(config, clock=clock, disk=disk, transport=transport)
+        await store.close()
+        await running
+        executor.close()
+        return answers, gone
+
+    answers, gone = asyncio.run(both())
+    found = {finding.name: finding for finding in answers}
+    assert all(finding.ok for finding in answers), found
+    assert "a/b will be made with 4 segments" in found["sink.uri"].detail
+    assert "one copy, on one disk" in found["durability"].detail
+    assert [finding.name for finding in gone if not finding.ok] == ["sink.uri"]
+    assert "a start would wait for it" in gone[-1].detail

@@ -3,12 +3,16 @@
 import re
 import tomllib
 from pathlib import Path
+from uuid import UUID, uuid5
 
 import pytest
 
+from logdrive.address import ServiceAddress
 from logdrive.config import load
 from logdrive.errors import ConfigError
 from logdrive.net.settings import ServerTlsConfig
+from logdrive.net.stream import ClientTls
+from logdrive.record import NAMESPACE
 from logdrive.store.config import StoreConfig
 from receiver.config import ReceiverConfig
 
@@ -30,7 +34,8 @@ def test_the_shipped_store_configuration_loads() -> None:
     assert config.listen.pravega.settings is None
 
 
-_UNLIKE_DEFAULTS = {"listen.identity", "listen.tls"}  # examples, not defaults
+_EXAMPLES = {"listen.identity", "listen.tls", "listen.pravega.tls", "sink.uri", "sink.store_id", "sink.tls"}  # keys that show no default
+_EXAMPLE_TABLES = {"listen.pravega.tls", "sink.tls"}
 
 
 def test_what_is_commented_out_is_the_default() -> None:
@@ -42,11 +47,7 @@ def test_what_is_commented_out_is_the_default() -> None:
             table = found[2]
         if found := re.match(r"# ([a-z_]+ = [^#]+)", line):
             ((key, value),) = tomllib.loads(found[1]).items()
-            if (
-                f"{table}.{key}".lstrip(".") in _UNLIKE_DEFAULTS
-                or table == "listen.pravega.tls"
-                or (table, key) == ("listen.pravega", "tls")
-            ):
+            if table in _EXAMPLE_TABLES or f"{table}.{key}" in _EXAMPLES:
                 continue
             place: object = active
             for part in table.split(".") if table else []:
@@ -85,3 +86,55 @@ def test_plain_pravega_beyond_loopback_must_be_asked_for(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="loopback"):
         load(_write(tmp_path, start), ReceiverConfig, {})
     assert load(_write(tmp_path, start + 'tls = "off"\n'), ReceiverConfig, {}).listen.pravega is not None
+
+
+_SERVICE = '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://{host}:6000/logs/events"\n'
+
+
+def test_a_service_on_loopback_is_plain_and_elsewhere_needs_tls_or_the_words(tmp_path: Path) -> None:
+    near = load(_write(tmp_path, _SERVICE.format(host="127.0.0.1")), ReceiverConfig, {})
+    assert near.sink.settings is None
+    assert near.sink.stream == ServiceAddress("127.0.0.1", 6000, "logs", "events")
+    assert near.sink.dead_letters.uri == "pravega://127.0.0.1:6000/logs/events-dead"
+    far = _SERVICE.format(host="store.example.com")
+    with pytest.raises(ConfigError, match=r"sink: plain TCP is for loopback addresses: give \[sink.tls\]"):
+        load(_write(tmp_path, far), ReceiverConfig, {})
+    assert load(_write(tmp_path, far + 'tls = "off"\n'), ReceiverConfig, {}).sink.settings is None
+    secure = load(_write(tmp_path, far + '[sink.tls]\nca = "ca.pem"\n'), ReceiverConfig, {})
+    assert secure.sink.settings == ClientTls("ca.pem")
+
+
+def test_a_service_is_known_by_its_address_or_by_the_id_given__D5(tmp_path: Path) -> None:
+    first, again = (load(_write(tmp_path, _SERVICE.format(host="localhost")), ReceiverConfig, {}) for _ in range(2))
+    other = load(_write(tmp_path, _SERVICE.format(host="127.0.0.1")), ReceiverConfig, {})
+    assert first.sink.service_id == again.sink.service_id == uuid5(NAMESPACE, "pravega://localhost:6000/logs/events")
+    assert other.sink.service_id != first.sink.service_id
+    named = _SERVICE.format(host="localhost") + f'store_id = "{UUID(int=9)}"\n'
+    assert load(_write(tmp_path, named), ReceiverConfig, {}).sink.service_id == UUID(int=9)
+
+
+def test_what_goes_with_the_other_kind_of_sink_only_is_refused(tmp_path: Path) -> None:
+    face = '[listen.pravega]\naddress = "127.0.0.1:6000"\n'
+    with pytest.raises(ConfigError, match=r"listen.pravega.*leave the table out"):
+        load(_write(tmp_path, _SERVICE.format(host="127.0.0.1") + face), ReceiverConfig, {})
+    embedded = '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n'
+    for more, key in (('tls = "off"\n', "sink.tls"), (f'store_id = "{UUID(int=9)}"\n', "sink.store_id")):
+        with pytest.raises(ConfigError, match=f"{key}.*leave it out"):
+            load(_write(tmp_path, embedded + more), ReceiverConfig, {})
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("pravega://h/logs/events", "the port is missing, as in pravega://h:6000/logs/events"),
+        ("pravega://h:6000/logs", "after the port goes /scope/stream"),
+        ("pravega://h:6000/logs/a/b", "after the port goes /scope/stream"),
+        ("pravega://h:99999/logs/a", "port between 0 and 65535"),
+        ("kafka://h:1/a/b", "write file:///path#scope/stream or pravega://host:port/scope/stream"),
+    ],
+)
+def test_an_address_that_is_none_is_told_how_it_is_written(tmp_path: Path, uri: str, words: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        load(_write(tmp_path, f'[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "{uri}"\n'), ReceiverConfig, {})
+    assert [mistake.key for mistake in told.value.mistakes] == ["sink.uri"]
+    assert words in str(told.value)
