@@ -16,7 +16,7 @@ Codec = Literal["zlib", "zstd"]
 
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _RATIO_FREE: Final = 64 * KIB  # so much may come out whatever went in
-_STEP: Final = MIB  # unpacked at a time: a buffer that grows further is copied too often
+_STEP: Final = 4 * MIB  # unpacked at a time: what is longer is copied once more, to join the steps
 _MEASURED_STEP: Final = 64 * KIB  # unpacked at a time where only the size is asked for
 _PACKED_STEP: Final = 256 * KIB  # packed bytes given at a time: what a step leaves of them is copied
 _InflateError: Final = cast("type[Exception]", isal_zlib.error)  # its type stub takes the class for an instance

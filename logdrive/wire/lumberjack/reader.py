@@ -5,6 +5,7 @@ looked at again before the frame is whole. So each byte is copied at most twice 
 Every length is compared with its limit as soon as it is there: before the bytes it announces are awaited.
 """
 
+import struct
 from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
@@ -13,7 +14,6 @@ from logdrive.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import EnvelopeError, unpack
 from logdrive.wire.lumberjack.extent import KIND_HEAD, Extent
 from logdrive.wire.lumberjack.frames import (
-    EVENT,
     SHORT,
     VERSION_1,
     VERSION_2,
@@ -33,6 +33,7 @@ Side = Literal["reader", "writer"]
 Dialect = Literal["lumberjack", "logdrive/1", "detect"]
 
 _JSON: Final = ord("J")
+_JSON_HEAD: Final = struct.Struct("!HII")  # `EVENT`, its first two bytes as a number, which costs a sixth less than `bytes` to look at
 _ENVELOPE: Final = ord("C")
 _VERSIONS: Final = {"lumberjack": b"12", "logdrive/1": b"2"}
 _KINDS: Final = {  # what the peer may send: bare, and inside an envelope
@@ -173,10 +174,10 @@ class FrameReader:
 
     def _json(self, data: bytes, at: int, envelope: int) -> tuple[JsonRun, int]:
         """Return the J frames from *at* on whose numbers run on by one, the first known to be whole, and their length."""
-        unpack_head, limit, end = EVENT.unpack_from, self._limits.payload, len(data)
-        start, last_head = at, end - EVENT.size
-        kind, first, size = unpack_head(data, at)
-        wanted, stop = kind, at + EVENT.size + size
+        unpack_head, head, limit, end = _JSON_HEAD.unpack_from, _JSON_HEAD.size, self._limits.payload, len(data)
+        start, last_head = at, end - head
+        wanted, first, size = unpack_head(data, at)
+        stop = at + head + size
         pieces: list[bytes] = []
         add = pieces.append
         for expected in range(first + 1, first + 1 + self._limits.frames):
@@ -185,7 +186,7 @@ class FrameReader:
             if at > last_head:
                 break
             kind, number, size = unpack_head(data, at)
-            stop = at + EVENT.size + size
+            stop = at + head + size
             if number != expected or kind != wanted or stop > end or not 0 < size <= limit:
                 break
         length = at - start
