@@ -34,9 +34,12 @@ class Beat:
     def burst(self, lines: int) -> None:
         """Have so many more events to send."""
         for _ in range(lines):
-            event = self.mark + b',"number":%d,"message":"something happened"}' % len(self.sent)
-            self.sent.append(event)
-            self._waiting.append(event)
+            self.send(self.mark + b',"number":%d,"message":"something happened"}' % len(self.sent))
+
+    def send(self, event: bytes) -> None:
+        """Have one more event to send, which has `mark` in it and is like no other."""
+        self.sent.append(event)
+        self._waiting.append(event)
         self._more.set()
 
     async def run(self) -> None:

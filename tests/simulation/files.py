@@ -50,7 +50,7 @@ class Applications:
     """
 
     def __init__(self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], tuple[int | None, bool]], trace: Trace) -> None:
-        self._host, self._disk, self._knows, self._trace = host, disk, knows, trace
+        self.host, self._disk, self._knows, self._trace = host, disk, knows, trace
         self.lives: list[Life] = []
         self._current: dict[str, Life] = {}
         self._old: list[Life] = []
@@ -78,6 +78,18 @@ class Applications:
             late.handle.append([data])
         elif life.path is not None:
             self._disk().write(life.path, data)
+
+    def append(self, file: str, data: bytes) -> Life:
+        """Write exactly *data*, and return the life that it went to."""
+        life = self._living(file)
+        self.append_to(life, data)
+        return life
+
+    def append_to(self, life: Life, data: bytes) -> None:
+        """Write to one life, whatever its name is by now."""
+        assert life.path is not None
+        life.data += data
+        self._disk().write(life.path, data)
 
     def rotate(self, file: str, late: int, seed: int) -> None:
         """Rename the file away; its application may write on under the new name for *late* writes."""
@@ -112,11 +124,11 @@ class Applications:
         handle.close()
         life.path = None
 
-    def copytruncate(self, file: str, seed: int) -> None:
-        """Copy it to a name that nobody asks for, then truncate."""
+    def copytruncate(self, file: str, seed: int, to: str = "") -> None:
+        """Copy it to the name *to*, or one that nobody asks for, then truncate."""
         life = self._current.get(file)
         if life is not None and life.path is not None:
-            self._disk().write(f"{LOGS}/{file}-{life.number}.copy", bytes(life.data))
+            self._disk().write(f"{LOGS}/{to or f'{file}-{life.number}.copy'}", bytes(life.data))
             self.truncate(file, seed)
 
     def compress(self, file: str, seed: int) -> None:
@@ -147,12 +159,26 @@ class Applications:
         for file in [file for file, late in self._late.items() if late.handle is not None]:
             del self._late[file]
 
+    def found(self) -> None:
+        """Take the files that the disk has for new lives: it is an image of another time, or of another host."""
+        for life in self.on_disk:
+            life.gone, life.path = "set back", None
+        self._current.clear()
+        self._old.clear()
+        self._late.clear()
+        disk = self._disk()
+        for path in disk.paths():
+            if os.path.dirname(path) == LOGS:
+                life = self._living(os.path.basename(path).removesuffix(".log"))
+                life.path = path
+                life.data += disk.content(path)
+
     # -----------------------------------------------------------------------------------------------------------------
 
     def _living(self, file: str) -> Life:
         if file not in self._current:
             path = f"{LOGS}/{file}.log"
-            self._current[file] = Life(self._host, os.path.basename(path), len(self.lives) + 1, path)
+            self._current[file] = Life(self.host, os.path.basename(path), len(self.lives) + 1, path)
             self.lives.append(self._current[file])
         return self._current[file]
 
@@ -162,7 +188,7 @@ class Applications:
             parts.append(_HEADER)
         for _ in range(lines):
             self._lines += 1
-            line = f"{self._host} life {life.number} line {self._lines} {pick.choice(_WORDS) * pick.randrange(4)}".encode()
+            line = f"{self.host} life {life.number} line {self._lines} {pick.choice(_WORDS) * pick.randrange(4)}".encode()
             if style == "odd":
                 line += pick.choice((b"", b"\xff\xfe", b"\0" * 40, b'"\\"', b"word " * 500))
                 parts.append(line + pick.choice((b"\n", b"\n", b"\r\n", b"")))
@@ -184,7 +210,7 @@ class Applications:
         assert life.path is not None
         life.gone, life.owed = how, len(life.data)
         life.witnessed, life.held = self._knows(life.path)
-        self._trace.add(self._host, f"{life}")
+        self._trace.add(self.host, f"{life}")
 
     def _remove(self, life: Life) -> None:
         assert life.path is not None

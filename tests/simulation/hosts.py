@@ -40,9 +40,12 @@ class AgentHost(Process):
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(plan.name, network, trace, whole.seed, MemoryDisk([LOGS, STATE]))
         self.plan = plan
+        self.identity = f"dns:{plan.name}"
+        """What its certificate says."""
+        self.settings = _agent_settings(plan)
+        """Its agent.toml, read at each start."""
         self.applications = Applications(plan.name, lambda: self.disk, self._knows, trace)
         self.agent: Agent | None = None
-        self._config = _agent_config(plan)
         self._forgets = False
 
     async def _main(self, stop: asyncio.Event) -> None:
@@ -50,12 +53,17 @@ class AgentHost(Process):
             self.trace.add(self.name, "lost its checkpoint")
             self.disk.remove(_FORGOTTEN)
         self._forgets = False
-        transport = self.network.host(self.name, f"dns:{self.name}")
-        agent = Agent(
-            self._config, clock=self.clock, disk=self.disk, transport=transport, executor=self.executor, random=self.random
-        )
+        transport = self.network.host(self.name, self.identity)
+        config = msgspec.convert(self.settings, AgentConfig)
+        agent = Agent(config, clock=self.clock, disk=self.disk, transport=transport, executor=self.executor, random=self.random)
         self.agent = agent
         await agent.run(stop, lambda wake: NoWatcher())
+
+    def pose_as(self, name: str) -> None:
+        """Be a clone of *name*: its agent id, its host name, its certificate."""
+        self.settings["agent"] |= {"id": name, "host": name}
+        self.identity = f"dns:{name}"
+        self.applications.host = name
 
     def forget(self, *, power: bool, down: float) -> None:
         """Kill it and lose its checkpoint."""
@@ -96,8 +104,8 @@ class AgentHost(Process):
         return sum(run.size for source in self.agent.book.sources for run in source.kept)
 
 
-def _agent_config(plan: AgentPlan) -> AgentConfig:
-    settings: dict[str, Any] = {
+def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
+    return {
         "agent": {
             "id": plan.name,
             "host": plan.name,
@@ -115,7 +123,6 @@ def _agent_config(plan: AgentPlan) -> AgentConfig:
         ],
         "output": {**plan.output, "tls": _CLIENT_TLS},
     }
-    return msgspec.convert(settings, AgentConfig)
 
 
 class ReceiverHost(Process):
@@ -147,7 +154,7 @@ def _receiver_config(plan: Plan) -> ReceiverConfig:
     face = None if plan.shared else FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
     return ReceiverConfig(
         listen=ListenConfig(address="0.0.0.0:5044", tls=_TLS, pravega=face),
-        sink=SinkConfig(uri=uri, segments=SEGMENTS, log_file_bytes=plan.log_file_bytes, **({"tls": "off"} if plan.shared else {})),
+        sink=SinkConfig(uri=uri, segments=SEGMENTS, log_file_bytes=plan.log_file_bytes, tls="off" if plan.shared else None),
         limits=LimitsConfig(),
         drain_seconds=5.0,
     )

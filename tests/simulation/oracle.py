@@ -78,7 +78,9 @@ def _owners(lives: Sequence[Life], arrived: list[_Arrived]) -> dict[Life, _Arriv
         matching = [life for life in lives if life.host == source.host and _matches(life, source)]
         if not matching:
             start, data = source.pieces[0]
-            raise BrokenPromise("nothing is invented", f"source {source.source} has {data[:60]!r} at {start}, never written so on {source.host}")
+            raise BrokenPromise(
+                "nothing is invented", f"source {source.source} has {data[:60]!r} at {start}, never written so on {source.host}"
+            )
         free = [life for life in matching if life not in owners]
         if not free:
             raise BrokenPromise("once", f"{matching[0]} arrived as {owners[matching[0]].source} and as {source.source}")
@@ -159,10 +161,12 @@ def _follow_on(batches: Iterable[Batch]) -> None:
 
 def _foreign(beat: Beat, batches: Iterable[Batch]) -> None:
     """What a foreign writer had acknowledged is there, in its order; nothing else is."""
-    stored = [event for batch in batches for event in batch.foreign if event.startswith(beat.mark)]
+    stored = [event for batch in batches for event in batch.foreign if beat.mark in event]
     first = list(dict.fromkeys(stored))
     missing = [event for event in beat.acknowledged if event not in set(first)]
     if missing:
-        raise BrokenPromise("acknowledged is durable", f"{beat.name}: {len(missing)} events were acknowledged and are not there, first {missing[0]!r}")
+        raise BrokenPromise(
+            "acknowledged is durable", f"{beat.name}: {len(missing)} events were acknowledged and are not there, first {missing[0]!r}"
+        )
     if invented := set(first) - set(beat.sent):
         raise BrokenPromise("nothing is invented", f"{beat.name} never sent {min(invented)!r}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from contextlib import suppress
 from contextvars import copy_context
 from random import Random
 
@@ -31,6 +32,7 @@ class Process:
         self.failures: list[BaseException] = []
         """What ended the program and should not have."""
         self._stop = asyncio.Event()
+        self._again = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._restart_in = _RESTART_SECONDS
         self._armed: tuple[str, int, bool, float] | None = None
@@ -61,10 +63,13 @@ class Process:
             self.running = False
             self._note_end(self._task)
             await self.network.vanish(self.name)
-            await asyncio.sleep(self._restart_in)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._restart_in):
+                    await self._again.wait()
 
     def _begin(self) -> None:
         self.incarnation += 1
+        self._again.clear()
         self._stop, self._restart_in = asyncio.Event(), _RESTART_SECONDS
         self.executor = InlineExecutor(self.sync_seconds)
         context = copy_context()
@@ -94,6 +99,16 @@ class Process:
             connection.lose(self.name) if power else connection.cut()
         self._task.cancel()
 
+    def start(self) -> None:
+        """Start it now if it is down, however long it was to be."""
+        if not self.running:
+            self._again.set()
+
+    def set_back(self, disk: MemoryDisk, *, down: float = _RESTART_SECONDS) -> None:
+        """Kill it, and let the next incarnation find *disk*: a snapshot, a backup, a clone's."""
+        self.kill(down=down)
+        self.disk = disk
+
     def stop(self, down: float = _RESTART_SECONDS) -> None:
         """Ask it to end, as SIGTERM does."""
         if self.running:
@@ -120,6 +135,7 @@ class Process:
         """Stop it for good. Raises TimeoutError where it does not end."""
         self._over, self._armed, self._restart_in = True, None, 0.0
         self._stop.set()
+        self._again.set()
         if self._task is not None:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await asyncio.wait([self._task])

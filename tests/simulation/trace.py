@@ -1,6 +1,6 @@
 """What happened in one history, in the order in which it happened: steps, and what the programs logged."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
@@ -38,7 +38,7 @@ class Trace:
         """Return a hash of every line."""
         return sha256(self.text().encode()).hexdigest()
 
-    def _log(self, _: Any, level: str, event: dict[str, Any]) -> Any:
+    def _log(self, _: Any, level: str, event: MutableMapping[str, Any]) -> str:
         speaker, what = SPEAKER.get(), event.pop("event")
         key = f"{speaker}: {what}"
         self.heard[key] = self.heard.get(key, 0) + 1

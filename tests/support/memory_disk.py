@@ -95,6 +95,8 @@ class MemoryDisk:
         ticks = count(1_700_000_000_000_000_000, 1_000_000)
         self.now_ns: Callable[[], int] = now_ns or (lambda: next(ticks))
         self.capacity = capacity
+        self.device = 1
+        """What `stat` says of where files are; a reboot may number devices otherwise."""
         self._files: dict[str, Node] = {}
         self._durable: dict[str, Node] = {}
         self._directories: dict[str, _Directory] = {"/": _Directory(durable=True)}
@@ -125,7 +127,7 @@ class MemoryDisk:
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""
         if path in self._directories:
-            return FileStat(1, 0, 0, 2, 0, 0, is_file=False)
+            return FileStat(self.device, 0, 0, 2, 0, 0, is_file=False)
         if path not in self._files:
             raise self._missing(path)
         return self._stat(self._files[path])
@@ -279,7 +281,7 @@ class MemoryDisk:
     ) -> "MemoryDisk":
         """Return a new disk with *names*; all of it durable, or as durable as this one."""
         disk = MemoryDisk(now_ns=self.now_ns, capacity=self.capacity)
-        disk._next_inode = self._next_inode
+        disk._next_inode, disk.device = self._next_inode, self.device
         lost: set[str] = set()
         for path in sorted(self._directories):
             old = self._directories[path]
@@ -335,7 +337,7 @@ class MemoryDisk:
         return self._sync_failures.pop(0) if self._sync_failures else 0
 
     def _stat(self, node: Node) -> FileStat:
-        return FileStat(1, node.inode, len(node.seen), node.links, node.modified_ns, node.born_ns, is_file=True)
+        return FileStat(self.device, node.inode, len(node.seen), node.links, node.modified_ns, node.born_ns, is_file=True)
 
     def _missing(self, path: str) -> OSError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

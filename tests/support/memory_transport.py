@@ -99,12 +99,16 @@ class Connection:
 
 @dataclass(slots=True)
 class Link:
-    """What travels between two hosts suffers: seconds one way, and bytes that fit into one direction of a connection."""
+    """What travels between two hosts suffers: seconds one way, and bytes that fit into one direction of a connection.
+
+    Without *alpn* a balancer ends TLS in between, and which dialect was agreed on is lost.
+    """
 
     delay: float = 0.0
     jitter: float = 0.0
     capacity: int = 256 * 1024
     up: bool = True
+    alpn: bool = True
 
 
 class MemoryListener:
@@ -167,7 +171,7 @@ class MemoryHost:
         listener = target.listeners.get(port) if target is not None else None
         if target is None or listener is None:
             raise TransientError(f"{where}: connection refused")
-        alpn = _agreed(where, tls, listener.tls)
+        alpn = _agreed(where, tls, listener.tls) if link.alpn else None
         secure = tls is not None
         brought = tls is not None and tls.cert is not None and listener.tls is not None and listener.tls.ca is not None
         seen_by_client = Peer(where, target.identity if secure else "", alpn, secure)

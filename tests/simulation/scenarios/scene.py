@@ -1,0 +1,147 @@
+"""The stage for scripted histories: the simulator's world without a drawn plan, and hands that do things at exact moments."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from logdrive.limits import KIB
+from logdrive.pipeline.audit import Source, Verdict
+from tests.simulation.files import Applications, Life
+from tests.simulation.history import World
+from tests.simulation.hosts import AgentHost
+from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
+from tests.simulation.process import Process, watched
+from tests.simulation.reader import Tables, follow
+from tests.simulation.trace import Trace, recorded
+
+_LOOK_SECONDS = 0.01
+_QUIET_LOOKS = 50
+_LAST_LINES = 80
+_FOREVER = 1e9
+
+
+class Scene(World):
+    """A world whose steps a test takes itself."""
+
+    def __init__(self, plan: Plan, trace: Trace) -> None:
+        super().__init__(plan, trace)
+        self.agent, self.receiver = self.agents[0], self.receivers[0]
+        self.store: Process = self.processes["store"] if plan.shared else self.receiver
+
+    @property
+    def applications(self) -> Applications:
+        """What runs on the first agent's host."""
+        return self.agent.applications
+
+    def append(self, file: str, data: bytes) -> Life:
+        """Let an application on the first agent's host write *data*."""
+        return self.applications.append(file, data)
+
+    def balance(self, receiver: str) -> None:
+        """Let the balancer pass all new connections to *receiver*."""
+        self.network.resolve = lambda host: receiver if host == "balancer" else host
+
+    async def until(self, so: Callable[[], bool], within: float = 60.0) -> None:
+        """Return as soon as it is *so*."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within
+        while not so():
+            self._look()
+            assert loop.time() < deadline, f"not so within {within:g} s"
+            await asyncio.sleep(_LOOK_SECONDS)
+        self._look()
+
+    async def settled(self, within: float = 120.0) -> None:
+        """Return once every running agent has had all acknowledged that it knows of, for half a second."""
+        quiet = 0
+
+        def still() -> bool:
+            nonlocal quiet
+            settled = all(agent.settled for agent in self.agents if agent.running) and all(beat.settled for beat in self.beats)
+            quiet = quiet + 1 if settled else 0
+            return quiet > _QUIET_LOOKS
+
+        await self.until(still, within)
+
+    async def down(self, process: Process, *, power: bool = False) -> None:
+        """Kill *process*; it stays down until its `start`."""
+        process.kill(power=power, down=_FOREVER)
+        await asyncio.sleep(_LOOK_SECONDS)
+
+    async def retire(self, agent: AgentHost) -> None:
+        """Stop an agent for good; nothing is asked of its host any more."""
+        await agent.finish()
+        self.agents.remove(agent)
+        del self.processes[agent.name]
+
+    async def rest(self) -> Verdict:
+        """Let everything arrive, judge it, and return what the audit says. Nothing runs afterwards."""
+        await self.conclude()
+        return self.tables.verdict()
+
+    async def read(self, tables: Tables | None = None) -> Verdict:
+        """Read on, and return what the audit says now."""
+        tables = tables or self.tables
+        assert not await follow(self.network, self.plan.stores, tables)
+        return tables.verdict()
+
+
+@asynccontextmanager
+async def scene(
+    *,
+    agents: int = 1,
+    receivers: int = 1,
+    beats: int = 0,
+    shared: bool = False,
+    balanced: bool = False,
+    start: str = "beginning",
+    delay: float = 0.0,
+    capacity: int = 256 * KIB,
+    sync_seconds: float = 0.0,
+    **output: Any,
+) -> AsyncIterator[Scene]:
+    """Start so many of each, and yield them. *output* adds to the agents' settings of that table."""
+    names = tuple(f"receiver{number}" for number in range(1, receivers + 1))
+    hosts = ["balancer:5044"] if balanced else [f"{name}:5044" for name in names]
+    settings = {"hosts": hosts, "windows_in_flight": 8, "window_bytes": WINDOW_BYTES, "compression": "none", **output}
+    plan = Plan(
+        seed=1,
+        agents=tuple(AgentPlan(f"agent{number}", settings, 300.0, start) for number in range(1, agents + 1)),
+        receivers=names,
+        beats=tuple(f"beat{number}" for number in range(1, beats + 1)),
+        shared=shared,
+        balanced=balanced,
+        delay=delay,
+        jitter=0.0,
+        capacity=capacity,
+        sync_seconds=sync_seconds,
+        log_file_bytes=256 * KIB,
+        steps=(),
+    )
+    trace = Trace(asyncio.get_running_loop().time)
+    with recorded(trace):
+        world = Scene(plan, trace)
+        try:
+            async with world.alive():
+                yield world
+        except AssertionError as error:
+            error.add_note(trace.text(_LAST_LINES))
+            raise
+        finally:
+            watched({})
+
+
+def lines(first: int, count: int, what: str = "line") -> bytes:
+    """Return numbered lines of 8 bytes beside *what*."""
+    return b"".join(b"%s %06d\n" % (what.encode(), number) for number in range(first, first + count))
+
+
+def of_path(verdict: Verdict, path: str) -> list[Source]:
+    """Return what the audit has of the lives of *path*, in the order of their beginning."""
+    return [source for source in verdict.by_source if source.path == path]
+
+
+def told(source: Source) -> list[tuple[int, int, str, bool]]:
+    """Return the gaps of *source*."""
+    return [(gap.start, gap.end, gap.reason, gap.end_exact) for gap in source.gaps]
