@@ -17,6 +17,8 @@ from tests.simulation.trace import Trace, recorded
 
 _LOOK_SECONDS = 0.01
 _QUIET_LOOKS = 50
+_FOUND_SECONDS = 6.0
+"""After so long every file has been found."""
 _LAST_LINES = 80
 _FOREVER = 1e9
 
@@ -53,7 +55,7 @@ class Scene(World):
         self._look()
 
     async def settled(self, within: float = 120.0) -> None:
-        """Return once every running agent has had all acknowledged that it knows of, for half a second."""
+        """Return once every running agent has found what is new, and has had all acknowledged that it knows of for half a second."""
         quiet = 0
 
         def still() -> bool:
@@ -62,6 +64,7 @@ class Scene(World):
             quiet = quiet + 1 if settled else 0
             return quiet > _QUIET_LOOKS
 
+        await asyncio.sleep(_FOUND_SECONDS)
         await self.until(still, within)
 
     async def down(self, process: Process, *, power: bool = False) -> None:
