@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 
 import click
@@ -11,13 +12,14 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from logdrive.address import StreamAddress, stream_address
+from logdrive.address import ServiceAddress, StreamAddress, sink_address
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.config import load, naming
 from logdrive.net.stream import ClientTls
 from logdrive.sinks.attach import attached
+from logdrive.sinks.blocking import Target
 from logdrive.sinks.pravega_client import SegmentClient, connected
 from logdrive.sinks.stream_reader import Contents, contents, merged, segments_of
 from logdrive.store.app import run as serve
@@ -115,9 +117,9 @@ def cat(uri: str, ca: str | None, cert: str | None, key: str | None, follow: boo
     _with_client(address, _tls(ca, cert, key), copy)
 
 
-def _address(uri: str) -> StreamAddress:
+def _address(uri: str) -> StreamAddress | ServiceAddress:
     try:
-        return stream_address(uri)
+        return sink_address(uri)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="URI") from error
 
@@ -126,13 +128,12 @@ def _tls(ca: str | None, cert: str | None, key: str | None) -> ClientTls | None:
     return ClientTls(ca=ca, cert=cert, key=key) if ca is not None else None
 
 
-def _with_client(address: StreamAddress, tls: ClientTls | None, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
-    """Return what *ask* returns, from a client of whoever serves the store; from here, where nobody does."""
+def _with_client(address: StreamAddress | ServiceAddress, tls: ClientTls | None, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+    """Return what *ask* returns, from a client of the service, or of whoever serves the store; from here, where nobody does."""
 
     async def program(machine: Machine) -> T:
-        disk, executor, clock, transport = machine.disk, machine.executor, machine.clock, machine.transport
         async with (
-            attached(address, disk=disk, executor=executor, clock=clock, transport=transport, tls=tls) as target,
+            _reached(address, tls, machine) as target,
             connected(machine.transport, target.host, target.port, target.tls) as client,
         ):
             asked = asyncio.ensure_future(ask(client))
@@ -146,3 +147,9 @@ def _with_client(address: StreamAddress, tls: ClientTls | None, ask: Callable[[S
 
     set_up_logging("warning")
     return run_program(program)
+
+
+def _reached(address: StreamAddress | ServiceAddress, tls: ClientTls | None, machine: Machine) -> AbstractAsyncContextManager[Target]:
+    if isinstance(address, ServiceAddress):
+        return nullcontext(Target(address.host, address.port, tls))
+    return attached(address, disk=machine.disk, executor=machine.executor, clock=machine.clock, transport=machine.transport, tls=tls)

@@ -66,10 +66,17 @@ class Site:
 
     def ship(self, host: str) -> dict[str, Any]:
         """Ship all files once more, through *host*."""
-        tls = [f"--{name}={self.tls / file}" for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))]
-        to = ["--to", f"localhost:{self.ports[host]}", "--id", "test-agent", "--json"]
         files = map(str, sorted(self.logs.iterdir()))
-        done = subprocess.run(command("agent", "ship", *files, *to, *tls), capture_output=True, timeout=120, check=False)
+        return self.told("agent", "ship", *files, "--to", f"localhost:{self.ports[host]}", "--id", "test-agent")
+
+    def listed(self) -> dict[str, Any]:
+        """List the stream where the store serves it."""
+        return self.told("store", "ls", f"pravega://localhost:{self.ports['store']}/{STREAM}")
+
+    def told(self, *arguments: str) -> dict[str, Any]:
+        """Return what a command prints with --json, connected by TLS."""
+        tls = [f"--{name}={self.tls / file}" for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))]
+        done = subprocess.run(command(*arguments, *tls, "--json"), capture_output=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr.decode()
         result: dict[str, Any] = orjson.loads(done.stdout)
         return result
@@ -104,8 +111,10 @@ def test_a_shared_store_and_its_receivers_killed_at_random__D2_D3_S1_S2(site: Si
     site.listens("store", *_HOSTS)
     assert site.processes["agent"].terminate(90) == 0, site.processes["agent"].said()
     assert [site.ship(host)["bytes"] for host in _HOSTS] == [0, 0]  # both know what is stored, whoever received it
+    events = sum(segment["events"] for segment in site.listed()["segments"])
     for name in (*_HOSTS, "store"):
         assert site.processes[name].terminate() == 0, site.processes[name].said()
     ledger = Ledger.read(asyncio.run(read_segments(str(site.store))))
     assert set(ledger.by_data()) == writer.contents()
+    assert events == sum(delivered.events for delivered in ledger.sources.values())
     assert len(ledger.sources) == len(writer.contents()), "a file was delivered under two names"
