@@ -127,6 +127,7 @@ async def scene(
         world = Scene(plan, trace)
         try:
             async with world.alive():
+                await asyncio.sleep(_LOOK_SECONDS)  # all have begun, and found nothing yet
                 yield world
         except AssertionError as error:
             error.add_note(trace.text(_LAST_LINES))

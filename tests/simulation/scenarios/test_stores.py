@@ -46,7 +46,7 @@ async def test_history_03_the_first_of_many_first_runs_fails_in_the_sink() -> No
     stored, and all are sent again (P2, D3)."""
     async with scene(delay=0.05) as world:
         await asyncio.sleep(3)
-        life = world.append("a", lines(0, 40_000))
+        life = world.append("a", lines(0, 200_000))
         world.receiver.fail_write("ENOSPC", after=100, times=1)
         await world.settled()
         counters = world.receiver.counters
