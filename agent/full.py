@@ -26,7 +26,7 @@ _SEPARATOR: Final = "\x7f"
 """Stands between messages: JSON leaves it as it is. Text that has one itself takes the slower way."""
 _MESSAGE: Final = b'},"message":"'
 _END: Final = b'"}'
-_SMALL: Final = tuple(map(LENGTH.pack, range(4 * KIB)))
+_SMALL: Final = tuple(map(LENGTH.pack, range(2 * KIB + 1)))
 """Numbers as they travel: most are small, and taking one of these costs half of packing it."""
 
 
@@ -133,11 +133,12 @@ class _Lines:
 
     def _run(self, at: int, end: int) -> int:
         """Add a run of the lines in *text[at:end]*, or of as many as fit one; return up to where they go."""
-        lengths = list(map(len, islice(BytesIO(self._text[at:end]), RUN_EVENTS)))  # finds newlines several times as fast as split()
+        data = self._text[at:end]
+        lengths = list(map(len, islice(BytesIO(data), RUN_EVENTS)))  # finds newlines several times as fast as split()
         places = list(accumulate(lengths, initial=self._zero + at))
         position = places.pop()
         end = position - self._zero
-        data = self._text[at:end]
+        data = data[: end - at]
         try:
             text = data.decode()
         except UnicodeDecodeError:
