@@ -89,6 +89,10 @@ class Scene(World):
         assert not await follow(self.network, self.plan.stores, tables)
         return tables.verdict()
 
+    def content(self, source: Source) -> bytes:
+        """Return what the tables have of *source*."""
+        return b"".join(row.data for batch in self.tables.batches if batch.head.source == source.source for row in batch.rows)
+
 
 @asynccontextmanager
 async def scene(
@@ -147,5 +151,5 @@ def of_path(verdict: Verdict, path: str) -> list[Source]:
 
 
 def told(source: Source) -> list[tuple[int, int, str, bool]]:
-    """Return the gaps of *source*."""
-    return [(gap.start, gap.end, gap.reason, gap.end_exact) for gap in source.gaps]
+    """Return the gaps of *source*, but for those of no bytes, which say that an end is not known (ADR 5)."""
+    return [(gap.start, gap.end, gap.reason, gap.end_exact) for gap in source.gaps if gap.end > gap.start]

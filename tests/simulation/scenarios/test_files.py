@@ -1,0 +1,250 @@
+"""Histories of delivery.md §7 about what becomes of files: truncated, renamed, unlinked, unfinished, moved, damaged (6, 9, 16, 17, 23, 27)."""
+
+import asyncio
+
+import msgspec
+
+from agent.config import OutputTable
+from agent.ship import Shipped, ship
+from logdrive.limits import KIB, RECORD_BYTES, RUN_BYTES
+from tests.receiver.world import in_virtual_time
+from tests.simulation.hosts import AgentHost
+from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
+
+HEADER = b"#Version: 1.0, the same in every life\n"
+LINE = 12
+"""Bytes of each of the `lines` here, unless they say something else."""
+
+
+@in_virtual_time
+async def test_history_06_truncated_and_regrown_past_the_position_between_two_polls() -> None:
+    """Between two looks a file is cut to nothing and outgrows its old length, with the same first line and without: noticed, all of
+    both lives arrives (G4)."""
+    async with scene(agents=2) as world:
+        for agent, header in zip(world.agents, (HEADER, b""), strict=True):
+            agent.applications.append("a", HEADER + lines(0, 100, "first"))
+            await world.settled()
+            agent.applications.truncate("a", seed=1)
+            agent.applications.append("a", header + lines(0, 1000, "second"))
+        verdict = await world.rest()
+        for agent in world.agents:
+            first, second = agent.applications.lives
+            found = [(one.bytes, one.ended) for one in verdict.by_source if one.host == agent.name]
+            assert sorted(found) == [(len(first.data), "truncated"), (len(second.data), None)]
+
+
+@in_virtual_time
+async def test_history_06_rewritten_at_the_same_length() -> None:
+    """A file is rewritten in one moment, to the very same length (G4)."""
+    async with scene() as world:
+        world.append("a", HEADER + lines(0, 100, "one"))
+        await world.settled()
+        world.applications.truncate("a", seed=1)
+        world.append("a", HEADER + lines(0, 100, "two"))
+        await world.settled()
+        verdict = await world.rest()
+        assert sorted((one.state, one.lost_bytes) for one in verdict.by_source) == [("ended", 0), ("open", 0)]
+
+
+@in_virtual_time
+async def test_history_06_the_unread_bytes_of_a_truncated_life_are_a_gap() -> None:
+    """A file is truncated with half a line in it that was seen and not yet shipped, and no copy was left: a gap whose end is not
+    known (P4)."""
+    async with scene() as world:
+        world.append("a", lines(0, 100))
+        await world.settled()
+        world.append("a", b"half a line")
+        await asyncio.sleep(1)
+        world.applications.truncate("a", seed=1)
+        world.append("a", lines(0, 10, "next"))
+        verdict = await world.rest()
+        (old,) = [one for one in verdict.by_source if one.ended]
+        assert told(old) == [(100 * LINE, 100 * LINE + 11, "truncated", False)]
+        assert (verdict.lost_bytes, verdict.lost_at_least) == (11, True)
+
+
+@in_virtual_time
+async def test_history_06_truncated_while_the_agent_was_away() -> None:
+    """Lines were seen and could not be sent; the agent is killed, the file truncated and regrown past the position: what the
+    checkpoint knows of is a gap, at least (G4, P4)."""
+    async with scene() as world:
+        world.append("a", lines(0, 100))
+        await world.settled()
+        await world.down(world.receiver)
+        world.append("a", lines(100, 50))
+        await asyncio.sleep(5)
+        await world.down(world.agent)
+        world.applications.truncate("a", seed=1)
+        world.append("a", lines(0, 400, "next"))
+        world.receiver.start()
+        world.agent.start()
+        verdict = await world.rest()
+        (old,) = [one for one in verdict.by_source if one.ended]
+        assert (old.bytes, told(old)) == (100 * LINE, [(100 * LINE, 150 * LINE, "truncated", False)])
+
+
+@in_virtual_time
+async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_killed_in_it() -> None:
+    """Rename-and-create, to a name that no input asks for, while the application writes to the old file for a minute; in it the agent
+    is killed: it looks for the inode, and reads both to their ends (G1)."""
+    async with scene() as world:
+        await world.down(world.agent)
+        world.agent.settings["input"][0]["paths"] = ["/logs/a.log"]
+        world.agent.start()
+        old = world.append("a", lines(0, 10, "old"))
+        await world.settled()
+        world.applications.rotate("a", late=0, seed=1)
+        for second in range(60):
+            new = world.append("a", lines(second, 1, "new"))
+            world.applications.append_to(old, lines(10 + second, 1, "old"))
+            await asyncio.sleep(1)
+            if second == 30:
+                world.agent.kill(down=5.0)
+        verdict = await world.rest()
+        assert verdict.complete
+        assert sorted((one.bytes, one.state) for one in verdict.by_source) == [(len(new.data), "open"), (len(old.data), "open")]
+
+
+@in_virtual_time
+async def test_history_09_an_unlinked_log_that_is_written_on_to() -> None:
+    """A log is removed while its application has it open and writes on: read for as long as that lasts, ended when it rests (G1)."""
+    async with scene() as world:
+        life = world.append("a", lines(0, 10))
+        await world.settled()
+        world.applications.unlink("a", late=20, seed=1)
+        for turn in range(20):
+            world.applications.write("a", 1, "plain", turn)
+            await asyncio.sleep(2)
+        assert [one.state for one in (await world.read()).by_source] == ["open"]
+        verdict = await world.rest()
+        (source,) = verdict.by_source
+        assert (source.bytes, source.ended, verdict.complete) == (len(life.data), "removed", True)
+
+
+@in_virtual_time
+async def test_history_16_a_first_line_without_newline_that_grows_later() -> None:
+    """A file without a whole first line has no name yet, however long it rests; once it has one, its unfinished last line is shipped
+    after a quiet time, and what makes it whole follows (G2, P3)."""
+    async with scene() as world:
+        life = world.append("a", b"the beginning")
+        await asyncio.sleep(60)
+        assert world.receiver.counters is not None
+        assert world.receiver.counters.sources_registered == 0
+        world.append("a", b" and the end\nmore")
+        await world.settled()
+        world.append("a", b" of it\n")
+        await world.settled()
+        (source,) = (await world.read()).by_source
+        assert (source.bytes, source.events) == (len(life.data), 3)
+        assert (await world.rest()).complete
+
+
+@in_virtual_time
+async def test_history_16_ship_of_a_file_without_a_first_line() -> None:
+    """`ship` of such a file takes end of file as the end of its line, and ends it (P3): a second run sends nothing; once the line has
+    become another it is another source (G2), for no name could have told them apart before."""
+    async with scene() as world:
+        await world.retire(world.agent)
+        host = world.agent
+        world.append("a", b"no line yet")
+        assert (await _shipped(world, host)).bytes == len(b"no line yet")
+        again = await _shipped(world, host)
+        assert (again.bytes, again.complete) == (0, True)
+        world.append("a", b", but now\n")
+        await _shipped(world, host)
+        assert (await _shipped(world, host)).bytes == 0
+        sources = of_path(await world.read(), "/logs/a.log")
+        assert sorted(world.content(one) for one in sources) == [b"no line yet", b"no line yet, but now\n"]
+        assert sorted((one.bytes, one.ended) for one in sources) == [(11, "shipped"), (21, None)]
+
+
+@in_virtual_time
+async def test_history_17_a_reboot_that_changes_device_numbers() -> None:
+    """Power is cut; afterwards devices have other numbers, and the host another name: the sources are the same, for the checkpoint
+    says so (G2)."""
+    async with scene() as world:
+        life = world.append("a", lines(0, 10))
+        await world.settled()
+        await asyncio.sleep(3)
+        await world.down(world.agent, power=True)
+        world.agent.disk.device = 77
+        world.agent.settings["agent"]["host"] = "renamed"
+        world.append("a", lines(10, 10))
+        world.agent.start()
+        verdict = await world.rest()
+        (source,) = verdict.by_source
+        assert (source.bytes, verdict.complete) == (len(life.data), True)
+
+
+@in_virtual_time
+async def test_history_23_a_block_of_nuls_after_a_crash() -> None:
+    """After a power cut a file has 400 KiB of NULs without a line end in them, six times as long in JSON: cut so that every record and
+    every run keeps to its limit, none of it missing (R3)."""
+    async with scene() as world:
+        life = world.append("a", lines(0, 100))
+        await world.settled()
+        await world.down(world.agent, power=True)
+        world.append("a", bytes(400 * KIB) + lines(100, 100))
+        world.agent.start()
+        verdict = await world.rest()
+        (source,) = verdict.by_source
+        assert (source.bytes, verdict.complete) == (len(life.data), True)
+        sizes = [batch.head.bytes for batch in world.tables.batches]
+        assert max(sizes) <= RUN_BYTES
+        assert max(sizes) > RECORD_BYTES // 2, "few large records, not many small ones"
+
+
+@in_virtual_time
+async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_in_memory() -> None:
+    """A life is truncated while its last lines are on their way: they are sent, then its end, and no gap (G3)."""
+    async with scene(sync_seconds=3.0) as world:
+        first = world.append("a", HEADER + lines(0, 1000))
+        await world.until(lambda: world.agent.held_bytes > 0)
+        world.applications.truncate("a", seed=1)
+        second = world.append("a", HEADER + lines(0, 2000, "next"))
+        verdict = await world.rest()
+        assert sorted((one.bytes, one.ended, told(one)) for one in verdict.by_source) == [
+            (len(first.data), "truncated", []),
+            (len(second.data), None, []),
+        ]
+
+
+@in_virtual_time
+async def test_history_27_lives_that_come_and_go_while_the_receiver_is_away() -> None:
+    """The receiver is away while a file is truncated and written anew, three times: each life is open until its bytes or its gap
+    are stored, then ends, and the next runs beside it as the next count (G3, P4)."""
+    async with scene() as world:
+        lives = [world.append("a", HEADER + lines(0, 10))]
+        await world.settled()
+        await world.down(world.receiver)
+        for number in range(1, 4):
+            world.applications.truncate("a", seed=1)
+            lives.append(world.append("a", HEADER + lines(0, 80 - 20 * number, f"life {number}")))
+            await asyncio.sleep(2)
+        world.receiver.start()
+        await world.settled()
+        verdict = await world.rest()
+        sizes = [len(life.data) for life in lives]
+        assert sorted((one.state, one.bytes, told(one)) for one in verdict.by_source) == sorted(
+            [
+                ("ended", sizes[0], []),
+                ("ended", 0, [(0, sizes[1], "truncated", False)]),
+                ("ended", 0, [(0, sizes[2], "truncated", False)]),
+                ("open", sizes[3], []),
+            ]
+        )
+
+
+async def _shipped(world: Scene, host: AgentHost) -> Shipped:
+    output = msgspec.convert(host.settings["output"], OutputTable)
+    return await ship(
+        ["/logs/a.log"],
+        output,
+        clock=host.clock,
+        disk=host.disk,
+        transport=world.network.host("agent1", host.identity),
+        executor=host.executor,
+        random=host.random,
+        agent="agent1",
+        host="agent1",
+    )
