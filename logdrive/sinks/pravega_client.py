@@ -89,9 +89,9 @@ class SegmentClient:
         await self._link.greeted.wait()
 
     @property
-    def heard(self) -> int:
-        """How often something came from the service so far."""
-        return self._link.heard
+    def moved(self) -> int:
+        """How often something came from the service, or was taken by the connection, so far."""
+        return self._link.moved
 
     def keep_alive(self) -> None:
         """Send what the service answers at once."""

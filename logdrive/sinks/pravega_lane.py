@@ -17,7 +17,7 @@ from logdrive.sinks.pravega_client import SegmentClient
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds, the ceilings of what is drawn
 _GREETING_SECONDS: Final = 10.0
 _PROBE_SECONDS: Final = 10.0
-_SILENCE_SECONDS: Final = 30.0
+_SILENCE_SECONDS: Final = 60.0
 
 
 class Outage:
@@ -97,7 +97,7 @@ class Lane:
         return failure
 
     async def _watch(self, client: SegmentClient, stream: Stream) -> None:
-        """Hand the connection out once it was greeted; raise `TransientError` when nothing was heard of it for too long."""
+        """Hand the connection out once it was greeted; raise `TransientError` when nothing moved on it for too long."""
         try:
             async with asyncio.timeout(_GREETING_SECONDS):
                 await client.greeted()
@@ -105,11 +105,11 @@ class Lane:
             raise TransientError(f"{stream.peer.address}: no greeting within {_GREETING_SECONDS:g} s") from error
         self.client = client
         self._tell()
-        heard, silence = client.heard, 0.0
+        moved, silence = client.moved, 0.0
         while True:
             await self._clock.sleep(_PROBE_SECONDS)
-            if client.heard != heard:
-                heard, silence = client.heard, 0.0
+            if client.moved != moved:
+                moved, silence = client.moved, 0.0
                 continue
             silence += _PROBE_SECONDS
             if silence >= _SILENCE_SECONDS:

@@ -3,13 +3,17 @@
 import asyncio
 import itertools
 from collections.abc import Callable
+from typing import Final
 
 from logdrive.cancelling import heed_cancelling
 from logdrive.errors import LogdriveError, TransientError
+from logdrive.limits import KIB
 from logdrive.net.stream import Stream
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive
 from logdrive.wire.pravega.layout import Message
+
+_PORTION_BYTES: Final = 256 * KIB
 
 
 class Link:
@@ -24,8 +28,8 @@ class Link:
         self._more = asyncio.Event()
         self._failure: LogdriveError | None = None
         self.greeted = asyncio.Event()
-        self.heard = 0
-        """How often something was read."""
+        self.moved = 0
+        """How often something was read, or a part of what is to be written was taken: it stands still where the service is gone."""
         self.send(Hello())
 
     async def run(self) -> LogdriveError:
@@ -80,11 +84,15 @@ class Link:
             await self._more.wait()
             self._more.clear()
             parts, self._outgoing = self._outgoing, []
-            await self._stream.write(parts)
+            *portions, last = _portions(parts)
+            for portion in portions:
+                await self._stream.write(portion)
+                self.moved += 1
+            await self._stream.write(last)  # which a dead connection may seem to take, too: the answer counts
 
     async def _read(self) -> None:
         while data := await self._stream.read():
-            self.heard += 1
+            self.moved += 1
             for message in self._frames.feed(data):
                 self._receive(message)
         raise TransientError(f"{self._stream.peer.address}: the service closed the connection")
@@ -103,3 +111,17 @@ class Link:
             spoken = f"{hello.low} to {hello.high}, this client {OLDEST_COMPATIBLE} to {WIRE_VERSION}"
             raise TransientError(f"{self._stream.peer.address}: the service speaks wire versions {spoken}")
         self.greeted.set()
+
+
+def _portions(parts: list[bytes]) -> list[list[bytes]]:
+    """Return *parts* in portions of about 256 KiB, so that a slow connection can be told from a dead one."""
+    portions, size = [list[bytes]()], 0
+    for part in parts:
+        for start in range(0, len(part), _PORTION_BYTES):
+            if size >= _PORTION_BYTES:
+                portions.append([])
+                size = 0
+            piece = part[start : start + _PORTION_BYTES]
+            portions[-1].append(piece)
+            size += len(piece)
+    return portions

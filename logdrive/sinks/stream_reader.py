@@ -1,13 +1,12 @@
 """Reads a whole stream for a person: what its segments hold, and its lines as they were written."""
 
 import asyncio
-from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import orjson
 
-from logdrive.record import EVENT_HEAD, event_length
+from logdrive.record import EVENT_HEAD, event_length, file_bytes
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState
 from logdrive.sinks.segment_reader import SegmentReader
 from logdrive.wire.pravega.routing import segment_name
@@ -93,10 +92,6 @@ def events_of(records: bytes) -> Iterator[bytes]:
 def text_of(record: bytes) -> bytes:
     """Return the bytes that *record* stands for in its file; a record without a message is printed as it is."""
     try:
-        value = orjson.loads(record)
-        log, message = value.get("log") or {}, value["message"]
-        original = (value.get("event") or {}).get("original_base64")
-        text: bytes = message.encode() if original is None else b64decode(original)
-        return text if "lines" in log else text + str(log.get("eol", "\n")).encode()
+        return file_bytes(orjson.loads(record))
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
         return record + b"\n"

@@ -250,7 +250,7 @@ async def test_a_service_that_falls_silent_is_given_up_and_found_again_where_it_
         segment = made.segments[0]
         await made.open(segment, SOURCE)
         network.partition("receiver", HOST)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(90):
             with pytest.raises(TransientError):
                 await made.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
         network.heal("receiver", HOST)
@@ -259,6 +259,22 @@ async def test_a_service_that_falls_silent_is_given_up_and_found_again_where_it_
         await made.append(segment, SOURCE, [b"y"], 1, number, 2)
         await asyncio.sleep(3600)  # an idle connection is kept
         await made.append(segment, SOURCE, [b"z"], 1, 2, 3)
+    await store.end()
+
+
+@in_virtual_time
+async def test_a_slow_connection_is_not_taken_for_a_dead_one() -> None:
+    network = MemoryNetwork()
+    store = running(network)
+    async with sink(network) as made:
+        segment = made.segments[0]
+        await made.open(segment, SOURCE)
+        link = network.link("receiver", HOST)
+        link.delay, link.capacity = 1.0, 16 * 1024  # some 16 KB a second
+        await made.append(segment, SOURCE, [bytes(3_000_000)], 1, ABSENT, 1)
+        assert asyncio.get_running_loop().time() > 100
+        assert len(network.connections("receiver", HOST)) == 4
+        assert made._service.outage.reason is None
     await store.end()
 
 
