@@ -16,7 +16,7 @@ from tests.simulation.reader import Tables, follow
 from tests.simulation.trace import Trace, recorded
 
 _LOOK_SECONDS = 0.01
-_QUIET_LOOKS = 50
+_QUIET_LOOKS, _QUIET_SECONDS = 5, 0.5
 _FOUND_SECONDS = 6.0
 """After so long every file has been found."""
 _LAST_LINES = 80
@@ -44,18 +44,18 @@ class Scene(World):
         """Let the balancer pass all new connections to *receiver*."""
         self.network.resolve = lambda host: receiver if host == "balancer" else host
 
-    async def until(self, so: Callable[[], bool], within: float = 60.0) -> None:
-        """Return as soon as it is *so*."""
+    async def until(self, so: Callable[[], bool], within: float = 60.0, *, every: float = _LOOK_SECONDS) -> None:
+        """Return as soon as it is *so*, which is looked at *every* so many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
         while not so():
             self._look()
             assert loop.time() < deadline, f"not so within {within:g} s"
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(every)
         self._look()
 
     async def settled(self, within: float = 120.0) -> None:
-        """Return once every running agent has found what is new, and has had all acknowledged that it knows of for half a second."""
+        """Return once every running agent has found what is new, and has had all acknowledged that it knows of for a while."""
         quiet = 0
 
         def still() -> bool:
@@ -65,7 +65,7 @@ class Scene(World):
             return quiet > _QUIET_LOOKS
 
         await asyncio.sleep(_FOUND_SECONDS)
-        await self.until(still, within)
+        await self.until(still, within, every=_QUIET_SECONDS / _QUIET_LOOKS)
 
     async def down(self, process: Process, *, power: bool = False) -> None:
         """Kill *process*; it stays down until its `start`."""

@@ -1,0 +1,182 @@
+"""Histories of delivery.md §7 about receivers and what comes to them: forged headers, a lost dialect, one source that never matches,
+crowds (10, 20, 24, 25)."""
+
+import asyncio
+from typing import Any
+
+import orjson
+
+from agent.plain import WAITS
+from agent.source import Source, State
+from logdrive.record import number_of, position_of
+from logdrive.record import source_id as writer_id
+from logdrive.sinks.pravega_client import connected
+from logdrive.wire.lumberjack.frames import RefusalCode
+from receiver.counters import Counters
+from tests.receiver.world import in_virtual_time
+from tests.simulation.hosts import FACE_PORT
+from tests.simulation.scenarios.scene import Scene, lines, scene
+
+HOUR = 600.0
+"""A sixth of it: the agents look every few seconds, and would do no otherwise for longer."""
+SOURCES, AGENTS = 200, 60
+
+
+@in_virtual_time
+async def test_history_10_a_foreign_client_sends_records_that_look_like_headers() -> None:
+    """A Beat sends copies of a real header, of the agent's own source, with other positions and lengths: they are events like others,
+    for only its place makes a header (R5)."""
+    async with scene(beats=1) as world:
+        life = world.append("a", lines(0, 100))
+        await world.settled()
+        await world.read()
+        header = _first_header(world)
+        (beat,) = world.beats
+        for kind in ("data", "gap", "end"):
+            for size in (0, 10, 10**9):
+                forged = header | {"kind": kind, "bytes": size, "previous": 1200, "position": 10**6, "attributes": {"beat": beat.name}}
+                beat.send(orjson.dumps({"logdrive": forged}))
+                beat.burst(3)
+                world.append("a", lines(1000 + size % 100, 3))
+                await asyncio.sleep(1)
+        verdict = await world.rest()
+        (source,) = [one for one in verdict.by_source if not one.foreign]
+        assert (source.bytes, source.state, verdict.complete) == (len(life.data), "open", True)
+        assert verdict.events == source.events + len(beat.sent)
+
+
+@in_virtual_time
+async def test_history_20_a_balancer_drops_alpn_for_an_hour() -> None:
+    """For an hour what agents and receivers agree on is lost on the way. One agent may fall back, but its source was registered under
+    logdrive/1: it waits, and status says why. The other may not, and waits with a file that is new. All arrives afterwards, once (D8)."""
+    async with scene(agents=2) as world:
+        fallible, strict = world.agents
+        await world.down(fallible)
+        fallible.settings["output"]["dialect"] = "auto"
+        fallible.start()
+        fallible.applications.append("a", lines(0, 10))
+        await world.settled()
+        _let_alpn_through(world, False)
+        fallible.applications.append("a", lines(10, 10))
+        strict.applications.append("new", lines(0, 10))
+        await asyncio.sleep(HOUR)
+        assert fallible.agent is not None
+        assert strict.agent is not None
+        assert [one.problem for one in fallible.agent.status().sources] == [WAITS]
+        assert "logdrive/1" in strict.agent.connection.problem
+        assert [one.bytes for one in (await world.read()).by_source] == [len(lines(0, 10))]
+        _let_alpn_through(world, True)
+        verdict = await world.rest()
+        assert verdict.complete
+        assert not [one for one in verdict.by_source if one.foreign]
+
+
+@in_virtual_time
+async def test_history_24_one_source_that_can_never_match_among_many() -> None:
+    """Whatever position the receiver tells of one source, somebody changes it in the store before the next run is there. After three
+    positions it is refused for a minute (E 6); 200 others, not 10,000 as in the history, go on meanwhile (D3)."""
+    async with scene(delay=0.02) as world:
+        for number in range(SOURCES):
+            world.append(f"{number:03d}", lines(0, 2))
+        world.append("bad", lines(0, 2))
+        await world.settled()
+        await world.read()
+        bad, counters = _source_of(world, "/logs/bad.log"), _counters(world)
+        meddling = asyncio.create_task(_meddle(world, bad, counters))
+        await asyncio.sleep(0.5)
+        world.append("bad", lines(2, 2))
+        for second in range(5):
+            for number in range(SOURCES):
+                world.append(f"{number:03d}", lines(2 + second, 1))
+            await asyncio.sleep(1)
+        await asyncio.sleep(3)
+        assert (counters.positions_corrected, counters.refused) == (3, {RefusalCode.NO_PROGRESS: 1})
+        assert (bad.state, bad.problem[:13]) == (State.PAUSED, "refused (E 6)")
+        others = [one.bytes for one in (await world.read()).by_source if one.path != "/logs/bad.log"]
+        assert others == [len(lines(0, 7))] * SOURCES
+        assert not meddling.done()
+        meddling.cancel()
+        await asyncio.sleep(120)
+        verdict = await world.rest()
+        assert verdict.complete
+
+
+@in_virtual_time
+async def test_history_25_many_sources_at_a_line_a_second() -> None:
+    """Many files, 200 instead of 10,000, each of which gets a line a second: registered without breaking a limit, and lines of many
+    share windows, so that a second costs few acknowledgements (D9)."""
+    async with scene() as world:
+        names = [f"{number:03d}" for number in range(SOURCES)]
+        for name in names:
+            world.append(name, lines(0, 1))
+        await world.settled()
+        before = _counters(world).windows_acknowledged
+        for second in range(1, 6):
+            for name in names:
+                world.append(name, lines(second, 1))
+            await asyncio.sleep(1)
+        await asyncio.sleep(4)
+        assert _counters(world).windows_acknowledged - before < 9 * 20
+        assert _counters(world).protocol_errors == 0
+        verdict = await world.rest()
+        assert (verdict.complete, verdict.sources) == (True, SOURCES)
+
+
+@in_virtual_time
+async def test_history_25_many_agents_reconnect_at_once() -> None:
+    """The receiver is killed and comes back; 60 agents, instead of 1,000, come back with it, each with lines that it could not send
+    meanwhile: all arrive, each source registered a few times, and nobody is refused (D9)."""
+    async with scene(agents=AGENTS) as world:
+        for agent in world.agents:
+            agent.applications.append("a", lines(0, 3))
+        await world.settled()
+        await world.down(world.receiver)
+        for agent in world.agents:
+            agent.applications.append("a", lines(3, 3))
+        await asyncio.sleep(10)
+        world.receiver.start()
+        await world.settled()
+        counters = _counters(world)
+        assert (counters.connections_open, counters.protocol_errors, counters.refused) == (AGENTS, 0, {})
+        assert counters.sources_registered == AGENTS
+        verdict = await world.rest()
+        assert (verdict.complete, verdict.sources) == (True, AGENTS)
+
+
+async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
+    """Give a source's number in the store the check 0, or take it back, whenever a position was told. Either fits the file (D4)."""
+    assert source.generation is not None
+    name = writer_id(source.origin, world.agent.identity)
+    segment = next(batch.head.segment for batch in world.tables.batches if batch.head.source == str(name))
+    own = source.number
+    async with connected(world.network.host("meddler"), "receiver1", FACE_PORT) as client:
+        now, other = own, number_of(position_of(own), None)
+        while True:
+            told = counters.positions_corrected
+            assert await client.update_attribute(segment, name, now, other)
+            now, other = other, now
+            while counters.positions_corrected == told:
+                await asyncio.sleep(0.001)
+
+
+def _first_header(world: Scene) -> dict[str, Any]:
+    data = next(bytes(seen) for seen in world.tables.seen.values() if seen)
+    size = int.from_bytes(data[4:8], "big")
+    header: dict[str, Any] = orjson.loads(data[8 : 8 + size])["logdrive"]
+    return header
+
+
+def _let_alpn_through(world: Scene, through: bool) -> None:
+    for agent in world.agents:
+        world.network.link(agent.name, "receiver1").alpn = through
+        world.network.cut(agent.name)
+
+
+def _source_of(world: Scene, path: str) -> Source:
+    assert world.agent.agent is not None
+    return next(one for one in world.agent.agent.book.sources if one.generation is not None and one.generation.place.path == path)
+
+
+def _counters(world: Scene) -> Counters:
+    assert world.receiver.counters is not None
+    return world.receiver.counters
