@@ -266,7 +266,8 @@ async def test_a_service_that_falls_silent_is_given_up_and_found_again_where_it_
 async def test_a_slow_connection_is_not_taken_for_a_dead_one() -> None:
     network = MemoryNetwork()
     store = running(network)
-    async with sink(network) as made:
+    async with service(network) as at:
+        made = await of_stream(at)
         segment = made.segments[0]
         await made.open(segment, SOURCE)
         link = network.link("receiver", HOST)
@@ -274,7 +275,7 @@ async def test_a_slow_connection_is_not_taken_for_a_dead_one() -> None:
         await made.append(segment, SOURCE, [bytes(3_000_000)], 1, ABSENT, 1)
         assert asyncio.get_running_loop().time() > 100
         assert len(network.connections("receiver", HOST)) == 4
-        assert made._service.outage.reason is None
+        assert at.outage.reason is None
     await store.end()
 
 
