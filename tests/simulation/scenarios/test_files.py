@@ -1,4 +1,4 @@
-"""Histories of delivery.md §7 about what becomes of files: truncated, renamed, unlinked, unfinished, moved, damaged (6, 9, 16, 17, 23, 27)."""
+"""Histories of delivery.md §7 about what becomes of files: truncated, renamed, unlinked, moved, damaged (6, 9, 16, 17, 23, 27)."""
 
 import asyncio
 

@@ -2,6 +2,7 @@
 crowds (10, 20, 24, 25)."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -96,7 +97,6 @@ async def test_history_24_one_source_that_can_never_match_among_many() -> None:
         assert others == [len(lines(0, 7))] * SOURCES
         assert not meddling.done()
         meddling.cancel()
-        await asyncio.sleep(120)
         verdict = await world.rest()
         assert verdict.complete
 
@@ -152,11 +152,15 @@ async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
     async with connected(world.network.host("meddler"), "receiver1", FACE_PORT) as client:
         now, other = own, number_of(position_of(own), None)
         while True:
-            told = counters.positions_corrected
             assert await client.update_attribute(segment, name, now, other)
             now, other = other, now
-            while counters.positions_corrected == told:
-                await asyncio.sleep(0.001)
+            await world.until(_grows(counters))
+
+
+def _grows(counters: Counters) -> Callable[[], bool]:
+    """Return what tells whether another position was told meanwhile."""
+    told = counters.positions_corrected
+    return lambda: counters.positions_corrected > told
 
 
 def _first_header(world: Scene) -> dict[str, Any]:
