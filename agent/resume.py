@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.run import ELSEWHERE, Mark, Run, gap_run, rebased_all
+from agent.rebase import rebased_all
+from agent.run import ELSEWHERE, Mark, Run, gap_run
 from logdrive.record import ABSENT, END, LOST, NOT_KEPT, is_closed, position_of
 
 

@@ -1,7 +1,7 @@
 """Runs as the agent holds them until they are acknowledged: data, gaps, ends (rules R1, P4, G3)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -9,7 +9,7 @@ from agent.encoder import Cut
 from agent.full import FullRecords
 from agent.generation import Chunk
 from logdrive import record
-from logdrive.record import CLOSED, DATA, END, GAP, is_closed, number_of, position_of
+from logdrive.record import CLOSED, DATA, END, GAP, number_of, position_of
 from logdrive.wire.lumberjack.frames import json_frames
 
 NOT_WANTED: Final = "not_wanted"
@@ -77,27 +77,3 @@ def end_run(previous: int, mark: Mark, read_ms: int) -> Run:
 def gone(position: int) -> int:
     """Return the number of a position whose bytes are gone."""
     return number_of(position, None)
-
-
-def rebased(run: Run, previous: int) -> Run:
-    """Return *run* from another *previous* number on, which must lie before its end.
-
-    A data run keeps its records, some of which may begin before *previous*: readers keep the part that is new (rule A2).
-    """
-    if run.previous == previous:
-        return run
-    if run.kind == GAP and run.mark is not None:
-        return gap_run(previous, run.number, run.mark, run.read_ms)
-    if run.kind == END and run.mark is not None:
-        return end_run(previous, run.mark, run.read_ms)
-    return replace(run, previous=previous)
-
-
-def rebased_all(runs: list[Run], previous: int) -> list[Run]:
-    """Return what is left of *runs*, which follow one another, where the store has reached *previous*."""
-    left: list[Run] = []
-    for run in runs:
-        if is_closed(run.number) or run.position > position_of(previous):
-            left.append(rebased(run, previous))
-            previous = run.number if run.kind != END else previous
-    return left

@@ -5,6 +5,7 @@ as a Pravega event (`i32 0, i32 length, payload`). A *number* is what the store 
 that check it. The rules cited (G2, P1, R1 …) are those of `docs/protocols/delivery.md`.
 """
 
+import base64
 import hashlib
 import struct
 from collections.abc import Sequence
@@ -127,6 +128,17 @@ def ended(end: int, reason: str, *, end_exact: bool = True) -> bytes:
     if not end_exact:
         mark["end_exact"] = False
     return orjson.dumps({"log": {"ended": mark}})
+
+
+def file_bytes(record: dict[str, Any]) -> bytes:
+    """Return the bytes of the file that a data record, parsed, stands for (rule R2).
+
+    Raises KeyError, TypeError or ValueError for what is no such record.
+    """
+    log, message = record.get("log") or {}, record["message"]
+    original = (record.get("event") or {}).get("original_base64")
+    text: bytes = message.encode() if original is None else base64.b64decode(original)
+    return text if "lines" in log else text + str(log.get("eol", "\n")).encode()
 
 
 def mark_of(record: bytes) -> bytes:

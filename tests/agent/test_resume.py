@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.resume import Closed, Misfit, Resumed, Standing, resume
 from agent.run import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, end_run, gap_run
-from logdrive.record import ABSENT, CLOSED, DATA, END, GAP, LOST, NOT_KEPT, mark_of, number_of, position_of
+from logdrive.record import ABSENT, CLOSED, DATA, END, GAP, LOST, NOT_KEPT, block, mark_of, number_of, position_of
 
 A, B = UUID(int=1), UUID(int=2)
 
@@ -19,7 +19,8 @@ def at(position: int) -> int:
 
 
 def data(previous: int, position: int) -> Run:
-    return Run(DATA, previous, at(position), [b"{}"], 1, 10, 0)
+    start = position_of(previous)
+    return Run(DATA, previous, at(position), [block(start, position, 1, "x" * (position - start - 1) + "\n")], 1, 10, 0)
 
 
 def standing(
@@ -64,13 +65,13 @@ def test_a_position_inside_a_kept_run_drops_what_can_be_read_anew__D3() -> None:
     assert resume(standing(at(100), A, kept), at(250), A, 0) == Resumed(at(250))
 
 
-def test_a_position_inside_a_run_whose_bytes_are_gone_keeps_it__P4() -> None:
+def test_a_position_inside_a_run_whose_bytes_are_gone_keeps_what_is_behind_it__P4() -> None:
     mark = Mark(TRUNCATED, exact=False)
     kept = [data(at(100), 200), end_run(at(200), mark, 0)]
     resumed = resume(standing(at(100), A, kept, ended=mark), at(150), A, 0)
     assert isinstance(resumed, Resumed)
     assert positions(resumed.kept) == [(DATA, 150, 200), (END, 200, 200)]
-    assert resumed.kept[0].records == kept[0].records
+    assert resumed.kept[0].records == [block(150, 200, 1, "x" * 49 + "\n")]
 
 
 def test_the_same_store_behind_us_has_stepped_back__D5() -> None:

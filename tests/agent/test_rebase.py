@@ -1,0 +1,28 @@
+"""Runs told from another number on: what is left is exactly the bytes after it (rules D5, A2)."""
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.encoder import BlockEncoder, Encoder
+from agent.full import FullEncoder
+from agent.generation import Chunk
+from agent.rebase import rebased
+from agent.run import data_runs
+from logdrive.record import EVENT_HEAD, file_bytes, number_of
+
+_LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"), min_size=1, max_size=8).map(b"".join)
+_ENCODERS: list[Encoder] = [BlockEncoder(), FullEncoder({}, "/a", "0", lambda: 0)]
+
+
+@given(_LINES, st.data(), st.sampled_from(_ENCODERS))
+def test_a_run_from_another_number_on_holds_the_bytes_after_it(text: bytes, data: st.DataObject, encoder: Encoder) -> None:
+    chunk = Chunk.whole(text)
+    for run in data_runs(chunk, encoder.encode(chunk), 0, 0):
+        start = data.draw(st.integers(run.previous >> 16, run.position - 1))
+        later = rebased(run, number_of(start, text[:start]))
+        records = [orjson.loads(payload) for payload in later.records]
+        assert b"".join(map(file_bytes, records)) == text[start : run.position]
+        assert records[0]["log"]["offset"] == start
+        assert later.events == sum(record["log"].get("lines", 1) for record in records)
+        assert later.size == sum(EVENT_HEAD + len(payload) for payload in later.records)
