@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime
 
+import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
@@ -50,10 +51,11 @@ async def test_history_02_truncated_while_the_agent_is_away_and_its_checkpoint_l
         ]
 
 
+@pytest.mark.parametrize("seconds", [0.02, 2.0])
 @in_virtual_time
-async def test_history_04_from_the_end_killed_before_anything_was_shipped() -> None:
-    """`start = "end"`, no receiver yet, lines are written, SIGKILL, more lines, another start: what came after the first look is
-    shipped, what stood there before is told as not wanted, to the byte (P2)."""
+async def test_history_04_from_the_end_killed_before_anything_was_shipped(seconds: float) -> None:
+    """`start = "end"`, no receiver yet, lines are written, SIGKILL soon or at once, more lines, another start: what came after the first
+    look is shipped, what stood there before is told as not wanted, to the byte (P2)."""
     async with scene(start="end") as world:
         await world.down(world.receiver)
         await world.down(world.agent)
@@ -61,9 +63,9 @@ async def test_history_04_from_the_end_killed_before_anything_was_shipped() -> N
         life = world.append("a", skipped + b"half a li")
         short = world.append("short", b"no line yet")
         world.agent.start()
-        await asyncio.sleep(2)
+        await asyncio.sleep(seconds)
         world.append("a", b"ne\n" + lines(100, 5))
-        await asyncio.sleep(2)
+        await asyncio.sleep(seconds)
         await world.down(world.agent)
         world.append("a", lines(105, 5))
         world.append("short", b", now it is\n")
