@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench simulate mutants clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,12 @@ check: $(STAMP) ## run ruff, mypy --strict and import-linter
 
 bench: $(STAMP) ## run every benchmark and write build/bench.json
 	@$(BIN)/python -m bench $(ARGS)
+
+simulate: $(STAMP) ## play histories of agents, receivers and stores in virtual time; SEEDS=1000 how many, ARGS="--fresh"
+	@$(BIN)/python -m tests.simulation run --seeds $(or $(SEEDS),300) $(ARGS)
+
+mutants: $(STAMP) ## patch in one deliberate bug at a time: does the simulator find it, and how soon?
+	@$(BIN)/python -m tests.simulation mutate $(ARGS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build

@@ -4,9 +4,8 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -14,11 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.simulation import mutants
 from tests.simulation.history import Outcome, play
+from tests.simulation.many import played
 from tests.simulation.plan import cooked, draw
 from tests.simulation.shrink import MOST_TRIES, shrink
 
 _LAST_LINES = 60
-_CHUNK = 5
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,7 +43,7 @@ def run(seeds: int, first: int, fresh: bool, jobs: int, keep_going: bool) -> Non
     first = int(time.time()) * 1000 if fresh else first
     began, events, failed = time.monotonic(), 0, list[int]()
     with _progress(seeds) as advance:
-        for seed, broken, some in _played(range(first, first + seeds), jobs):
+        for seed, broken, some in played(range(first, first + seeds), jobs):
             events += some
             advance()
             if broken:
@@ -53,7 +52,8 @@ def run(seeds: int, first: int, fresh: bool, jobs: int, keep_going: bool) -> Non
                 if not keep_going:
                     break
     took = time.monotonic() - began
-    click.echo(f"{seeds} histories from seed {first}, {events} events, {took:.0f} s, {seeds / took * 60:.0f} histories a minute, {len(failed)} failed")
+    pace = f"{took:.0f} s, {seeds / took * 60:.0f} histories a minute"
+    click.echo(f"{seeds} histories from seed {first}, {events} events, {pace}, {len(failed)} failed")
     for seed in failed[:1]:
         tell(play(draw(seed)))
     sys.exit(1 if failed else 0)
@@ -62,18 +62,19 @@ def run(seeds: int, first: int, fresh: bool, jobs: int, keep_going: bool) -> Non
 @main.command()
 @click.argument("recipe")
 @click.option("--whole", is_flag=True, help="Don't cut a failing history down.")
-def replay(recipe: str, whole: bool) -> None:
-    """Play one history and print what happened. RECIPE is a seed, or what a failure printed."""
+@click.option("--save", type=click.Path(path_type=Path), help="Write the failing history to this .json file, to be kept as a test.")
+def replay(recipe: str, whole: bool, save: Path | None) -> None:
+    """Play one history and print what happened. RECIPE is a seed, what a failure printed, or a saved history."""
     try:
         plan = cooked(recipe)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise click.BadParameter(f"{recipe!r} is no seed, and nothing that a failure printed: {error}") from error
     outcome = play(plan)
     if outcome.broken is None:
         click.echo(outcome.trace.text())
         click.echo(f"every promise held: {outcome.events} events, {outcome.seconds:.0f} virtual seconds, digest {outcome.digest}")
     else:
-        tell(outcome, cut=not whole)
+        tell(outcome, cut=not whole, save=save)
         sys.exit(1)
 
 
@@ -86,34 +87,22 @@ def mutate(only: Sequence[str], most: int, jobs: int) -> None:
     missed = 0
     for mutant, found in mutants.hunt(only, most, jobs):
         missed += found is None
-        click.echo(f"| {mutant.name} | {mutant.what} | " + ("**not found** |" if found is None else f"{found.seed + 1} | {found.promise} |"))
+        click.echo(
+            f"| {mutant.name} | {mutant.what} | " + ("**not found** |" if found is None else f"{found.seed + 1} | {found.promise} |")
+        )
     sys.exit(1 if missed else 0)
 
 
-def tell(outcome: Outcome, *, cut: bool = True) -> None:
+def tell(outcome: Outcome, *, cut: bool = True, save: Path | None = None) -> None:
     """Print a failing history, cut down, and how to see it again."""
     if cut:
         with _progress(MOST_TRIES, "cutting it down") as advance:
             outcome = shrink(outcome, tried=lambda best: advance())
+    if save is not None:
+        outcome.plan.save(save)
     click.echo(outcome.trace.text(_LAST_LINES))
     click.echo(f"\nseed {outcome.plan.seed}: {outcome.broken}")
     click.echo(f"again: python -m tests.simulation replay --whole {outcome.plan.recipe()}")
-
-
-def _played(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, str, int]]:
-    if jobs == 1:
-        yield from map(_judged, seeds)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            yield from pool.map(_judged, seeds, chunksize=_CHUNK)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _judged(seed: int) -> tuple[int, str, int]:
-    outcome = play(draw(seed))
-    return seed, str(outcome.broken) if outcome.broken is not None else "", outcome.events
 
 
 @contextmanager

@@ -147,7 +147,10 @@ class World:
             await done
 
     async def _rest(self) -> None:
-        """End all faults, write last lines, and wait until everything was acknowledged. Raises `BrokenPromise` where that takes too long."""
+        """End all faults, write last lines, and wait until everything was acknowledged.
+
+        Raises `BrokenPromise` where that takes too long.
+        """
         await asyncio.gather(*self._later)
         self.trace.add("step", "calm: nothing more goes wrong")
         for process in self.processes.values():
@@ -215,6 +218,8 @@ class World:
             bound = (agent.plan.output["windows_in_flight"] + 2) * (WINDOW_BYTES + 512 * KIB)
             if agent.held_bytes > bound:
                 raise BrokenPromise("memory is bounded", f"{agent.name} holds {agent.held_bytes} bytes of runs, at most {bound} may be")
+            if agent.in_flight > agent.plan.output["windows_in_flight"]:
+                raise BrokenPromise("memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight")
 
     # Applications ----------------------------------------------------------------------------------------------------
 

@@ -97,6 +97,12 @@ class AgentHost(Process):
         return agent.connection.settled and not any(source.kept or source.has_more for source in agent.book.sources)
 
     @property
+    def in_flight(self) -> int:
+        """Windows sent and not acknowledged."""
+        session = self.agent.connection.session if self.running and self.agent is not None else None
+        return session.in_flight if session is not None else 0
+
+    @property
     def held_bytes(self) -> int:
         """Encoded bytes that the agent holds in memory."""
         if not self.running or self.agent is None:

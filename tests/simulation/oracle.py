@@ -49,7 +49,7 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
             source = audited.get(arrived.source) if arrived is not None else None
             if life in on_disk:
                 _whole(life, arrived, source, host)
-            elif life.witnessed == host.incarnation:
+            elif life.witnessed == host.incarnation and host.plan.start == "beginning":
                 _told(life, arrived, source)
     for life, arrived in owners.items():
         _honest(life, arrived, audited[arrived.source])
@@ -109,7 +109,7 @@ def _told(life: Life, arrived: _Arrived | None, source: Source | None) -> None:
     have = arrived.bytes if arrived is not None else 0
     if have >= life.owed:
         return
-    if life.held and life.gone == "removed" and not any(gap.reason == NOT_WANTED for gap in (source.gaps if source is not None else [])):
+    if life.held and life.gone == "removed":
         raise BrokenPromise("an open file is read to its end", f"{life}: {have} of {life.owed} bytes arrived")
     if source is None:
         if have == 0 and arrived is None:

@@ -7,8 +7,11 @@ comes from generators of the same seed, one for each part.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 from typing import Any
+
+import msgspec
 
 from logdrive import faults
 from logdrive.limits import KIB
@@ -16,8 +19,9 @@ from logdrive.limits import KIB
 APPLICATIONS = ("a", "b", "c")
 """Each writes to a file of its name."""
 WINDOW_BYTES = 64 * KIB
-CRASH_POINTS = tuple(point for point in faults.POINTS if not point.startswith("pipeline."))
 _LONGEST_PAUSE_SECONDS = 6.0
+_LONG_DELAY = 0.1
+"""Seconds from which on a connection carries more at a time: otherwise nothing would be at rest in time, and rightly so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ class Plan:
         """Return the same on a network without delays."""
         return replace(self, delay=0.0, jitter=0.0)
 
+    def save(self, path: Path) -> None:
+        """Write it down, so that it stays the same history however plans are drawn in future."""
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+
     def recipe(self) -> str:
         """Return what `cooked` makes this plan of: the seed, and what is left of its history where something was cut away."""
         whole = draw(self.seed)
@@ -95,7 +103,9 @@ class Plan:
 
 
 def cooked(recipe: str) -> Plan:
-    """Return the plan that *recipe* names. Raises ValueError."""
+    """Return the plan that *recipe* names, or that the file of this name holds. Raises ValueError, OSError."""
+    if recipe.endswith(".json"):
+        return msgspec.json.decode(Path(recipe).read_bytes(), type=Plan)
     seed, *kept = recipe.split(":")
     plan = draw(int(seed))
     if not kept:
@@ -127,7 +137,7 @@ def draw(seed: int) -> Plan:
         balanced=balanced,
         delay=delay,
         jitter=jitter,
-        capacity=pick.choice((2000, 64 * KIB, 256 * KIB)),
+        capacity=pick.choice((2000 if delay < _LONG_DELAY else 64 * KIB, 64 * KIB, 256 * KIB)),
         sync_seconds=pick.choice((0.0, 0.004, 0.05)),
         log_file_bytes=pick.choice((16 * KIB, 256 * KIB)),
         steps=(),
@@ -152,7 +162,7 @@ Values = dict[str, Any]
 
 
 def _write(pick: Random, plan: Plan) -> Values:
-    lines = pick.choice((1, 1, 3, 10, 40, 200))
+    lines = pick.choice((1, 1, 3, 10, 10, 40, 40, 200, 200, 2000))
     return {"file": pick.choice(APPLICATIONS), "lines": lines, "style": pick.choice(("plain", "plain", "plain", "odd"))}
 
 
@@ -169,7 +179,15 @@ def _kill(pick: Random, plan: Plan) -> Values:
 
 
 def _arm(pick: Random, plan: Plan) -> Values:
-    return {"point": pick.choice(CRASH_POINTS), "passages": pick.choice((1, 1, 2, 5)), "power": pick.random() < 0.5, "down": _down(pick)}
+    who = pick.choice([*(agent.name for agent in plan.agents), *plan.receivers, *plan.stores])
+    rooms = [room for room, hosts in _rooms(plan).items() if who in hosts]
+    point = pick.choice([point for point in faults.POINTS if point.partition(".")[0] in rooms])
+    return {"whom": who, "point": point, "passages": pick.choice((1, 1, 2, 5)), "power": pick.random() < 0.6, "down": _down(pick)}
+
+
+def _rooms(plan: Plan) -> dict[str, list[str]]:
+    """Return which hosts pass the fault points of which room."""
+    return {"agent": [agent.name for agent in plan.agents], "receiver": list(plan.receivers), "store": list(plan.stores)}
 
 
 def _stop(pick: Random, plan: Plan) -> Values:
@@ -219,7 +237,7 @@ _KINDS: dict[str, tuple[int, str, _Draw]] = {
     "remove": (2, "agent", _file),
     "unlink": (1, "agent", _rotate),
     "kill": (3, "process", _kill),
-    "arm": (4, "process", _arm),
+    "arm": (6, "process", _arm),
     "stop": (2, "process", _stop),
     "forget": (1, "agent", _forget),
     "cut": (3, "agent", _cut),
@@ -250,7 +268,9 @@ def _steps(plan: Plan, pick: Random) -> list[Step]:
     at, steps = 0.0, []
     for number in range(pick.randint(25, 70)):
         kind = pick.choices(kinds, weights)[0]
-        _, whose, values = _KINDS[kind]
-        steps.append(Step(round(at, 3), kind, pick.choice(whom[whose]), {**values(pick, plan), "seed": pick.getrandbits(32)}, number))
+        _, whose, draw_values = _KINDS[kind]
+        values = {**draw_values(pick, plan), "seed": pick.getrandbits(32)}
+        who = values.pop("whom", None) or pick.choice(whom[whose])
+        steps.append(Step(round(at, 3), kind, who, values, number))
         at += min(_LONGEST_PAUSE_SECONDS, pick.choice((0.0, 0.01, 0.1, 1.0)) * pick.expovariate(1.0))
     return steps

@@ -1,0 +1,27 @@
+"""Plays many histories, on all cores."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from tests.simulation.history import play
+from tests.simulation.plan import draw
+
+_CHUNK = 5
+
+
+def played(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, str, int]]:
+    """Yield each seed, what it broke ("" for nothing), and how many events it delivered, in order."""
+    if jobs == 1:
+        yield from map(_judged, seeds)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            yield from pool.map(_judged, seeds, chunksize=_CHUNK)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _judged(seed: int) -> tuple[int, str, int]:
+    outcome = play(draw(seed))
+    return seed, str(outcome.broken) if outcome.broken is not None else "", outcome.events

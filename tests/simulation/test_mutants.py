@@ -1,0 +1,41 @@
+"""The simulator sees: every deliberate bug still fits the code, and some are hunted here (all of them: `make mutants`)."""
+
+import pytest
+
+from tests.simulation.history import play
+from tests.simulation.mutants import hunt, mutated
+from tests.simulation.mutations import MUTANTS, Mutant
+from tests.simulation.plan import draw
+from tests.simulation.shrink import shrink
+
+_HUNTED = ("store.failed_write_kept", "receiver.ack_before_durable", "agent.resends_without_asking", "sink.done_when_sent")
+_SEEDS = 40
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_bug_fits_the_code_as_it_is(mutant: Mutant) -> None:
+    compile(mutated(mutant), mutant.module, "exec")
+
+
+def test_bugs_are_found_within_a_few_seeds() -> None:
+    missed = [mutant.name for mutant, found in hunt(_HUNTED, _SEEDS, 1) if found is None]
+    assert not missed
+
+
+def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a bug patched in: acknowledgements that wait for nothing."""
+    from receiver.acks import AckQueue, Window
+
+    def end(self: AckQueue, last: int) -> None:
+        window: Window = self.current
+        window.holds, window.last = 0, last
+        self._current = None
+        self._flush()
+
+    monkeypatch.setattr(AckQueue, "end", end)
+    failing = next(outcome for seed in range(_SEEDS) if (outcome := play(draw(seed))).broken is not None)
+    small = shrink(failing, tries=60)
+    assert small.broken is not None
+    assert failing.broken is not None
+    assert small.broken.promise == failing.broken.promise
+    assert len(small.plan.steps) < len(failing.plan.steps) / 2

@@ -1,0 +1,63 @@
+"""Histories: always the same ones, some that nobody has seen, those that once found something; and that a history repeats."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.history import Outcome, play
+from tests.simulation.plan import cooked, draw
+
+FIXED = range(300)
+FRESH = 40
+_GROUP = 20
+_FOUND = sorted(Path(__file__).parent.glob("found/*.json"))
+
+
+def _told(outcome: Outcome) -> str:
+    again = f"python -m tests.simulation replay {outcome.plan.recipe()}"
+    return f"{outcome.broken}\n{outcome.trace.text(80)}\ncut down and told: {again}"
+
+
+@pytest.mark.parametrize("first", FIXED[::_GROUP])
+def test_every_promise_holds_in_fixed_histories(first: int) -> None:
+    for seed in range(first, first + _GROUP):
+        outcome = play(draw(seed))
+        assert outcome.broken is None, _told(outcome)
+
+
+def test_every_promise_holds_in_fresh_histories() -> None:
+    first = int(time.time()) * 1000  # the seed stands in the failure
+    for seed in range(first, first + FRESH):
+        outcome = play(draw(seed))
+        assert outcome.broken is None, _told(outcome)
+
+
+@pytest.mark.parametrize("path", _FOUND, ids=lambda path: path.stem)
+def test_what_was_found_stays_mended(path: Path) -> None:
+    outcome = play(cooked(str(path)))
+    assert outcome.broken is None, _told(outcome)
+
+
+def test_a_seed_is_one_history_to_the_byte_in_any_process() -> None:
+    program = (
+        "from tests.simulation.history import play; from tests.simulation.plan import draw; print([play(draw(s)).digest for s in range(6)])"
+    )
+    printed = {
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed}).stdout
+        for seed in ("1", "2")
+    }
+    here = str([play(draw(seed)).digest for seed in reversed(range(6))][::-1])
+    assert printed == {here + "\n"}
+
+
+def test_a_recipe_and_a_file_name_the_same_history(tmp_path: Path) -> None:
+    plan = draw(7)
+    smaller = plan.without_agent(plan.agents[-1].name).without_beats().at_once()
+    smaller = smaller.with_steps(smaller.steps[::3])
+    assert cooked(smaller.recipe()) == smaller
+    assert cooked(plan.recipe()) == plan
+    smaller.save(tmp_path / "one.json")
+    assert cooked(str(tmp_path / "one.json")) == smaller
