@@ -3,6 +3,7 @@
 import asyncio
 
 import msgspec
+import pytest
 
 from agent.config import OutputTable
 from agent.ship import Shipped, ship
@@ -83,13 +84,14 @@ async def test_history_06_truncated_while_the_agent_was_away() -> None:
         assert (old.bytes, told(old)) == (100 * LINE, [(100 * LINE, 150 * LINE, "truncated", False)])
 
 
+@pytest.mark.parametrize("paths", ["/logs/a.log", "/logs/a.log*"])
 @in_virtual_time
-async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_killed_in_it() -> None:
-    """Rename-and-create, to a name that no input asks for, while the application writes to the old file for a minute; in it the agent
-    is killed: it looks for the inode, and reads both to their ends (G1)."""
+async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_killed_in_it(paths: str) -> None:
+    """Rename-and-create, to a name that no input asks for or that one does, while the application writes to the old file for a minute;
+    in it the agent is killed: it looks for the inode, and reads both to their ends (G1)."""
     async with scene() as world:
         await world.down(world.agent)
-        world.agent.settings["input"][0]["paths"] = ["/logs/a.log"]
+        world.agent.settings["input"][0]["paths"] = [paths]
         world.agent.start()
         old = world.append("a", lines(0, 10, "old"))
         await world.settled()
@@ -105,17 +107,25 @@ async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_kil
         assert sorted((one.bytes, one.state) for one in verdict.by_source) == [(len(new.data), "open"), (len(old.data), "open")]
 
 
+@pytest.mark.parametrize("away", [False, True])
 @in_virtual_time
-async def test_history_09_an_unlinked_log_that_is_written_on_to() -> None:
-    """A log is removed while its application has it open and writes on: read for as long as that lasts, ended when it rests (G1)."""
+async def test_history_09_an_unlinked_log_that_is_written_on_to(away: bool) -> None:
+    """A log is removed while its application has it open and writes on: read for as long as that lasts, ended when it rests, and not
+    before all of it is stored, should the receiver be away meanwhile (G1, G3)."""
     async with scene() as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
+        if away:
+            await world.down(world.receiver)
         world.applications.unlink("a", late=20, seed=1)
         for turn in range(20):
             world.applications.write("a", 1, "plain", turn)
             await asyncio.sleep(2)
-        assert [one.state for one in (await world.read()).by_source] == ["open"]
+        if away:
+            await asyncio.sleep(30)
+            world.receiver.start()
+        else:
+            assert [one.state for one in (await world.read()).by_source] == ["open"]
         verdict = await world.rest()
         (source,) = verdict.by_source
         assert (source.bytes, source.ended, verdict.complete) == (len(life.data), "removed", True)

@@ -100,10 +100,11 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
         assert kept.bytes == len(stays.data)
 
 
+@pytest.mark.parametrize("first", ["new", "late"])
 @in_virtual_time
-async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver() -> None:
+async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver(first: str) -> None:
     """The agent's host loses power while a run is on its way, and comes back with more lines: the new session cuts them otherwise.
-    The old session's run arrives after the new one is registered, and is refused (S2)."""
+    The old session's run arrives after the new one is registered, before its first run or after it, and is refused (S2)."""
     async with scene(delay=0.2) as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
@@ -111,7 +112,7 @@ async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver(
         world.receiver.executor.delay = 3.0
         world.append("a", lines(11, 5))
         await world.until(lambda: world.agent.running and any(source.sent for source in _sources(world)))
-        await asyncio.sleep(1)
+        await asyncio.sleep(1 if first == "new" else 0)
         old.resume()
         await asyncio.sleep(1)
         assert world.receiver.counters is not None
@@ -121,8 +122,9 @@ async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver(
         assert [one.bytes for one in verdict.by_source] == [len(life.data)]
 
 
+@pytest.mark.parametrize("first", ["new", "late"])
 @in_virtual_time
-async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers_and_back() -> None:
+async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers_and_back(first: str) -> None:
     """The same with two receivers that share a store: the agent leaves a run on its way to the first, goes on at the second, leaves
     one there and goes back. Neither late run is stored, though each receiver takes it for the next (S2)."""
     async with scene(delay=0.2, receivers=2, balanced=True, shared=True) as world:
@@ -134,13 +136,31 @@ async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers
             assert here in old.hosts
             world.balance(there)
             world.append("a", lines(101 + 10 * number, 5))
-            await asyncio.sleep(3)
-            await world.settled()
+            await world.until(lambda: world.agent.running and any(source.sent for source in _sources(world)))
+            if first == "new":
+                await world.settled()
             old.resume()
             await asyncio.sleep(2)
+            await world.settled()
         for receiver in world.receivers:
             assert receiver.counters is not None
             assert receiver.counters.positions_corrected == 1, "the late run met a later one's number"
+        verdict = await world.rest()
+        assert verdict.complete
+        assert [one.bytes for one in verdict.by_source] == [len(life.data)]
+
+
+@in_virtual_time
+async def test_history_11_to_the_other_receiver_and_back_again_and_again() -> None:
+    """Two receivers share a store, the agent's connection is passed to and fro, now at rest, now in the midst of it: each time the
+    number is read anew from the store, for what a receiver remembers of a source is old by then (S2)."""
+    async with scene(delay=0.02, receivers=2, balanced=True, shared=True) as world:
+        life = world.append("a", lines(0, 10))
+        for turn in range(12):
+            world.balance(f"receiver{turn % 2 + 1}")
+            world.network.cut("agent1")
+            world.append("a", lines(1000 * turn, 500))
+            await asyncio.sleep(0.1 if turn % 3 else 5.0)
         verdict = await world.rest()
         assert verdict.complete
         assert [one.bytes for one in verdict.by_source] == [len(life.data)]
