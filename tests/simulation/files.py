@@ -186,11 +186,12 @@ class Applications:
         parts = []
         if not life.data and pick.random() < 0.3:
             parts.append(_HEADER)
+        words = pick.choice(_WORDS)
         for _ in range(lines):
             self._lines += 1
-            line = f"{self.host} life {life.number} line {self._lines} {pick.choice(_WORDS) * pick.randrange(4)}".encode()
+            line = f"{self.host} life {life.number} line {self._lines} {words}".encode()
             if style == "odd":
-                line += pick.choice((b"", b"\xff\xfe", b"\0" * 40, b'"\\"', b"word " * 500))
+                line += pick.choice((b"", b"\xff\xfe", b"\0" * 40, b'"\\"', b"word " * 50))
                 parts.append(line + pick.choice((b"\n", b"\n", b"\r\n", b"")))
             else:
                 parts.append(line + b"\n")

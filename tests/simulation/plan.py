@@ -162,7 +162,7 @@ Values = dict[str, Any]
 
 
 def _write(pick: Random, plan: Plan) -> Values:
-    lines = pick.choice((1, 1, 3, 10, 10, 40, 40, 200, 200, 2000))
+    lines = pick.choice((*(1, 3, 10, 40, 200) * 6, 2000))
     return {"file": pick.choice(APPLICATIONS), "lines": lines, "style": pick.choice(("plain", "plain", "plain", "odd"))}
 
 
