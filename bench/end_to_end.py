@@ -124,6 +124,6 @@ def _benchmark(name: str, title: str, output: str) -> Benchmark:
 
 BENCHMARKS = (
     _benchmark("blocks", "logdrive: block records over logdrive/1, as configured by default", ""),
-    _benchmark("blocks_zlib", "logdrive: the same with zlib, which is what the C tools use", 'compression = "zlib"'),
+    _benchmark("blocks_zstd", "logdrive: the same with zstd: an eighth fewer bytes, more CPU", 'compression = "zstd"'),
     _benchmark("full_records", "logdrive: full records over plain Lumberjack v2, whose only compression is zlib", _PLAIN),
 )
