@@ -24,11 +24,12 @@ from receiver.writers import CountingWriters, WriterTable
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Where the receiver listens, with the real ports where 0 was asked for; and what it counts."""
+    """Where the receiver listens, with the real ports where 0 was asked for; what it counts, and what it holds in memory."""
 
     address: Address
     pravega: Address | None
     counters: Counters
+    memory: Memory
 
 
 async def run(
@@ -58,7 +59,7 @@ async def run(
         host, port = config.listen.where
         listener = await transport.listen(host, port, config.listen.settings, sessions.accept)
         try:
-            started(Started(listener.address, found.face, services.counters))
+            started(Started(listener.address, found.face, services.counters, services.memory))
             await either(stop, found.failure.happened)
         finally:
             await listener.close()

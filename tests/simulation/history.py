@@ -220,6 +220,10 @@ class World:
                 raise BrokenPromise("memory is bounded", f"{agent.name} holds {agent.held_bytes} bytes of runs, at most {bound} may be")
             if agent.in_flight > agent.plan.output["windows_in_flight"]:
                 raise BrokenPromise("memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight")
+        for receiver in self.receivers:
+            held, most = receiver.held_bytes
+            if held > most:
+                raise BrokenPromise("memory is bounded", f"{receiver.name} holds {held} bytes, at most {most} may be")
 
     # Applications ----------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,14 @@ import msgspec
 from agent.app import Agent
 from agent.config import AgentConfig
 from agent.discovery import NoWatcher
+from logdrive.limits import KIB
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.store import app as store_app
 from logdrive.store.config import DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
 from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
+from receiver.memory import Memory
 from tests.simulation.files import LOGS, Applications
 from tests.simulation.plan import AgentPlan, Plan
 from tests.simulation.process import Process
@@ -29,6 +31,8 @@ STORE = "/store"
 _END_AFTER_SECONDS = 3.0
 _QUIET_SECONDS = 2.0
 _RESCAN_SECONDS = 5.0
+_READ_BRINGS = 512 * KIB
+"""A read of 256 KiB, unpacked a step at a time, and the beginning of a window."""
 _FORGOTTEN = f"{STATE}/checkpoint.json"
 _TLS = ServerTlsConfig(cert="server.pem", key="server.key", ca="ca.pem")
 _CLIENT_TLS = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
@@ -137,6 +141,7 @@ class ReceiverHost(Process):
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), 0.0 if plan.shared else plan.sync_seconds)
         self.counters: Counters | None = None
+        self._memory: Memory | None = None
         self._config = _receiver_config(plan)
 
     async def _main(self, stop: asyncio.Event) -> None:
@@ -152,7 +157,14 @@ class ReceiverHost(Process):
         )
 
     def _started(self, started: receiver_app.Started) -> None:
-        self.counters = started.counters
+        self.counters, self._memory = started.counters, started.memory
+
+    @property
+    def held_bytes(self) -> tuple[int, int]:
+        """What the receiver holds of what it has read, and how much that may be: its limit, and one more read of each connection."""
+        if not self.running or self._memory is None or self.counters is None:
+            return 0, 0
+        return self._memory.used, self._memory.total + self.counters.connections_open * _READ_BRINGS
 
 
 def _receiver_config(plan: Plan) -> ReceiverConfig:
@@ -161,7 +173,7 @@ def _receiver_config(plan: Plan) -> ReceiverConfig:
     return ReceiverConfig(
         listen=ListenConfig(address="0.0.0.0:5044", tls=_TLS, pravega=face),
         sink=SinkConfig(uri=uri, segments=SEGMENTS, log_file_bytes=plan.log_file_bytes, tls="off" if plan.shared else None),
-        limits=LimitsConfig(),
+        limits=LimitsConfig(connection_bytes=plan.receiver_bytes // 2, total_bytes=plan.receiver_bytes),
         drain_seconds=5.0,
     )
 

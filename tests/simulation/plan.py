@@ -65,6 +65,7 @@ class Plan:
     sync_seconds: float
     log_file_bytes: int
     steps: tuple[Step, ...]
+    receiver_bytes: int = 8192 * KIB
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -140,6 +141,7 @@ def draw(seed: int) -> Plan:
         capacity=pick.choice((2000 if delay < _LONG_DELAY else 64 * KIB, 64 * KIB, 256 * KIB)),
         sync_seconds=pick.choice((0.0, 0.004, 0.05)),
         log_file_bytes=pick.choice((16 * KIB, 256 * KIB)),
+        receiver_bytes=pick.choice((128 * KIB, 8192 * KIB)),
         steps=(),
     )
     return plan.with_steps(_steps(plan, pick))
