@@ -1,9 +1,9 @@
 """One connection from its handshake to its end: windows out, acknowledgements in (rules D1, D3, D9).
 
-    demand ─▶ builder ─(frames, packing in a thread)─▶ outbox ─▶ sender ═▶ receiver ═▶ reader ─▶ sources
+    demand ─▶ builder ─(frames, packing)─▶ outbox ─▶ sender ═▶ receiver ═▶ reader ─▶ sources
 
-The builder reads files only while fewer windows are in flight than may be, so memory is bounded by these. Packing one window
-overlaps with reading the next; the outbox keeps them in order.
+The builder reads files only while fewer windows are in flight than may be, so memory is bounded by these. zstd packs in a
+thread, while the next window is read; the outbox keeps them in order.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Final
 
 from agent.failures import cause_of
 from agent.talk import EndedError, SentRuns, Services, Talk
-from agent.window import gather, is_small, packed
+from agent.window import gather, is_light, packed
 from logdrive import faults
 from logdrive.limits import KIB
 from logdrive.net.stream import Stream
@@ -92,7 +92,7 @@ class Session:
         frames = talk.frames(window.runs)
         self._last = self._last + window.records if talk.numbering == "connection" else window.records
         self._acks.sent(window.runs, self._last, window.records)
-        if is_small(window):
+        if is_light(window, talk.codec):
             await self._outbox.put(packed(frames, window.records, talk.codec, services.settings.level))
         else:
             work = services.executor.run(packed, frames, window.records, talk.codec, services.settings.level)
