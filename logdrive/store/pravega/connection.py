@@ -18,6 +18,7 @@ from logdrive.store.pravega.appending import Appending, HangUpError
 from logdrive.store.pravega.claims import Claims
 from logdrive.store.pravega.metadata import Request, answer
 from logdrive.store.pravega.reading import Reading
+from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive, OperationUnsupported
@@ -33,12 +34,25 @@ from logdrive.wire.pravega.segments import (
     TruncateSegment,
     UpdateSegmentPolicy,
 )
+from logdrive.wire.pravega.tables import (
+    CreateTableSegment,
+    DeleteTableSegment,
+    GetTableSegmentInfo,
+    ReadTable,
+    ReadTableEntries,
+    ReadTableEntriesDelta,
+    ReadTableKeys,
+    RemoveTableKeys,
+    UpdateTableEntries,
+)
 
 _log = structlog.get_logger("logdrive.store.pravega")
 
 Append = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
 Unserved = (
-    CreateTransientSegment | DeleteSegment | LocateOffset | MergeSegments | MergeSegmentsBatch | TruncateSegment | UpdateSegmentPolicy
+    *(CreateTransientSegment, DeleteSegment, LocateOffset, MergeSegments, MergeSegmentsBatch, TruncateSegment, UpdateSegmentPolicy),
+    *(CreateTableSegment, DeleteTableSegment, GetTableSegmentInfo, ReadTable, ReadTableEntries, ReadTableEntriesDelta, ReadTableKeys),
+    *(RemoveTableKeys, UpdateTableEntries, FlushToStorage, ListStorageChunks),
 )
 
 

@@ -1,6 +1,6 @@
 """Frames of the Pravega segment-store protocol, sans I/O: code:i32, length:i32, payload; big-endian.
 
-To add a message, declare it in `control`, `appends` or `segments`: the catalogue below finds it there.
+To add a message, declare it in `control`, `appends`, `segments`, `tables` or `administration`: the catalogue below finds it there.
 """
 
 import struct
@@ -10,7 +10,7 @@ from typing import Final
 
 from logdrive.errors import ProtocolError
 from logdrive.limits import KIB, PRAVEGA_FRAME_BYTES
-from logdrive.wire.pravega import appends, control, segments
+from logdrive.wire.pravega import administration, appends, control, segments, tables
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
 from logdrive.wire.pravega.layout import Message
 
@@ -26,7 +26,7 @@ def _messages(*modules: ModuleType) -> dict[int, type[Message]]:
     return found
 
 
-CATALOGUE: Final = MappingProxyType(_messages(control, appends, segments))
+CATALOGUE: Final = MappingProxyType(_messages(control, appends, segments, tables, administration))
 """Every message that travels, by its code."""
 
 

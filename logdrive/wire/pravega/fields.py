@@ -154,10 +154,12 @@ def many(item: Kind[T]) -> Kind[tuple[T, ...]]:
 TEXT: Final = Kind(_read_text, _write_text)
 BYTES: Final = Kind(_read_bytes, _write_bytes)
 
+_BOOL: Final = Kind(_read_bool, _write_bool)
+
 I8 = Annotated[int, _I8]
 I32 = Annotated[int, _I32]
 I64 = Annotated[int, _I64]
-Bool = Annotated[bool, Kind(_read_bool, _write_bool)]
+Bool = Annotated[bool, _BOOL]
 Text = Annotated[str, TEXT]
 Uuid = Annotated[UUID, Kind(_read_uuid, _write_uuid)]
 Bytes = Annotated[bytes, BYTES]
@@ -169,7 +171,9 @@ Event = Annotated[bytes, Kind(_read_event, _write_event)]
 Texts = Annotated[tuple[str, ...], many(TEXT)]
 TailI32 = Annotated[int, _I32.as_tail()]
 TailI64 = Annotated[int, _I64.as_tail()]
+TailBool = Annotated[bool, _BOOL.as_tail()]
 TailText = Annotated[str, TEXT.as_tail()]
+TailBytes = Annotated[bytes, BYTES.as_tail()]
 
 
 def kind_of(annotation: Any) -> Kind[Any]:

@@ -10,6 +10,7 @@ from logdrive.wire.pravega import fields as kinds
 from logdrive.wire.pravega.codec import CATALOGUE
 from logdrive.wire.pravega.control import Hello
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.tables import TableKey
 
 I64S = st.integers(-(1 << 63), (1 << 63) - 1)
 _BY_ALIAS: dict[Any, st.SearchStrategy[Any]] = {
@@ -24,7 +25,9 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=20),
     UUID: st.uuids(),
     bytes: st.binary(max_size=40),
+    TableKey: st.builds(TableKey, st.binary(min_size=1, max_size=9), I64S) | st.just(TableKey(b"")),
 }
+_ITEMS: dict[Any, st.SearchStrategy[Any]] = {str: st.text(max_size=9), int: I64S, TableKey: _BY_TYPE[TableKey]}
 
 
 def _values(annotation: Any) -> st.SearchStrategy[Any]:
@@ -34,7 +37,7 @@ def _values(annotation: Any) -> st.SearchStrategy[Any]:
     if plain in _BY_TYPE:
         return _BY_TYPE[plain]
     item = get_args(plain)[0]
-    return st.lists(st.text(max_size=9) if item is str else instances(item), max_size=3).map(tuple)
+    return st.lists(_ITEMS[item] if item in _ITEMS else instances(item), max_size=3).map(tuple)
 
 
 def instances(made: type[Any]) -> st.SearchStrategy[Any]:
