@@ -1,0 +1,45 @@
+"""What can be asked of a controller: each method with what goes in and what comes out. All are unary."""
+
+from typing import Final, NamedTuple
+
+from google.protobuf.message import Message
+
+from logdrive.wire.pravega.controller import controller_pb2 as pb
+
+SERVICE: Final = "io.pravega.controller.stream.api.grpc.v1.ControllerService"
+
+
+class Method(NamedTuple):
+    """The types of one method's request and answer."""
+
+    request: type[Message]
+    answer: type[Message]
+
+
+METHODS: Final[dict[str, Method]] = {
+    "createScope": Method(pb.ScopeInfo, pb.CreateScopeStatus),
+    "deleteScope": Method(pb.ScopeInfo, pb.DeleteScopeStatus),
+    "checkScopeExists": Method(pb.ScopeInfo, pb.ExistsResponse),
+    "createStream": Method(pb.StreamConfig, pb.CreateStreamStatus),
+    "updateStream": Method(pb.StreamConfig, pb.UpdateStreamStatus),
+    "truncateStream": Method(pb.StreamCut, pb.UpdateStreamStatus),
+    "sealStream": Method(pb.StreamInfo, pb.UpdateStreamStatus),
+    "deleteStream": Method(pb.StreamInfo, pb.DeleteStreamStatus),
+    "checkStreamExists": Method(pb.StreamInfo, pb.ExistsResponse),
+    "getStreamConfiguration": Method(pb.StreamInfo, pb.StreamConfig),
+    "listStreamsInScope": Method(pb.StreamsInScopeRequest, pb.StreamsInScopeResponse),
+    "getCurrentSegments": Method(pb.StreamInfo, pb.SegmentRanges),
+    "getSegments": Method(pb.GetSegmentsRequest, pb.SegmentsAtTime),
+    "getSegmentsImmediatelyFollowing": Method(pb.SegmentId, pb.SuccessorResponse),
+    "getSegmentsImmediatlyFollowing": Method(pb.SegmentId, pb.SuccessorResponse),  # the older name, misspelt
+    "getURI": Method(pb.SegmentId, pb.NodeUri),
+    "getDelegationToken": Method(pb.StreamInfo, pb.DelegationToken),
+    "scale": Method(pb.ScaleRequest, pb.ScaleResponse),
+    "checkScale": Method(pb.ScaleStatusRequest, pb.ScaleStatusResponse),
+    "createTransaction": Method(pb.CreateTxnRequest, pb.CreateTxnResponse),
+    "pingTransaction": Method(pb.PingTxnRequest, pb.PingTxnStatus),
+    "commitTransaction": Method(pb.TxnRequest, pb.TxnStatus),
+    "abortTransaction": Method(pb.TxnRequest, pb.TxnStatus),
+    "checkTransactionState": Method(pb.TxnRequest, pb.TxnState),
+}
+"""The methods that are asked for or served here, by name."""
