@@ -5,12 +5,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from agent.source import Source
 from tests.simulation.trace import Trace
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 LOGS = "/logs"
 _HEADER = b"#Version: 1.0 #Fields: date time level message\n"
 _WORDS = ("request served", "cache miss for key", "user signed in", "größer als erlaubt", "日本語", "x", "")
+
+
+@dataclass
+class Witness:
+    """What the agent knew of a life when it went: which *incarnation* of it, and the source that it had become.
+
+    *held*: it had the file open, so this can still be read to its end (rule G1).
+    """
+
+    incarnation: int
+    source: Source
+    held: bool
 
 
 @dataclass(eq=False)
@@ -23,12 +36,10 @@ class Life:
     path: str | None
     data: bytearray = field(default_factory=bytearray)
     gone: str = ""
-    witnessed: int | None = None
-    """The incarnation of the agent that knew it as a source when it went, None if none did."""
     owed: int = 0
     """How many bytes it had when it went."""
-    held: bool = False
-    """Its agent had it open then, so it can still be read to its end (rule G1)."""
+    witness: Witness | None = None
+    """The agent that knew it then, None if none did."""
 
     def __str__(self) -> str:
         return f"life {self.number} of {self.host}:{self.name} ({len(self.data)} bytes{', ' + self.gone if self.gone else ''})"
@@ -46,10 +57,10 @@ class _Late:
 class Applications:
     """What applications did on one host. *disk* gives its disk as it is now.
 
-    *knows* tells which incarnation of the agent follows a path as a source, if any, and whether it has it open.
+    *knows* tells what the agent knows of a path, if it follows it as a source.
     """
 
-    def __init__(self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], tuple[int | None, bool]], trace: Trace) -> None:
+    def __init__(self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], Witness | None], trace: Trace) -> None:
         self.host, self._disk, self._knows, self._trace = host, disk, knows, trace
         self.lives: list[Life] = []
         self._current: dict[str, Life] = {}
@@ -209,8 +220,7 @@ class Applications:
 
     def _went(self, life: Life, how: str) -> None:
         assert life.path is not None
-        life.gone, life.owed = how, len(life.data)
-        life.witnessed, life.held = self._knows(life.path)
+        life.gone, life.owed, life.witness = how, len(life.data), self._knows(life.path)
         self._trace.add(self.host, f"{life}")
 
     def _remove(self, life: Life) -> None:

@@ -16,7 +16,7 @@ from tests.simulation.plan import WINDOW_BYTES, Plan, Step
 from tests.simulation.process import Process, watched
 from tests.simulation.reader import Tables, TakenBackError, follow
 from tests.simulation.trace import Trace, recorded
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory_transport import Connection, MemoryNetwork
 from tests.support.virtual_time import DeadlockError, VirtualTimeLoop
 
 REST_SECONDS = 400.0
@@ -281,9 +281,21 @@ class World:
 
     # Network and disk ------------------------------------------------------------------------------------------------
 
-    def _cut(self, who: str, half: bool, seed: int) -> None:
+    def _cut(self, who: str, how: str, seconds: float, seed: int) -> None:
         for connection in self.network.connections(who):
-            connection.lose(who) if half else connection.cut()
+            if how == "reset":
+                connection.cut()
+            elif how == "half_open":
+                connection.lose(who)
+            elif how == "half_close":
+                connection.end_writing(Random(seed).choice(connection.hosts))
+            else:
+                connection.stall()
+                self._meanwhile(self._resume(connection, seconds))
+
+    async def _resume(self, connection: Connection, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        connection.resume()
 
     def _move(self, who: str, seed: int) -> None:
         """The balancer forgets its connections."""
@@ -309,6 +321,9 @@ class World:
 
     def _fail_sync(self, who: str, seed: int) -> None:
         self.processes[who].fail_sync()
+
+    def _full(self, who: str, room: int, seconds: float, seed: int) -> None:
+        self._meanwhile(self.processes[who].fill_up(room, seconds))
 
     async def _follow(self, who: str, seed: int) -> None:
         self._meanwhile(self._read_on())

@@ -16,7 +16,7 @@ from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
 from receiver.memory import Memory
-from tests.simulation.files import LOGS, Applications
+from tests.simulation.files import LOGS, Applications, Witness
 from tests.simulation.plan import AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
@@ -59,6 +59,8 @@ class AgentHost(Process):
         self._forgets = False
         transport = self.network.host(self.name, self.identity)
         config = msgspec.convert(self.settings, AgentConfig)
+        few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)  # fewer than an operator may ask for
+        config = msgspec.structs.replace(config, agent=few)
         agent = Agent(config, clock=self.clock, disk=self.disk, transport=transport, executor=self.executor, random=self.random)
         self.agent = agent
         await agent.run(stop, lambda wake: NoWatcher())
@@ -82,15 +84,15 @@ class AgentHost(Process):
         self.applications.power_cut()
         return self.disk.crash(self.random)
 
-    def _knows(self, path: str) -> tuple[int | None, bool]:
-        """Return the agent's incarnation if it follows *path* as a source, and whether it has it open."""
+    def _knows(self, path: str) -> Witness | None:
+        """Return what the agent knows of *path*, if it follows it as a source."""
         if not self.running or self.agent is None:
-            return None, False
+            return None
         stat = self.disk.stat(path)
         followed = self.agent.book.living.get((stat.device, stat.inode))
         if followed is None or followed.source is None:
-            return None, False
-        return self.incarnation, followed.generation.file is not None
+            return None
+        return Witness(self.incarnation, followed.source, held=followed.generation.file is not None)
 
     @property
     def settled(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from logdrive.pipeline.audit import NOT_WANTED, Source, Verdict
 from logdrive.pipeline.cover import size, union
 from tests.simulation.beats import Beat
-from tests.simulation.files import Life
+from tests.simulation.files import Life, Witness
 from tests.simulation.hosts import AgentHost
 from tests.simulation.reader import Batch, Tables
 
@@ -49,8 +49,8 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
             source = audited.get(arrived.source) if arrived is not None else None
             if life in on_disk:
                 _whole(life, arrived, source, host)
-            elif life.witnessed == host.incarnation and host.plan.start == "beginning":
-                _told(life, arrived, source)
+            elif life.witness is not None and life.witness.incarnation == host.incarnation and host.plan.start == "beginning":
+                _told(life, life.witness, arrived, audited.get(_id_of(life.witness, tables.batches)))
     for life, arrived in owners.items():
         _honest(life, arrived, audited[arrived.source])
     _verdict(verdict)
@@ -104,19 +104,24 @@ def _whole(life: Life, arrived: _Arrived | None, source: Source | None, host: Ag
         raise BrokenPromise("what is there has not ended", f"{life} is on the disk and ended by {source.ended}")
 
 
-def _told(life: Life, arrived: _Arrived | None, source: Source | None) -> None:
+def _id_of(witness: Witness, batches: Iterable[Batch]) -> str:
+    """Return the id of the source that the agent made of a life, "" where no batch of it came."""
+    origin = str(witness.source.origin)
+    return next((batch.head.source or "" for batch in batches if batch.head.origin == origin), "")
+
+
+def _told(life: Life, witness: Witness, arrived: _Arrived | None, source: Source | None) -> None:
     """What vanished under the eyes of an agent that lived on has arrived, or is told as lost."""
     have = arrived.bytes if arrived is not None else 0
     if have >= life.owed:
         return
-    if life.held and life.gone == "removed":
-        raise BrokenPromise("an open file is read to its end", f"{life}: {have} of {life.owed} bytes arrived")
+    what = f"{life}: {have} of {life.owed} bytes arrived"
+    if witness.held and life.gone == "removed":
+        raise BrokenPromise("an open file is read to its end", what)
     if source is None:
-        if have == 0 and arrived is None:
-            return  # only a gap could tell of it, and gaps name no life: `_verdict` sees that it is not forgotten
-        raise BrokenPromise("nothing is lost in silence", f"{life}: {have} bytes arrived, and the audit knows nothing of it")
-    if not source.lost_bytes and not source.lost_at_least and not any(gap.reason == NOT_WANTED for gap in source.gaps):
-        raise BrokenPromise("nothing is lost in silence", f"{life}: {have} of {life.owed} bytes arrived, and the audit misses none")
+        raise BrokenPromise("nothing is lost in silence", f"{what}, and the audit knows nothing of it")
+    if not source.lost_bytes and not source.lost_at_least:
+        raise BrokenPromise("nothing is lost in silence", f"{what}, and the audit misses none")
 
 
 def _honest(life: Life, arrived: _Arrived, source: Source) -> None:

@@ -47,6 +47,7 @@ class AgentPlan:
     output: dict[str, Any]
     close_idle_seconds: float
     start: str
+    max_open_files: int = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,8 @@ def _agent(pick: Random, name: str, hosts: list[str]) -> AgentPlan:
         "compression": pick.choice(("zstd", "zlib", "none")),
         "records": "full" if pick.random() < 0.15 else "block",
     }
-    return AgentPlan(name, output, pick.choice((300.0, 300.0, 2.0)), "end" if pick.random() < 0.1 else "beginning")
+    start = "end" if pick.random() < 0.1 else "beginning"
+    return AgentPlan(name, output, pick.choice((300.0, 2.0)), start, pick.choice((8192, 8192, 2)))
 
 
 # Steps -----------------------------------------------------------------------------------------------------------------
@@ -201,7 +203,7 @@ def _forget(pick: Random, plan: Plan) -> Values:
 
 
 def _cut(pick: Random, plan: Plan) -> Values:
-    return {"half": pick.random() < 0.3}
+    return {"how": pick.choice(("reset", "reset", "half_open", "half_close", "stall")), "seconds": pick.choice((0.1, 3.0, 40.0))}
 
 
 def _part(pick: Random, plan: Plan) -> Values:
@@ -214,6 +216,10 @@ def _slow(pick: Random, plan: Plan) -> Values:
 
 def _disk(pick: Random, plan: Plan) -> Values:
     return {"error": pick.choice(("EIO", "ENOSPC")), "after": pick.choice((0, 1, 100, 5000)), "times": pick.choice((1, 1, 4))}
+
+
+def _full(pick: Random, plan: Plan) -> Values:
+    return {"room": pick.choice((0, 100, 20_000)), "seconds": pick.choice((0.5, 10.0))}
 
 
 def _clock(pick: Random, plan: Plan) -> Values:
@@ -249,6 +255,7 @@ _KINDS: dict[str, tuple[int, str, _Draw]] = {
     "slow": (1, "store", _slow),
     "fail_write": (2, "store", _disk),
     "fail_sync": (1, "store", _nothing),
+    "full": (1, "store", _full),
     "jump": (1, "process", _clock),
     "burst": (4, "beat", _write),
     "follow": (4, "reader", _nothing),

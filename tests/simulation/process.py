@@ -160,6 +160,13 @@ class Process:
         self.disk_failed = True
         self.disk.fail_sync()
 
+    async def fill_up(self, room: int, seconds: float) -> None:
+        """Let there be only *room* bytes left on the disk for a while; whoever is killed meanwhile finds it as full."""
+        self.disk_failed = True
+        self.disk.capacity = self.disk.used() + room
+        await asyncio.sleep(seconds)
+        self.disk.capacity = None
+
     def jump(self, ms: int) -> None:
         """Set the wall clock by *ms*."""
         self.clock.wall_ms += ms

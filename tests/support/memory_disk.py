@@ -241,6 +241,10 @@ class MemoryDisk:
         """Let the next `datasync` or `sync_directory` fail; calls queue up, one a sync."""
         self._sync_failures.append(number)
 
+    def used(self) -> int:
+        """Return how many bytes all files together hold."""
+        return sum(len(node.seen) for node in self._files.values())
+
     def mend(self) -> None:
         """Take back every fault asked for that has not happened yet, and give it room."""
         self._write_failures.clear()
@@ -330,7 +334,7 @@ class MemoryDisk:
             return min(size, after), number
         if self.capacity is None:
             return size, 0
-        room = max(0, self.capacity - sum(len(node.seen) for node in self._files.values()))
+        room = max(0, self.capacity - self.used())
         return (size, 0) if size <= room else (room, errno.ENOSPC)
 
     def _sync_failure(self) -> int:

@@ -88,6 +88,10 @@ class Connection:
         for pipe in self._pipes:
             pipe.resume()
 
+    def end_writing(self, host: str) -> None:
+        """Let the end at *host* say that it writes no more, as a middlebox may in its name; the other direction stays."""
+        (self._pipes[0] if host == self.hosts[0] else self._pipes[1]).end()
+
     def lose(self, host: str) -> None:
         """End it for *host* alone; the other end is told nothing and waits (a half-open connection)."""
         there, back = self._pipes

@@ -1,7 +1,8 @@
 """An event loop whose time jumps to the next timer as soon as nothing else can run.
 
 Hours of waiting take no time, and every run with the same inputs takes the same steps: tasks and futures hash by their serial
-number, not by their address, so that sets of them (asyncio keeps some) have one order. There are no sockets and no threads under it: use in-memory streams, `MemoryDisk` and `InlineExecutor`. Where every task waits and no timer is left, nothing can
+number, not by their address, so that sets of them (asyncio keeps some) have one order. There are no sockets and no threads
+under it: use in-memory streams, `MemoryDisk` and `InlineExecutor`. Where every task waits and no timer is left, nothing can
 ever happen again: the loop raises `DeadlockError` naming the waiting tasks instead of hanging.
 """
 

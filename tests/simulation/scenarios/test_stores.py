@@ -78,7 +78,8 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
         await world.settled()
         assert [one.state for one in of_path(await world.read(), "/logs/gone.log")] == ["ended"]
 
-        world.set_back, went.held = True, False  # what the store will have lost, nobody has open any more
+        assert went.witness is not None
+        world.set_back, went.witness.held = True, False  # what the store will have lost, nobody has open any more
         if restart:
             await world.down(world.agent)
         world.network.partition("agent1", "receiver1")
