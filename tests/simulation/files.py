@@ -57,10 +57,13 @@ class _Late:
 class Applications:
     """What applications did on one host. *disk* gives its disk as it is now.
 
-    *knows* tells what the agent knows of a path, if it follows it as a source.
+    *knows* tells what the agent knows of a path, if it follows it as a source. *alike*: some lives have the same first line.
     """
 
-    def __init__(self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], Witness | None], trace: Trace) -> None:
+    def __init__(
+        self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], Witness | None], trace: Trace, *, alike: bool = True
+    ) -> None:
+        self._alike = alike
         self.host, self._disk, self._knows, self._trace = host, disk, knows, trace
         self.lives: list[Life] = []
         self._current: dict[str, Life] = {}
@@ -195,7 +198,7 @@ class Applications:
 
     def _text(self, life: Life, lines: int, style: str, pick: Random) -> bytes:
         parts = []
-        if not life.data and pick.random() < 0.3:
+        if not life.data and pick.random() < 0.3 and self._alike:
             parts.append(_HEADER)
         words = pick.choice(_WORDS)
         for _ in range(lines):

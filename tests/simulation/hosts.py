@@ -48,7 +48,8 @@ class AgentHost(Process):
         """What its certificate says."""
         self.settings = _agent_settings(plan)
         """Its agent.toml, read at each start."""
-        self.applications = Applications(plan.name, lambda: self.disk, self._knows, trace)
+        alike = len(whole.stores) == 1  # no other store can tell such lives apart for an agent that has lost its checkpoint
+        self.applications = Applications(plan.name, lambda: self.disk, self._knows, trace, alike=alike)
         self.agent: Agent | None = None
         self._forgets = False
 
