@@ -106,10 +106,12 @@ class Store:
             watch.cancel()
             self._end()
             self._commit.abandon(TransientError("the store closed before this was durable"))
-            await self._executor.run(self._log.close)
-            self._reader.close()
-            self._lock.close()
-            self._finished.set()
+            try:
+                await self._executor.run(self._log.close)
+            finally:  # it may be cancelled while it waits for that
+                self._reader.close()
+                self._lock.close()
+                self._finished.set()
 
     async def close(self) -> None:
         """Take nothing more, make durable what was submitted, and let go; returns when that is done. Safe to call twice."""
