@@ -1,8 +1,9 @@
 """Runs one plan from its first step to the verdict, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from random import Random
@@ -44,7 +45,7 @@ def play(plan: Plan) -> Outcome:
     """Play *plan* and judge it. What is no broken promise but a mistake of the simulator's is raised."""
     loop = VirtualTimeLoop()
     trace = Trace(loop.time)
-    with recorded(trace), asyncio.Runner(loop_factory=lambda: loop) as runner:
+    with _no_collector(), recorded(trace), asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.get_loop()
         world = World(plan, trace)
         broken: BrokenPromise | None = None
@@ -59,6 +60,17 @@ def play(plan: Plan) -> Outcome:
         if broken is not None:
             trace.add("judge", str(broken))
         return Outcome(plan, broken, trace, world.digest(), sum(batch.head.rows for batch in world.tables.batches), loop.time())
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Keep the garbage collector away: what it ends, and when, would depend on the histories played before."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class World:

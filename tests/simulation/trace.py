@@ -11,6 +11,7 @@ import structlog
 SPEAKER: ContextVar[str] = ContextVar("speaker", default="")
 """The process in whose tasks we are."""
 
+_AGAIN = "           … and again"
 _DULL = {"peer", "identity", "dialect"}
 
 
@@ -29,10 +30,17 @@ class Trace:
 
     def text(self, last: int | None = None) -> str:
         """Return it for people, all of it or its *last* lines."""
-        shown = self.lines if last is None else self.lines[-last:]
-        left_out = len(self.lines) - len(shown)
-        head = [f"… {left_out} earlier lines"] if left_out else []
-        return "\n".join([*head, *(f"{at:9.3f}  {who:10} {text}" for at, who, text in shown)])
+        lines: list[str] = []
+        before = ("", "")
+        for at, who, what in self.lines:
+            if (who, what) != before:
+                lines.append(f"{at:9.3f}  {who:10} {what}")
+            elif not lines[-1].endswith(_AGAIN):
+                lines.append(_AGAIN)
+            before = who, what
+        shown = lines if last is None else lines[-last:]
+        left_out = len(lines) - len(shown)
+        return "\n".join([*([f"… {left_out} earlier lines"] if left_out else []), *shown])
 
     def digest(self) -> str:
         """Return a hash of every line."""
