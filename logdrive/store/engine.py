@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from random import Random, SystemRandom
-from typing import Any
 from uuid import UUID
 
 from logdrive.clock import Clock
@@ -21,17 +20,18 @@ from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
-from logdrive.store.entry import APPEND, CREATE, SEAL, UPDATE, Entry, seed_of
-from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError
+from logdrive.store.entry import CREATE, seed_of
+from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError
 from logdrive.store.index import SegmentIndex, SegmentInfo
 from logdrive.store.opening import opened
 from logdrive.store.reader import LogReader
 from logdrive.store.recovery import Recovered
-from logdrive.store.submission import Ahead, Submission, Submissions
+from logdrive.store.submission import Submission, Submissions
+from logdrive.store.submitting import Submitting
 from logdrive.store.waiting import Waiters
 
 
-class Store:
+class Store(Submitting):
     """One store directory. `open` it, run `run` as a task until the end; `close` ends that task in good order.
 
     *store_id* names the log for as long as it lives; *recovery* says what the start found. Methods that submit raise at once,
@@ -67,19 +67,18 @@ class Store:
     def __init__(
         self, path: str, found: Recovered, lock: ExitStack, *, disk: Disk, executor: Executor, clock: Clock, limits: StoreLimits
     ) -> None:
+        super().__init__(Submissions(found.index), clock, limits)
         self.path = path
         self.store_id = found.log.store_id
         self.recovery = found.report
-        self._executor, self._clock, self._limits = executor, clock, limits
+        self._executor = executor
         self._lock = lock
         self._log = found.log
         self._index = found.index
         self._checkpoint = Checkpoint(found, self.path, disk=disk, executor=executor)
-        self._submissions = Submissions(found.index)
         self._reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._waiters = Waiters()
         self._commit = GroupCommit(found.log, executor, limits, settled=self._settled, failed=self._failed, rolled=self._checkpoint.write)
-        self._refusal: StorageError | TransientError | None = None
         self._running = False
         self._finished = asyncio.Event()
 
@@ -126,74 +125,6 @@ class Store:
         self._commit.end()
         self._waiters.wake_all()
 
-    # Submitting --------------------------------------------------------------------------------------------------------
-
-    def create(self, segment: str) -> "asyncio.Future[bool]":
-        """Create *segment*; the future is False where it exists, which is said only once that is durable."""
-        self._check_open()
-        name = segment.encode()
-        if not name or len(name) > self._limits.segment_name:
-            raise ValueError(f"a segment's name has 1 to {self._limits.segment_name} bytes, not {len(name)}")
-        try:
-            ahead = self._submissions.segment(segment)
-        except NoSuchSegmentError:
-            ahead = Ahead(self._submissions.next_number(), 0)
-            return self._submit(ahead, segment, CREATE, True, parts=(name,), length=len(name))
-        return self._answer_after(ahead.creating, False)
-
-    def append(
-        self,
-        segment: str,
-        data: bytes | Sequence[bytes],
-        *,
-        writer: UUID,
-        expected: int | None,
-        number: int,
-        events: int,
-        expected_offset: int | None = None,
-    ) -> "asyncio.Future[int]":
-        """Append *data*, whole or in parts, and take *writer* from *expected* (`ABSENT`: never seen; None: any) to *number*, in one.
-
-        The future is the segment's length after this append. *number* must be above the writer's. Raises
-        `NumberMismatchError`, then `OffsetMismatchError` where *expected_offset* is not the length with what is submitted.
-        The parts are not copied: leave them as they are. Costs about 5 µs on the loop, however large.
-        """
-        ahead = self._open_segment(segment)
-        parts: Sequence[bytes] = (data,) if isinstance(data, bytes) else data
-        length = sum(map(len, parts))
-        key = writer.bytes
-        previous = self._submissions.number(segment, key)
-        if number <= previous or (expected is not None and expected != previous):
-            raise NumberMismatchError(previous)
-        if expected_offset is not None and expected_offset != ahead.length:
-            raise OffsetMismatchError(ahead.length)
-        if length > self._limits.entry or not 0 <= events <= _MAX_EVENTS:
-            raise ValueError(f"an append has up to {self._limits.entry} bytes and {_MAX_EVENTS} events, not {length} and {events}")
-        end = ahead.length + length
-        return self._submit(
-            ahead, segment, APPEND, end, parts=parts, length=length, events=events, writer=key, previous=previous, number=number
-        )
-
-    def update(self, segment: str, attribute: UUID, expected: int | None, value: int) -> "asyncio.Future[bool]":
-        """Set an attribute (a writer's number is one) to *value*, `ABSENT` to remove it, if it is *expected* (None: whatever it is).
-
-        The future is False where it is not, which is said only once what stands there is durable.
-        """
-        ahead = self._open_segment(segment)
-        key = attribute.bytes
-        previous = self._submissions.number(segment, key)
-        if expected is not None and expected != previous:
-            return self._answer_after(self._submissions.pending(segment, key), False)
-        return self._submit(ahead, segment, UPDATE, True, writer=key, previous=previous, number=value)
-
-    def seal(self, segment: str) -> "asyncio.Future[None]":
-        """Let *segment* take nothing more."""
-        return self._submit(self._open_segment(segment), segment, SEAL, None)
-
-    def submitted(self, segment: str, writer: UUID) -> int:
-        """Return the number submitted last for *writer*, durable or not."""
-        return self._submissions.number(segment, writer.bytes)
-
     async def room(self) -> None:
         """Return once an append of the usual size will not be refused with `OverloadedError`."""
         while self._commit.pending_bytes > self._limits.pending // 2 and self._refusal is None:
@@ -204,7 +135,7 @@ class Store:
     async def number(self, segment: str, writer: UUID) -> int:
         """Return the writer's durable number, once all that was submitted for it is durable or has failed (rules D2, S2)."""
         self._check_open()
-        while self._submissions.pending(segment, writer.bytes) is not None or self._submissions.is_new(segment):
+        while self._submissions.pending(segment, writer.bytes) is not None or self._submissions.comes_or_goes(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return self._durable(segment).numbers.get(writer.bytes, ABSENT)
@@ -225,15 +156,22 @@ class Store:
     def read(self, segment: str, offset: int, limit: int) -> bytes:
         """Return up to *limit* durable bytes from *offset*, checked against their CRC; b"" at the end or beyond it.
 
-        Reads on the loop, from the page cache as a rule. Raises `DamagedError`, which concerns that place only.
+        Reads on the loop, from the page cache as a rule. Raises `SegmentTruncatedError` below the segment's start, and
+        `DamagedError`, which concerns that place only.
         """
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit can't be negative")
         self._check_open()
-        return self._reader.read(self._durable(segment), offset, limit)
+        found = self._durable(segment)
+        if offset < found.start:
+            raise SegmentTruncatedError(segment, found.start)
+        return self._reader.read(found, offset, limit)
 
     async def wait(self, segment: str, offset: int, timeout: float) -> bool:
-        """Return True once *segment* is longer than *offset* or sealed, False after *timeout* seconds."""
+        """Return True once *segment* is longer than *offset* or sealed, False after *timeout* seconds.
+
+        Raises `NoSuchSegmentError` once it is gone.
+        """
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -247,53 +185,25 @@ class Store:
 
     # -------------------------------------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
-        if self._refusal is not None:
-            raise type(self._refusal)(str(self._refusal))  # a new one each time: a traceback grows with every raise
-
     def _durable(self, segment: str) -> SegmentIndex:
         found = self._index.by_name.get(segment)
         if found is None:
             raise NoSuchSegmentError(segment)
         return found
 
-    def _open_segment(self, segment: str) -> Ahead:
-        self._check_open()
-        ahead = self._submissions.segment(segment)
-        if ahead.sealed:
-            raise SegmentSealedError(segment)
-        return ahead
-
-    def _submit(self, ahead: Ahead, segment: str, kind: int, answer: Any, **fields: Any) -> "asyncio.Future[Any]":
-        entry = Entry(kind, ahead.number, self._clock.now_ms(), **fields)
-        if not ABSENT <= entry.number <= _MAX_NUMBER:
-            raise ValueError(f"{entry.number} is no number of 64 bits")
-        self._commit.check(entry.length)
-        submission = Submission(entry, segment, asyncio.get_running_loop().create_future(), answer)
-        self._submissions.add(submission, ahead)
-        self._commit.submit(submission)
-        return submission.future
-
-    def _answer_after(self, pending: Submission | None, answer: bool) -> "asyncio.Future[bool]":
-        """Return a future that is *answer* once *pending* is durable, or fails as it does."""
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        if pending is None:
-            future.set_result(answer)
-        else:
-            pending.followers.append((future, answer))
-        return future
-
     def _settled(self, group: Sequence[Submission]) -> None:
         touched: dict[str, None] = {}
         for submission in group:
             entry = submission.entry
             if entry.kind == CREATE:
-                self._index.create(entry.segment, submission.segment, entry.time_ms)
+                self._index.create(entry.segment, submission.ahead.name, entry.time_ms)
             else:
                 self._index.apply(entry, entry.place)
             self._submissions.settle(submission)
             submission.resolve()
-            touched[submission.segment] = None
+            touched[submission.ahead.name] = None
+            if submission.source is not None:
+                touched[submission.source.name] = None
         for segment in touched:
             self._waiters.wake(segment)
         self._waiters.wake(_ROOM)
@@ -310,5 +220,3 @@ class Store:
 __all__ = ["SegmentInfo", "Store"]
 
 _ROOM = ""  # no segment's name
-_MAX_EVENTS = (1 << 32) - 1
-_MAX_NUMBER = (1 << 63) - 1

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from isal.isal_zlib import crc32 as _crc32  # zlib's CRC-32 at four times zlib's speed; releases the GIL
 
-CREATE, APPEND, UPDATE, SEAL = 1, 2, 3, 4
+CREATE, APPEND, UPDATE, SEAL, TRUNCATE, DELETE, MERGE, COPY = 1, 2, 3, 4, 5, 6, 7, 8
 """Kinds of entry."""
-_KINDS: Final = (CREATE, APPEND, UPDATE, SEAL)
+_KINDS: Final = range(CREATE, COPY + 1)
 
 ENTRY_MAGIC: Final = b"LDE1"
 _MARK: Final = struct.Struct("<4sI")  # magic, CRC of what follows in the head
@@ -18,11 +18,19 @@ _ENTRY: Final = struct.Struct("<IIIIIIqqq16sqq")
 ENTRY_HEAD: Final = _MARK.size + _ENTRY.size
 
 _FILE_MAGIC: Final = b"LOGDRIVE"
-_VERSION: Final = 1
+VERSION: Final = 2
+_OLDEST_VERSION: Final = 1
 _FILE: Final = struct.Struct("<8sII16sq24x")
 FILE_HEAD: Final = _FILE.size
 
 NO_WRITER: Final = bytes(16)
+
+
+class FileHead(NamedTuple):
+    """What a log file says of itself."""
+
+    store_id: UUID
+    version: int
 
 
 class EntryHead(NamedTuple):
@@ -96,20 +104,20 @@ def decode_head(buffer: bytes, at: int, *, seed: int, position: int) -> EntryHea
 
 def encode_file_head(store_id: UUID, base: int) -> bytes:
     """Return the head of the log file whose first byte is at *base* of the log."""
-    head = _FILE.pack(_FILE_MAGIC, _VERSION, 0, store_id.bytes, base)
-    return _FILE.pack(_FILE_MAGIC, _VERSION, crc_of([head]), store_id.bytes, base)
+    head = _FILE.pack(_FILE_MAGIC, VERSION, 0, store_id.bytes, base)
+    return _FILE.pack(_FILE_MAGIC, VERSION, crc_of([head]), store_id.bytes, base)
 
 
-def decode_file_head(data: bytes, base: int) -> UUID | None:
-    """Return the store's id if *data* is the head of the file at *base*; None where it is damaged.
+def decode_file_head(data: bytes, base: int) -> FileHead | None:
+    """Return what *data* says if it is the head of the file at *base*; None where it is damaged.
 
-    Raises ValueError for a whole head of a version that is not ours.
+    Raises ValueError for a whole head of a version that is not known.
     """
     if len(data) < FILE_HEAD:
         return None
     magic, version, crc, store_id, found = _FILE.unpack_from(data)
     if magic != _FILE_MAGIC or found != base or crc != crc_of([data[:12], bytes(4), data[16:FILE_HEAD]]):
         return None
-    if version != _VERSION:
-        raise ValueError(f"log format {version} is not known to this version, which writes {_VERSION}")
-    return UUID(bytes=store_id)
+    if not _OLDEST_VERSION <= version <= VERSION:
+        raise ValueError(f"log format {version} is not known to this version, which writes {VERSION}")
+    return FileHead(UUID(bytes=store_id), version)

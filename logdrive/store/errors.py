@@ -24,6 +24,7 @@ class NoSuchSegmentError(LogdriveError):
 
     def __init__(self, segment: str) -> None:
         super().__init__(f"no segment {segment!r}")
+        self.segment = segment
 
 
 class SegmentSealedError(LogdriveError):
@@ -31,6 +32,16 @@ class SegmentSealedError(LogdriveError):
 
     def __init__(self, segment: str) -> None:
         super().__init__(f"segment {segment!r} is sealed")
+        self.segment = segment
+
+
+class SegmentTruncatedError(LogdriveError):
+    """The segment begins at *start* now: what lies before is gone, and it can't be cut to what lies outside of it."""
+
+    def __init__(self, segment: str, start: int) -> None:
+        super().__init__(f"segment {segment!r} begins at {start}")
+        self.segment = segment
+        self.start = start
 
 
 class NumberMismatchError(LogdriveError):

@@ -5,16 +5,16 @@ costs 16 bytes here (one per append), a writer about 200.
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from logdrive.record import ABSENT
-from logdrive.store.entry import APPEND, SEAL, UPDATE, Entry, EntryHead
+from logdrive.store.entry import APPEND, COPY, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry, EntryHead
 
 
 class SegmentInfo(NamedTuple):
-    """What is durable of a segment: bytes [start, length), and how many events were said to be in them."""
+    """What is durable of a segment: bytes [start, length), and how many events were said to be appended to it."""
 
     length: int
     start: int
@@ -37,11 +37,12 @@ class ContradictionError(Exception):
 
 @dataclass(slots=True, eq=False)
 class SegmentIndex:
-    """One segment. *offsets* and *places* are columns of its extents, in order."""
+    """One segment. *offsets* and *places* are columns of its extents, in order; the first one holds *start*."""
 
     number: int
     name: str
     length: int = 0
+    start: int = 0
     sealed: bool = False
     modified_ms: int = 0
     events: int = 0
@@ -51,50 +52,111 @@ class SegmentIndex:
 
     def info(self) -> SegmentInfo:
         """Return what is durable."""
-        return SegmentInfo(self.length, 0, self.sealed, self.modified_ms, self.events)
+        return SegmentInfo(self.length, self.start, self.sealed, self.modified_ms, self.events)
 
     def extent_at(self, offset: int) -> Extent:
-        """Return the extent that holds *offset*, which must be in [0, length)."""
-        at = bisect_right(self.offsets, offset) - 1
+        """Return the extent that holds *offset*, which must be in [start, length)."""
+        return self.extent(bisect_right(self.offsets, offset) - 1)
+
+    def extent(self, at: int) -> Extent:
+        """Return the extent in row *at*."""
         end = self.offsets[at + 1] if at + 1 < len(self.offsets) else self.length
         return Extent(self.offsets[at], self.places[at], end - self.offsets[at])
 
 
 class Index:
-    """All segments, by name and by the number that entries use."""
+    """All segments, by name and by the number that entries use. *next_number* is the next segment's."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, SegmentIndex] = {}
-        self.by_number: list[SegmentIndex] = []
+        self.by_number: dict[int, SegmentIndex] = {}
+        self.next_number = 0
 
     def add(self, segment: SegmentIndex) -> None:
-        """Add the next segment. Raises `ContradictionError` where its name or number is not new."""
-        if segment.number != len(self.by_number) or segment.name in self.by_name:
+        """Add a segment. Raises `ContradictionError` where its name or number is not new."""
+        if segment.number < self.next_number or segment.name in self.by_name:
             raise ContradictionError(f"segment {segment.name!r} is created twice or out of turn")
         self.by_name[segment.name] = segment
-        self.by_number.append(segment)
+        self.by_number[segment.number] = segment
+        self.next_number = segment.number + 1
 
     def create(self, number: int, name: str, time_ms: int) -> None:
         """Take in a CREATE entry."""
+        if number != self.next_number:
+            raise ContradictionError(f"segment {name!r} is created out of turn")
         self.add(SegmentIndex(number, name, modified_ms=time_ms))
 
-    def apply(self, change: Entry | EntryHead, place: int) -> SegmentIndex:
+    def apply(self, change: Entry | EntryHead, place: int) -> None:
         """Take in any other entry, whose data lies at *place* of the log. Raises `ContradictionError` where it does not follow."""
-        if change.segment >= len(self.by_number):
-            raise ContradictionError(f"an entry of segment {change.segment}, of which there are {len(self.by_number)}")
-        segment = self.by_number[change.segment]
-        if segment.sealed:
+        if change.kind == COPY:
+            self._move(change, place)
+            return
+        segment = self._segment(change.segment)
+        if change.kind == DELETE:
+            self._remove(segment)
+            return
+        if change.kind == TRUNCATE:
+            self._truncate(segment, change.previous, change.number)
+        elif segment.sealed:
             raise ContradictionError(f"an entry of segment {segment.name!r}, which is sealed")
-        if change.kind in (APPEND, UPDATE):
-            _advance(segment, change.writer, change.previous, change.number)
+        elif change.kind == MERGE:
+            self._merge(segment, change.previous, change.number)
+        elif change.kind == SEAL:
+            segment.sealed = True
+        else:
+            self._append(segment, change, place)
+        segment.modified_ms = change.time_ms
+
+    def _segment(self, number: int) -> SegmentIndex:
+        segment = self.by_number.get(number)
+        if segment is None:
+            raise ContradictionError(f"an entry of segment {number}, which there is not")
+        return segment
+
+    def _append(self, segment: SegmentIndex, change: Entry | EntryHead, place: int) -> None:
+        if change.kind not in (APPEND, UPDATE):
+            raise ContradictionError(f"an entry of kind {change.kind}, which is not one of a segment's")
+        _advance(segment, change.writer, change.previous, change.number)
         if change.kind == APPEND and change.length:
             segment.offsets.append(segment.length)
             segment.places.append(place)
             segment.length += change.length
         segment.events += change.events
-        segment.sealed = change.kind == SEAL
-        segment.modified_ms = change.time_ms
-        return segment
+
+    def _truncate(self, segment: SegmentIndex, previous: int, start: int) -> None:
+        if previous != segment.start or not previous <= start <= segment.length:
+            raise ContradictionError(f"segment {segment.name!r} has [{segment.start}, {segment.length}), cut from {previous} to {start}")
+        segment.start = start
+        gone = len(segment.offsets) if start == segment.length else max(0, bisect_right(segment.offsets, start) - 1)
+        del segment.offsets[:gone]
+        del segment.places[:gone]
+
+    def _merge(self, target: SegmentIndex, length: int, number: int) -> None:
+        source = self._segment(number)
+        if length != target.length or source is target or source.start:
+            raise ContradictionError(f"segment {source.name!r} can't be merged into {target.name!r} at {length}")
+        target.offsets.extend(array("q", [offset + length for offset in source.offsets]))
+        target.places.extend(source.places)
+        target.length += source.length
+        self._forget(source)
+
+    def _remove(self, segment: SegmentIndex) -> None:
+        self._forget(segment)
+
+    def _forget(self, segment: SegmentIndex) -> None:
+        del self.by_name[segment.name]
+        del self.by_number[segment.number]
+
+    def _move(self, change: Entry | EntryHead, place: int) -> None:
+        """Take in a COPY. It changes nothing where what it copied has gone in the meantime."""
+        segment = self.by_number.get(change.segment)
+        if segment is None:
+            return
+        at = bisect_left(segment.offsets, change.previous)
+        if at < len(segment.offsets) and segment.offsets[at] == change.previous:
+            if segment.extent(at).length != change.length:
+                raise ContradictionError(f"a copy of {change.length} bytes of segment {segment.name!r} at {change.previous}")
+            segment.places[at] = place
 
 
 def _advance(segment: SegmentIndex, writer: bytes, previous: int, value: int) -> None:

@@ -6,10 +6,11 @@ the log (`logdrive.store.index`). Integers are little-endian.
 
 A file begins with a head of 64 bytes::
 
-    magic "LOGDRIVE" · u32 version · u32 CRC-32 of this head with 0 here · 16 bytes store id · i64 base · zeros
+    magic "LOGDRIVE" · u32 version (2) · u32 CRC-32 of this head with 0 here · 16 bytes store id · i64 base · zeros
 
-The store's id is made with its first file and repeated in each. Then entries follow, back to back, a head of 88 bytes and the
-data each::
+The store's id is made with its first file and repeated in each. Version 1 had only the kinds of entry up to 4: a store whose last
+file is such a one begins a new file before it writes, so that an older program never takes what it does not know for a torn tail.
+Then entries follow, back to back, a head of 88 bytes and the data each::
 
     magic "LDE1" · u32 CRC · u32 link · u32 CRC-32 of the data · u32 length of the data · u32 events · u32 segment · u32 kind ·
     i64 position · i64 committed · i64 ms since 1970 · 16 bytes writer · i64 previous · i64 number
@@ -18,8 +19,11 @@ data each::
   (0 for the first). *position* is where in the log the entry stands. So an entry of another store, at another place, or left
   over from a history that was cut off never passes for one of this log.
 - *committed* is how much of the log was durable when the entry was written: where its group begins.
-- kind 1 CREATE: the data is the name of segment number *segment*, the next in turn. 2 APPEND: the data goes to the segment's
-  end, the writer's number goes from *previous* to *number* (absent: -2^63), in one. 3 UPDATE: the same without data. 4 SEAL.
+- kind 1 CREATE: the data is the name of segment number *segment*, the next in turn; numbers are never used again. 2 APPEND: the
+  data goes to the segment's end, the writer's number goes from *previous* to *number* (absent: -2^63), in one. 3 UPDATE: the same
+  without data. 4 SEAL. 5 TRUNCATE: the segment, which began at *previous*, begins at *number*. 6 DELETE. 7 MERGE: all that
+  segment *number* has goes to the end of *segment*, which is *previous*, and segment *number* is gone, with its writers' numbers.
+  8 COPY: the append at offset *previous* of the segment, if it still has it, lies here too from now on.
 
 **Commit.** All entries of a group go into the file with one write and one fdatasync, then they are acknowledged. Data is never
 acknowledged before the file's name and head are durable (a new file is made, synced, and its directory synced, first). When a
@@ -53,7 +57,7 @@ from logdrive import faults
 from logdrive.disk import Disk, File
 from logdrive.errors import StorageError, TransientError
 from logdrive.limits import StoreLimits
-from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, Entry, encode_file_head, encode_head, seed_of
+from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, VERSION, Entry, decode_file_head, encode_file_head, encode_head, seed_of
 
 _NAME: Final = re.compile(r"log-([0-9a-f]{16})")
 
@@ -156,6 +160,8 @@ class Log:
             self._file = self._disk.open(self._path(), write=True)
             self._file.datasync()
             self._disk.sync_directory(self.files.directory)
+            head = decode_file_head(self._file.pread(FILE_HEAD, 0), self.files.bases[-1])
+            self._must_roll = head is None or head.version != VERSION
 
     def _encoded(self, entries: Sequence[Entry]) -> tuple[list[bytes], Tip]:
         """Return what to write, and where the log then ends; sets the entries' places."""

@@ -224,7 +224,8 @@ class _Start:
 
     def _id_in(self, scan: FileScan) -> UUID | None:
         try:
-            return scan.head()
+            head = scan.head()
+            return head.store_id if head is not None else None
         except ValueError as error:
             raise StorageError(f"{self._files.path(scan.base)}: {error}") from error
 

@@ -1,11 +1,10 @@
 """Reads a log file from a place on, entry by entry, as far as it is whole; and looks for proof that more of it once was."""
 
 from collections.abc import Iterator
-from uuid import UUID
 
 from logdrive.disk import File
 from logdrive.limits import MIB
-from logdrive.store.entry import ENTRY_HEAD, ENTRY_MAGIC, FILE_HEAD, EntryHead, crc_of, decode_file_head, decode_head
+from logdrive.store.entry import ENTRY_HEAD, ENTRY_MAGIC, FILE_HEAD, EntryHead, FileHead, crc_of, decode_file_head, decode_head
 
 _WINDOW = 4 * MIB
 
@@ -27,8 +26,8 @@ class FileScan:
         self._window = b""
         self._window_at = 0
 
-    def head(self) -> UUID | None:
-        """Return the store id in the file's head, None where it is damaged. Raises ValueError for a version not known."""
+    def head(self) -> FileHead | None:
+        """Return the file's head, None where it is damaged. Raises ValueError for a version not known."""
         return decode_file_head(self._file.pread(FILE_HEAD, 0), self.base)
 
     def next_head(self) -> EntryHead | None:

@@ -1,6 +1,6 @@
 """The index as a file, so that a start reads only the log's end. A cache: whatever is wrong with it, the log is read instead.
 
-`LDINDEX1`, u32 CRC-32 of the rest, then MessagePack of `_Snapshot`; integers in its byte columns are little-endian.
+`LDINDEX2`, u32 CRC-32 of the rest, then MessagePack of `_Snapshot`; integers in its byte columns are little-endian.
 """
 
 import struct
@@ -17,7 +17,7 @@ from logdrive.store.index import ContradictionError, Index, SegmentIndex
 from logdrive.store.log import Tip
 
 _HEAD: Final = struct.Struct("<8sI")
-_MAGIC: Final = b"LDINDEX1"
+_MAGIC: Final = b"LDINDEX2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,10 @@ class Snapshot:
 
 
 class _Segment(msgspec.Struct, array_like=True):
+    number: int
     name: str
     length: int
+    start: int
     sealed: bool
     modified_ms: int
     events: int
@@ -44,6 +46,7 @@ class _Segment(msgspec.Struct, array_like=True):
 class _Snapshot(msgspec.Struct):
     store_id: bytes
     tip: Tip
+    next_number: int
     segments: list[_Segment]
 
 
@@ -51,8 +54,10 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Return the file's content; costs about 0.2 µs a writer and a copy of the extents."""
     segments = [
         _Segment(
+            s.number,
             s.name,
             s.length,
+            s.start,
             s.sealed,
             s.modified_ms,
             s.events,
@@ -61,9 +66,9 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             b"".join(s.numbers),
             _packed(array("q", s.numbers.values())),
         )
-        for s in snapshot.index.by_number
+        for s in snapshot.index.by_number.values()
     ]
-    body = msgspec.msgpack.encode(_Snapshot(snapshot.store_id.bytes, snapshot.tip, segments))
+    body = msgspec.msgpack.encode(_Snapshot(snapshot.store_id.bytes, snapshot.tip, snapshot.index.next_number, segments))
     return _HEAD.pack(_MAGIC, crc_of([body])) + body
 
 
@@ -77,20 +82,23 @@ def decode_snapshot(data: bytes) -> Snapshot:
     try:
         found = msgspec.msgpack.decode(body, type=_Snapshot)
         index = Index()
-        for number, segment in enumerate(found.segments):
-            index.add(_segment(number, segment))
+        for segment in found.segments:
+            index.add(_segment(segment))
+        if index.next_number > found.next_number:
+            raise ValueError(f"segments up to {index.next_number}, but {found.next_number} comes next")
+        index.next_number = found.next_number
         return Snapshot(UUID(bytes=found.store_id), found.tip, index)
     except (msgspec.DecodeError, ContradictionError) as error:
         raise ValueError(str(error)) from error
 
 
-def _segment(number: int, found: _Segment) -> SegmentIndex:
+def _segment(found: _Segment) -> SegmentIndex:
     offsets, places, numbers = _unpacked(found.offsets), _unpacked(found.places), _unpacked(found.numbers)
     writers = [found.writers[at : at + 16] for at in range(0, len(found.writers), 16)]
     if len(offsets) != len(places) or len(writers) != len(numbers):
         raise ValueError(f"columns of segment {found.name!r} differ in length")
     return SegmentIndex(
-        *(number, found.name, found.length, found.sealed, found.modified_ms, found.events),
+        *(found.number, found.name, found.length, found.start, found.sealed, found.modified_ms, found.events),
         *(offsets, places, dict(zip(writers, numbers, strict=True))),
     )
 

@@ -9,23 +9,25 @@ from typing import Any
 
 from logdrive.errors import LogdriveError
 from logdrive.record import ABSENT
-from logdrive.store.entry import APPEND, CREATE, SEAL, UPDATE, Entry
+from logdrive.store.entry import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index import Index
 
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """An entry on its way. *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
+    """An entry on its way, of the segment *ahead*. *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
 
-    *followers* are the futures of those who were told no because of this one, which is true only once it is durable.
+    *source* is the segment that a merge ends. *followers* are the futures of those who were told no because of this one, which
+    is true only once it is durable.
     """
 
     entry: Entry
-    segment: str
+    ahead: "Ahead"
     future: "asyncio.Future[Any]"
     answer: int | bool | None
-    followers: "list[tuple[asyncio.Future[bool], bool]]" = field(default_factory=list)
+    source: "Ahead | None" = None
+    followers: "list[tuple[asyncio.Future[Any], Any]]" = field(default_factory=list)
 
     def resolve(self) -> None:
         """Tell everybody that it is durable."""
@@ -43,18 +45,26 @@ class Submission:
 
 @dataclass(slots=True, eq=False)
 class Ahead:
-    """One segment as it will be: *number* names it in entries, *writers* has each writer's last submission."""
+    """One segment as it will be: *number* names it in entries, *writers* has each writer's last submission.
 
+    *creating* and *cutting* are the creation and the last truncation, while they are not durable; *gone*: deleted, or merged
+    into another.
+    """
+
+    name: str
     number: int
     length: int
+    start: int = 0
     sealed: bool = False
+    gone: bool = False
     creating: Submission | None = None
+    cutting: Submission | None = None
     writers: dict[bytes, Submission] = field(default_factory=dict)
     waiting: int = 0
 
 
 class Submissions:
-    """All segments that are ahead of *index*; the others are as the index says."""
+    """All segments that are ahead of *index*, by name; the others are as the index says."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -68,7 +78,9 @@ class Submissions:
             durable = self._index.by_name.get(name)
             if durable is None:
                 raise NoSuchSegmentError(name)
-            return Ahead(durable.number, durable.length, durable.sealed)
+            return Ahead(name, durable.number, durable.length, durable.start, durable.sealed)
+        if ahead.gone:
+            raise NoSuchSegmentError(name)
         return ahead
 
     def pending(self, name: str, writer: bytes) -> Submission | None:
@@ -80,23 +92,26 @@ class Submissions:
         """Return the number submitted last for *writer*."""
         if (pending := self.pending(name, writer)) is not None:
             return pending.entry.number
-        durable = self._index.by_name.get(name)
-        return durable.numbers.get(writer, ABSENT) if durable is not None else ABSENT
+        ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
+        if durable is None or (ahead is not None and (ahead.gone or ahead.number != durable.number)):
+            return ABSENT
+        return durable.numbers.get(writer, ABSENT)
 
-    def is_new(self, name: str) -> bool:
-        """Tell whether the segment is submitted and not yet durable."""
+    def comes_or_goes(self, name: str) -> bool:
+        """Tell whether the creation or the end of the segment is submitted and not yet durable."""
         ahead = self._ahead.get(name)
-        return ahead is not None and ahead.creating is not None
+        return ahead is not None and (ahead.creating is not None or ahead.gone)
 
     def next_number(self) -> int:
         """Return the number that the next segment to be created gets."""
-        return len(self._index.by_number) + self._creating
+        return self._index.next_number + self._creating
 
-    def add(self, submission: Submission, ahead: Ahead) -> None:
-        """Count *submission* in; *ahead* is its segment."""
-        self._ahead[submission.segment] = ahead
-        ahead.waiting += 1
-        entry = submission.entry
+    def add(self, submission: Submission) -> None:
+        """Count *submission* in."""
+        ahead, entry = submission.ahead, submission.entry
+        if entry.kind == COPY:
+            return  # changes nothing that anybody could be told
+        self._count(ahead)
         if entry.kind in (APPEND, UPDATE):
             ahead.writers[entry.writer] = submission
             ahead.length += entry.length
@@ -105,20 +120,41 @@ class Submissions:
         elif entry.kind == CREATE:
             ahead.creating = submission
             self._creating += 1
+        elif entry.kind == TRUNCATE:
+            ahead.cutting, ahead.start = submission, entry.number
+        elif entry.kind == DELETE:
+            ahead.gone = True
+        elif entry.kind == MERGE and submission.source is not None:
+            ahead.length += submission.source.length
+            submission.source.gone = True
+            self._count(submission.source)
 
     def settle(self, submission: Submission) -> None:
         """Take *submission*, the oldest there is, out: the index has it now."""
-        ahead = self._ahead[submission.segment]
-        ahead.waiting -= 1
-        if submission.entry.kind == CREATE:
+        ahead = submission.ahead
+        if submission.entry.kind == COPY:
+            return
+        if ahead.creating is submission:
             ahead.creating = None
             self._creating -= 1
-        if ahead.waiting == 0:
-            del self._ahead[submission.segment]
-        elif ahead.writers.get(submission.entry.writer) is submission:
+        if ahead.cutting is submission:
+            ahead.cutting = None
+        if ahead.writers.get(submission.entry.writer) is submission:
             del ahead.writers[submission.entry.writer]
+        self._discount(ahead)
+        if submission.source is not None:
+            self._discount(submission.source)
 
     def forget(self) -> None:
         """Go back to what is durable."""
         self._ahead.clear()
         self._creating = 0
+
+    def _count(self, ahead: Ahead) -> None:
+        self._ahead[ahead.name] = ahead
+        ahead.waiting += 1
+
+    def _discount(self, ahead: Ahead) -> None:
+        ahead.waiting -= 1
+        if ahead.waiting == 0 and self._ahead.get(ahead.name) is ahead:  # another segment may have the name by now
+            del self._ahead[ahead.name]

@@ -2,32 +2,43 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from uuid import UUID
+
+import pytest
 
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
+from logdrive.store.errors import SegmentTruncatedError
+
+
+class Kind(Enum):
+    CREATE, APPEND, UPDATE, SEAL, TRUNCATE, DELETE, MERGE = range(7)
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """One submission as the model sees it; *events* None for an update, a seal is *sealing*, a creation neither."""
+    """One submission as the model sees it; *start* is where a truncation cuts, *source* what a merge ends."""
 
+    kind: Kind
     segment: str
     data: bytes = b""
     writer: UUID | None = None
     number: int = ABSENT
     events: int = 0
-    sealing: bool = False
+    start: int = 0
+    source: str = ""
 
 
 @dataclass(slots=True)
 class SegmentState:
-    """One segment, all of it."""
+    """One segment, all of it; what *content* has before *start* is zeros."""
 
     content: bytes = b""
     numbers: dict[UUID, int] = field(default_factory=dict)
     events: int = 0
     sealed: bool = False
+    start: int = 0
 
     def number(self, writer: UUID) -> int:
         return self.numbers.get(writer, ABSENT)
@@ -37,13 +48,31 @@ State = dict[str, SegmentState]
 
 
 def apply(state: State, step: Submitted) -> None:
-    segment = state.setdefault(step.segment, SegmentState())
-    segment.content += step.data
-    segment.events += step.events
-    segment.sealed = segment.sealed or step.sealing
-    if step.writer is not None and step.number == ABSENT:
+    if step.kind is Kind.CREATE:
+        state[step.segment] = SegmentState()
+        return
+    segment = state[step.segment]
+    match step.kind:
+        case Kind.SEAL:
+            segment.sealed = True
+        case Kind.TRUNCATE:
+            segment.start = step.start
+            segment.content = bytes(step.start) + segment.content[step.start :]
+        case Kind.DELETE:
+            del state[step.segment]
+        case Kind.MERGE:
+            segment.content += state.pop(step.source).content
+        case _:
+            segment.content += step.data
+            segment.events += step.events
+            _set(segment, step)
+
+
+def _set(segment: SegmentState, step: Submitted) -> None:
+    assert step.writer is not None
+    if step.number == ABSENT:
         segment.numbers.pop(step.writer, None)
-    elif step.writer is not None:
+    else:
         segment.numbers[step.writer] = step.number
 
 
@@ -60,10 +89,14 @@ def state_of(store: Store, writers: Sequence[UUID]) -> State:
     for name in store.segments():
         info = store.info(name)
         assert info is not None
-        content = store.read(name, 0, info.length + 10)
-        assert len(content) == info.length
+        content = store.read(name, info.start, info.length + 10)
+        assert len(content) == info.length - info.start
+        if info.start:
+            with pytest.raises(SegmentTruncatedError):
+                store.read(name, info.start - 1, 1)
         numbers = {writer: store.attribute(name, writer) for writer in writers}
-        state[name] = SegmentState(content, {w: n for w, n in numbers.items() if n != ABSENT}, info.events, info.sealed)
+        known = {writer: number for writer, number in numbers.items() if number != ABSENT}
+        state[name] = SegmentState(bytes(info.start) + content, known, info.events, info.sealed, info.start)
     return state
 
 

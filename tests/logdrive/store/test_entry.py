@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from logdrive.store.entry import (
     APPEND,
+    COPY,
     CREATE,
     ENTRY_HEAD,
     FILE_HEAD,
-    SEAL,
+    VERSION,
     Entry,
     crc_of,
     decode_file_head,
@@ -34,7 +35,7 @@ def entries() -> st.SearchStrategy[Entry]:
         lambda kind, segment, time, data, events, writer, previous, number: Entry(
             kind, segment, time, data[0], data[1], events, writer, previous, number
         ),
-        *(st.integers(CREATE, SEAL), U32, I64, fixed, U32, st.binary(min_size=16, max_size=16), I64, I64),
+        *(st.integers(CREATE, COPY), U32, I64, fixed, U32, st.binary(min_size=16, max_size=16), I64, I64),
     )
 
 
@@ -49,8 +50,13 @@ def test_the_format_is_what_the_log_says_it_is() -> None:
     )
     assert (crc, crc_of([b"hi!"])) == (0x4514A999, 0x41D3833A)
     assert encode_file_head(STORE, 256).hex() == (
-        "4c4f47445249564501000000564787a400112233445566778899aabbccddeeff0001000000000000" + "00" * 24
+        "4c4f474452495645020000002f73388200112233445566778899aabbccddeeff0001000000000000" + "00" * 24
     )
+
+
+def test_files_of_version_1_are_read() -> None:
+    head = bytes.fromhex("4c4f47445249564501000000564787a400112233445566778899aabbccddeeff0001000000000000" + "00" * 24)
+    assert decode_file_head(head, 256) == (STORE, 1)
 
 
 @given(entries(), U32, POSITION, POSITION, st.binary(max_size=20))
@@ -86,7 +92,7 @@ def test_garbage_is_no_head(garbage: bytes, at: int) -> None:
 def test_a_file_head_names_the_store_or_nothing(store: UUID, base: int, bit: int) -> None:
     head = encode_file_head(store, base)
     assert len(head) == FILE_HEAD
-    assert decode_file_head(head + b"more", base) == store
+    assert decode_file_head(head + b"more", base) == (store, VERSION)
     assert decode_file_head(head, base ^ 1) is None
     flipped = bytearray(head)
     flipped[bit // 8] ^= 1 << bit % 8

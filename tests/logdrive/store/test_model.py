@@ -20,9 +20,9 @@ from logdrive.errors import TransientError
 from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
-from logdrive.store.errors import NumberMismatchError, OffsetMismatchError, SegmentSealedError
+from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
 from tests.logdrive.store.harness import running
-from tests.logdrive.store.model import Ledger, SegmentState, State, Submitted, after, state_of
+from tests.logdrive.store.model import Kind, Ledger, SegmentState, State, Submitted, after, state_of
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
@@ -80,12 +80,15 @@ class Life:
         self._look()
         choice = self.random.random()
         steps: list[tuple[float, Callable[[Store], object]]] = [
-            (0.55, self._append),
-            (0.60, self._create),
-            (0.65, self._update),
-            (0.67, self._seal),
-            (0.74, self._refused),
-            (0.77, self._trouble),
+            (0.48, self._append),
+            (0.54, self._create),
+            (0.58, self._update),
+            (0.60, self._seal),
+            (0.66, self._truncate),
+            (0.68, self._delete),
+            (0.72, self._merge),
+            (0.76, self._refused),
+            (0.78, self._trouble),
         ]
         for bound, step in steps:
             if choice < bound:
@@ -136,29 +139,62 @@ class Life:
         future = store.append(
             name, [data[:cut], data[cut:]], writer=writer, expected=current, number=number, events=events, expected_offset=offset
         )
-        self._submit(Submitted(name, data, writer, number, events), future)
+        self._submit(Submitted(Kind.APPEND, name, data, writer, number, events), future)
 
     def _create(self, store: Store) -> None:
         name = self.random.choice(SEGMENTS)
         future = store.create(name)
         if name not in self._state():
-            self._submit(Submitted(name), future)
+            self._submit(Submitted(Kind.CREATE, name), future)
 
     def _update(self, store: Store) -> None:
         if (target := self._open_segment()) is not None:
             name, state = target
             writer, value = self.random.choice(WRITERS), self.random.choice((ABSENT, -1, 5, 1000))
             future = store.update(name, writer, state.number(writer), value)
-            self._submit(Submitted(name, writer=writer, number=value), future)
+            self._submit(Submitted(Kind.UPDATE, name, writer=writer, number=value), future)
 
     def _seal(self, store: Store) -> None:
         if (target := self._open_segment()) is not None and self.random.random() < 0.3:
-            self._submit(Submitted(target[0], sealing=True), store.seal(target[0]))
+            self._submit(Submitted(Kind.SEAL, target[0]), store.seal(target[0]))
+
+    def _truncate(self, store: Store) -> None:
+        state = self._state()
+        if not state:
+            return
+        name = self.random.choice(sorted(state))
+        segment = state[name]
+        offset = self.random.choice((segment.start, len(segment.content), self.random.randint(segment.start, len(segment.content))))
+        future = store.truncate(name, offset)
+        if offset != segment.start:
+            self._submit(Submitted(Kind.TRUNCATE, name, start=offset), future)
+
+    def _delete(self, store: Store) -> None:
+        state = self._state()
+        if state and self.random.random() < 0.5:
+            name = self.random.choice(sorted(state))
+            self._submit(Submitted(Kind.DELETE, name), store.delete(name))
+
+    def _merge(self, store: Store) -> None:
+        state = self._state()
+        sources = sorted(name for name, segment in state.items() if not segment.start)
+        if (target := self._open_segment()) is None or not sources:
+            return
+        source = self.random.choice(sources)
+        if source == target[0]:
+            with pytest.raises(ValueError, match="into itself"):
+                store.merge(source, source)
+            return
+        self._submit(Submitted(Kind.MERGE, target[0], source=source), store.merge(target[0], source))
 
     def _refused(self, store: Store) -> None:
         state = self._state()
         for name, segment in state.items():
             writer = self.random.choice(WRITERS)
+            for offset in (segment.start - 1, len(segment.content) + 1):
+                with pytest.raises(SegmentTruncatedError) as cut:
+                    store.truncate(name, offset)
+                assert cut.value.start == segment.start
             current = segment.number(writer)
             if segment.sealed:
                 with pytest.raises(SegmentSealedError):
@@ -177,7 +213,12 @@ class Life:
     async def _ask(self, store: Store) -> None:
         """What is told is durable, and agrees with what is acknowledged."""
         for name in store.segments():
-            told = {writer: await store.number(name, writer) for writer in WRITERS}
+            try:
+                told = {writer: await store.number(name, writer) for writer in WRITERS}
+            except NoSuchSegmentError:
+                self._look()
+                assert name not in after(self.ledger.steps[: self.ledger.acknowledged])
+                continue
             self._look()
             found = state_of(store, WRITERS)[name]
             assert {writer: number for writer, number in told.items() if number != ABSENT} == found.numbers

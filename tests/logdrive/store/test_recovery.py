@@ -356,9 +356,9 @@ def test_a_log_of_a_version_not_known_is_refused_by_number() -> None:
     async def main() -> None:
 
         disk = MemoryDisk([PATH])
-        head = struct.pack("<8sII16sq24x", b"LOGDRIVE", 2, 0, bytes(16), 0)
+        head = struct.pack("<8sII16sq24x", b"LOGDRIVE", 3, 0, bytes(16), 0)
         disk.write(FIRST_FILE, head[:12] + struct.pack("<I", zlib.crc32(head)) + head[16:], durable=True)
-        with pytest.raises(StorageError, match="log format 2"):
+        with pytest.raises(StorageError, match="log format 3"):
             await opened(disk)
 
     run(main())

@@ -33,7 +33,7 @@ def _index() -> Index:
 
 
 def _columns(index: Index) -> list[tuple[object, ...]]:
-    return [(s.number, s.name, s.info(), s.offsets, s.places, s.numbers) for s in index.by_number]
+    return [(s.number, s.name, s.info(), s.offsets, s.places, s.numbers) for s in index.by_number.values()]
 
 
 def test_it_holds_the_whole_index() -> None:
