@@ -68,3 +68,17 @@ class StoreLimits:
     pending: int = 256 * MIB  # bytes submitted and not yet durable, with a toll of 512 an entry
     open_files: int = 64  # log files held open for readers
     read_ahead: int = 256 * KIB  # bytes read at once where entries are small
+    copy: int = 4 * MIB  # bytes copied forward in one step, to free a log file; a single larger entry still goes whole
+
+
+@dataclass(frozen=True, slots=True)
+class TableLimits:
+    """What one table segment takes on."""
+
+    key: int = 8 * KIB  # bytes of a key
+    fixed_key: int = 256  # bytes of a key in a table whose keys have one length
+    entry: int = 1 * MIB  # bytes of an entry as the log has it: 17, key and value
+    keys: int = 1 << 20  # keys of one table, and of all tables in memory together as far as they are not in use; about 250 bytes each
+    page: int = 2 * MIB  # bytes of keys and values after which an iterator or a walk of the log stops
+    answer: int = 8 * MIB  # bytes of keys and values that one request may ask for
+    compact_from: int = 1 * MIB  # bytes of log below which it is left as it is

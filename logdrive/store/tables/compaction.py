@@ -1,0 +1,61 @@
+"""Shortening a table's log: what is still the last word is written again at its end, under its old version, and all before is cut.
+
+A crash in between leaves the table as it was, some of it twice.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from logdrive.errors import LogdriveError
+from logdrive.limits import TableLimits
+from logdrive.store.engine import Store
+from logdrive.store.tables.entries import Change
+from logdrive.store.tables.kept import KeptTables
+from logdrive.store.tables.log import extend, settled
+from logdrive.store.tables.table import Table
+
+_DEAD: Final = 4
+"""How many times longer than what lives a log becomes: for each byte written so, three were written by clients."""
+
+
+async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLimits) -> None:
+    """Shorten *segment*'s log where it is long and mostly dead. It is left for another time where the store has no room for that."""
+    table = await kept.table(segment)
+    size = table.position - table.start
+    if table.compacting or size < limits.compact_from or size < _DEAD * table.live:
+        return
+    table.compacting = True
+    try:
+        await _rewrite(store, kept, segment, table, limits)
+    except LogdriveError:  # whoever uses the table next is told
+        return
+    finally:
+        table.compacting = False
+
+
+async def _rewrite(store: Store, kept: KeptTables, segment: str, table: Table, limits: TableLimits) -> None:
+    end = table.position
+    await settled(table.pending)
+    keys = iter(table.keys())
+    while kept.has(segment, table):
+        changes = _moved(store, segment, table, keys, end, limits)
+        if not changes:
+            await store.truncate(segment, end)
+            table.start = end
+            return
+        extend(store, segment, table, changes)
+        await settled(table.pending)
+
+
+def _moved(store: Store, segment: str, table: Table, keys: Iterator[bytes], end: int, limits: TableLimits) -> list[Change]:
+    """Return so many of the next entries that stand before *end* as make a page."""
+    changes: list[Change] = []
+    size = 0
+    for key in keys:
+        entry = table.get(key)
+        if entry is not None and entry.offset < end:
+            changes.append(Change(key, store.read(segment, entry.value_at, entry.size), entry.version))
+            size += entry.length
+            if size >= limits.page:
+                break
+    return changes

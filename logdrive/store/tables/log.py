@@ -1,0 +1,68 @@
+"""A table's segment as a log of changes: reading it, and adding to it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from logdrive.limits import TableLimits
+from logdrive.store.engine import Store
+from logdrive.store.errors import NoSuchSegmentError
+from logdrive.store.index import SegmentInfo
+from logdrive.store.tables.entries import Change, LogEntry, decode, encode
+from logdrive.store.tables.errors import NoEntryError
+from logdrive.store.tables.table import Table
+
+WRITER: Final = UUID("8c1f7f6e-5d0c-5c60-9a5e-7a1e5e9b7ab1")
+"""Who appends to tables; its number is the log's length."""
+
+
+def info_of(store: Store, segment: str) -> SegmentInfo:
+    """Return what is durable of *segment*. Raises `NoSuchSegmentError`."""
+    info = store.info(segment)
+    if info is None:
+        raise NoSuchSegmentError(segment)
+    return info
+
+
+def piece(store: Store, segment: str, start: int, end: int, limits: TableLimits) -> tuple[bytes, list[LogEntry]]:
+    """Return durable bytes of *segment* from *start*, up to *end*, and the whole entries that they begin with.
+
+    Raises `NoEntryError` where there is none.
+    """
+    data = store.read(segment, start, min(limits.page + limits.entry, end - start))
+    try:
+        entries = decode(data, start, longest=limits.entry)
+    except ValueError as error:
+        raise NoEntryError(segment, start) from error
+    if not entries:
+        raise NoEntryError(segment, start)
+    return data, entries
+
+
+async def load(store: Store, segment: str, key_length: int, limits: TableLimits) -> Table:
+    """Return *segment*'s table with all that is durable now. Others go on meanwhile, now and then."""
+    info = info_of(store, segment)
+    table = Table(key_length, info.start)
+    while table.position < info.length:
+        table.apply(piece(store, segment, table.position, info.length, limits)[1])
+        await asyncio.sleep(0)
+    return table
+
+
+def extend(store: Store, segment: str, table: Table, changes: Sequence[Change]) -> list[LogEntry]:
+    """Submit *changes*, all or none, where *table* ends, and take them in. Raises `OffsetMismatchError` where the log ends elsewhere."""
+    parts, entries = encode(changes, table.position)
+    end = entries[-1].offset + entries[-1].length
+    table.pending = store.append(
+        segment, parts, writer=WRITER, expected=None, number=end, events=len(entries), expected_offset=table.position
+    )
+    table.apply(entries)
+    return entries
+
+
+async def settled(pending: "asyncio.Future[int] | None") -> None:
+    """Return once *pending* is durable; raises its failure. Cancelling this leaves it to the others who wait for it."""
+    if pending is not None:
+        await asyncio.wait([pending])
+        pending.result()
