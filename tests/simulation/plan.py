@@ -141,7 +141,7 @@ def draw(seed: int) -> Plan:
         jitter=jitter,
         capacity=pick.choice((2000 if delay < _LONG_DELAY else 64 * KIB, 64 * KIB, 256 * KIB)),
         sync_seconds=pick.choice((0.0, 0.004, 0.05)),
-        log_file_bytes=pick.choice((16 * KIB, 256 * KIB)),
+        log_file_bytes=pick.choice((4 * KIB, 16 * KIB, 256 * KIB)),
         receiver_bytes=pick.choice((128 * KIB, 8192 * KIB)),
         steps=(),
     )
@@ -183,7 +183,7 @@ def _kill(pick: Random, plan: Plan) -> Values:
 
 
 def _arm(pick: Random, plan: Plan) -> Values:
-    who = pick.choice([*(agent.name for agent in plan.agents), *plan.receivers, *plan.stores])
+    who = pick.choice([pick.choice(plan.agents).name, pick.choice(plan.receivers), pick.choice(plan.stores), pick.choice(plan.stores)])
     rooms = [room for room, hosts in _rooms(plan).items() if who in hosts]
     point = pick.choice([point for point in faults.POINTS if point.partition(".")[0] in rooms])
     return {"whom": who, "point": point, "passages": pick.choice((1, 1, 2, 5)), "power": pick.random() < 0.6, "down": _down(pick)}
@@ -245,7 +245,7 @@ _KINDS: dict[str, tuple[int, str, _Draw]] = {
     "remove": (2, "agent", _file),
     "unlink": (1, "agent", _rotate),
     "kill": (3, "process", _kill),
-    "arm": (6, "process", _arm),
+    "arm": (8, "process", _arm),
     "stop": (2, "process", _stop),
     "forget": (1, "agent", _forget),
     "cut": (3, "agent", _cut),
