@@ -74,7 +74,7 @@ def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Rando
         memory=Memory(config.limits.total_bytes, config.limits.connection_bytes),
         router=Router(found.sink),
         sink=found.sink,
-        writers=WriterTable(found.sink),
+        writers=WriterTable(),
         foreign=CountingWriters(found.sink, random),
         dead=CountingWriters(found.dead, random),
         failure=found.failure,

@@ -11,6 +11,7 @@ from logdrive.limits import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.record import NAMESPACE
+from logdrive.sinks.controller import Login
 from logdrive.store.config import FaceConfig, is_loopback
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
@@ -51,11 +52,19 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return self.tls.settings(ALPN) if isinstance(self.tls, ServerTlsConfig) else None
 
 
+class LoginConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [sink.login] table: who the receiver is to a Pravega controller that wants to know."""
+
+    user: Annotated[str, msgspec.Meta(min_length=1, pattern="^[^:]*$")]
+    password: str
+
+
 class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [sink] table: the stream that everything goes to; *segments* counts when it is created.
 
     *log_file_bytes* is how large a file of an embedded store's log gets. *tls* and *store_id* are for a service: what it is
-    connected to with (plain TCP is for loopback addresses), and its id, which otherwise is made from the address.
+    connected to with (plain TCP is for loopback addresses), and its id, which otherwise is made from the address; *login* is for a
+    controller that asks for one.
     """
 
     uri: str
@@ -63,6 +72,7 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     log_file_bytes: Annotated[int, msgspec.Meta(ge=MIB)] = 256 * MIB
     tls: Literal["off"] | ClientTlsConfig | None = None
     store_id: UUID | None = None
+    login: LoginConfig | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no stream, plain TCP that nobody asked for, and what an embedded store has no use for."""
@@ -74,6 +84,8 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise ValueError("tls: a store in this process is not connected to: leave it out")
         elif self.store_id is not None:
             raise ValueError("store_id: an embedded store makes its own: leave it out")
+        elif self.login is not None:
+            raise ValueError("login: a store in this process asks nobody: leave it out")
 
     @property
     def stream(self) -> StreamAddress | ServiceAddress:
@@ -90,6 +102,11 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def settings(self) -> ClientTls | None:
         """What `Transport.connect` takes."""
         return self.tls.settings() if isinstance(self.tls, ClientTlsConfig) else None
+
+    @property
+    def credentials(self) -> Login | None:
+        """What `served` takes."""
+        return Login(self.login.user, self.login.password) if self.login is not None else None
 
     @property
     def service_id(self) -> UUID:

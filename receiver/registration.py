@@ -52,9 +52,9 @@ class Registration:
         self.weight = len(frame.attributes)
         self.source: UUID = source_id(frame.origin, link.identity)
         traits = Traits(link.identity, services.listen.name, attributes.fields, attributes.tags)
-        place = services.router.place(self.source, traits)
+        sink = services.router.sink_for(traits)
         self._batches = SourceBatches(self.source, frame.origin, frame.attributes, peer, services.store)
-        self._writer = services.writers.claim(place.segment, self.source, self)
+        self._writer = services.writers.claim(sink, self.source, self)
         self._corrections = 0
         self._failure: BaseException | None = None  # of the sink, where that was why the last run was refused
         self._era = 0  # grows with each refusal; what was submitted before it says nothing new by failing

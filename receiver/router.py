@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from logdrive.sinks.base import Sink
 
@@ -17,20 +16,12 @@ class Traits:
     tags: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One segment of one stream."""
-
-    sink: Sink
-    segment: str
-
-
 class Router:
     """The routes of one receiver: every source goes to the one stream that the configuration names."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def place(self, source: UUID, traits: Traits) -> Place:
-        """Return where *source* goes: its stream by *traits*, its segment by the source id as routing key (rule D6)."""
-        return Place(self._sink, self._sink.segment_for(source.hex))
+    def sink_for(self, traits: Traits) -> Sink:
+        """Return the stream of a source with *traits*; its segment there is the source id's, as routing key (rule D6)."""
+        return self._sink

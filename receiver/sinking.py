@@ -18,7 +18,8 @@ from logdrive.net.stream import Transport
 from logdrive.sinks.base import Sink
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.embedded import EmbeddedSink
-from logdrive.sinks.pravega import PravegaSink, Service, served
+from logdrive.sinks.pravega import PravegaSink
+from logdrive.sinks.pravega_service import Service, served
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
 from logdrive.store.running import Failure, running
@@ -40,7 +41,14 @@ class Opened:
 
 @contextlib.asynccontextmanager
 async def opened(
-    config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport, executor: Executor, random: Random, stop: asyncio.Event
+    config: ReceiverConfig,
+    *,
+    clock: Clock,
+    disk: Disk,
+    transport: Transport,
+    executor: Executor,
+    random: Random,
+    stop: asyncio.Event,
 ) -> AsyncIterator[Opened | None]:
     """Yield the sinks while the context lasts; None where *stop* came before the service answered.
 
@@ -53,7 +61,8 @@ async def opened(
         return
     limits = store_limits(config)
     target = Target(address.host, address.port, config.sink.settings)
-    async with served(transport, target, clock=clock, random=random, in_flight_bytes=limits.pending) as service:
+    login = config.sink.credentials
+    async with served(transport, target, clock=clock, random=random, in_flight_bytes=limits.pending, login=login) as service:
         sinks = await _unless(stop, _at_service(config, service))
         yield Opened(*sinks, Failure()) if sinks is not None else None
         for sink in sinks or ():  # not after an exception, which lets go at once

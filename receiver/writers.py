@@ -1,4 +1,4 @@
-"""Who may append for a source, and from which number: one writer a (segment, source), shared by all sessions (rule S2)."""
+"""Who may append for a source, and from which number: one writer a source, shared by all sessions (rule S2)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from uuid import UUID
 
 from logdrive.errors import TransientError
 from logdrive.record import ABSENT
-from logdrive.sinks.base import NumberConflictError, Sink
+from logdrive.sinks.base import NumberConflictError, SegmentMovedError, Sink
 
 
 class Holder(Protocol):
@@ -21,21 +21,31 @@ class Holder(Protocol):
 
 
 class Writer:
-    """One source's place in one segment. *submitted* is the number handed to the sink last, durable or not."""
+    """One source's place in its stream. *submitted* is the number handed to the sink last, durable or not."""
 
     __slots__ = ("_sink", "holder", "segment", "source", "submitted")
 
-    def __init__(self, sink: Sink, segment: str, source: UUID) -> None:
+    def __init__(self, sink: Sink, source: UUID) -> None:
         self._sink = sink
-        self.segment, self.source = segment, source
+        self.source = source
+        self.segment = ""
         self.holder: Holder | None = None
         self.submitted: int | None = None
 
     async def durable(self, holder: Holder) -> int:
-        """Return the durable number, read anew once what was submitted has settled; *holder*'s runs go on from it."""
-        number = await self._sink.open(self.segment, self.source)
+        """Return the durable number, read anew once what was submitted has settled; *holder*'s runs go on from it.
+
+        It is read where the source's runs go now: in another segment than before where the stream was scaled (rule S3).
+        """
+        while True:
+            segment = self._sink.segment_for(self.source.hex)
+            try:
+                number = await self._sink.open(segment, self.source)
+                break
+            except SegmentMovedError:
+                continue
         if self.holder is holder:
-            self.submitted = number
+            self.segment, self.submitted = segment, number
         return number
 
     def follows(self, previous: int) -> bool:
@@ -53,18 +63,17 @@ class Writer:
 
 
 class WriterTable:
-    """The writers of all sources that are registered in this process."""
+    """The writers of all sources that are registered in this process. A source's segment may change, so it is no part of the key."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._writers: dict[tuple[str, UUID], Writer] = {}
+    def __init__(self) -> None:
+        self._writers: dict[UUID, Writer] = {}
 
     def __len__(self) -> int:
         return len(self._writers)
 
-    def claim(self, segment: str, source: UUID, holder: Holder) -> Writer:
+    def claim(self, sink: Sink, source: UUID, holder: Holder) -> Writer:
         """Make *holder* the only one that appends for *source*; whoever did before is told."""
-        writer = self._writers.setdefault((segment, source), Writer(self._sink, segment, source))
+        writer = self._writers.setdefault(source, Writer(sink, source))
         earlier, writer.holder = writer.holder, holder
         writer.submitted = None
         if earlier is not None and earlier is not holder:
@@ -75,7 +84,7 @@ class WriterTable:
         """Forget *writer* unless somebody else holds it by now; what it submitted goes on its way."""
         if writer.holder is holder:
             writer.holder = None
-            del self._writers[writer.segment, writer.source]
+            del self._writers[writer.source]
 
 
 class CountingWriter:

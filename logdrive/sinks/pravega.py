@@ -1,93 +1,42 @@
 """The sink onto a streaming service over the network, so that several receivers share one store.
 
-    async with served(transport, Target("127.0.0.1", 6000), clock=…, random=…) as service:
+    async with served(transport, Target("127.0.0.1", 9090), clock=…, random=…) as service:
         sink = await PravegaSink.of_stream(service, "logs", "events", segments=4, store_id=…)
 
 That a run is stored only if it follows rests on the service: it compares each append of a connection with the number that it told at
 the set-up, or that the append before it on that connection left. So the first append that another connection has overtaken is
 refused, with all behind it; here it is made sure that *previous* is that very number. Whatever was in flight on a connection that
 ended has failed, which says nothing of whether it was stored: `open` tells.
+
+Where the service has a controller its streams scale: a segment is sealed and others follow it, to which the numbers of its writers
+are carried as they are opened there (rule S3).
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from random import Random
-from typing import Final, TypeVar
+from typing import Final
 from uuid import UUID
-from zlib import crc32
 
 import structlog
 
-from logdrive.clock import Clock
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.limits import MIB
-from logdrive.net.stream import Transport
-from logdrive.record import ABSENT
-from logdrive.sinks.base import NumberConflictError
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.pravega_answers import RefusedError
+from logdrive.record import ABSENT, LOST
+from logdrive.sinks.base import NumberConflictError, SegmentMovedError
+from logdrive.sinks.controller import Controller, NoSuchStreamError, StreamSegment
+from logdrive.sinks.pravega_answers import TokenError, WrongHostError
 from logdrive.sinks.pravega_client import SegmentClient
-from logdrive.sinks.pravega_lane import Lane, Outage
+from logdrive.sinks.pravega_history import History
+from logdrive.sinks.pravega_service import Service
+from logdrive.sinks.pravega_stream import StreamMap
 from logdrive.sinks.pravega_writer import AppendWriter
 from logdrive.sinks.stream_reader import segments_of
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
-from logdrive.wire.pravega.routing import segment_name, segment_number
+from logdrive.wire.pravega.routing import segment_name
 
-T = TypeVar("T")
-
-IN_FLIGHT_BYTES: Final = 256 * MIB
-_LANES: Final = 4
 _OPEN_SECONDS: Final = 20.0
-_RETRY_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
-
-
-class Service:
-    """The connections to one service, shared by the sinks onto its streams. *in_flight* counts bytes not acknowledged."""
-
-    def __init__(self, lanes: Sequence[Lane], outage: Outage, clock: Clock, in_flight_bytes: int) -> None:
-        self._lanes, self._clock = lanes, clock
-        self.outage, self.in_flight_bytes = outage, in_flight_bytes
-        self.in_flight = 0
-
-    def lane(self, segment: str) -> Lane:
-        """Return the connection of *segment*: always the same one, so that what one process appends to it keeps its order."""
-        return self._lanes[crc32(segment.encode()) % len(self._lanes)]
-
-    async def asked(self, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
-        """Return what *ask* does, once the service is there and does it. Raises `ConfigError` for certificates that can't be loaded."""
-        lane = self._lanes[0]
-        while True:
-            client = await lane.up()
-            try:
-                found = await ask(client)
-            except (TransientError, RefusedError) as error:
-                self.outage.began(str(error))
-                await self._clock.sleep(_RETRY_SECONDS)
-            else:
-                lane.proved()
-                return found
-
-
-@contextlib.asynccontextmanager
-async def served(
-    transport: Transport, target: Target, *, clock: Clock, random: Random, in_flight_bytes: int = IN_FLIGHT_BYTES
-) -> AsyncIterator[Service]:
-    """Keep connections to the service at *target* while the context lasts, whether it is there or not."""
-    outage = Outage(f"{target.host}:{target.port}")
-    lanes = [Lane(transport, target, outage, clock=clock, random=random) for _ in range(_LANES)]
-    running = [asyncio.create_task(lane.run(), name=f"pravega-lane-{number}") for number, lane in enumerate(lanes)]
-    try:
-        yield Service(lanes, outage, clock, in_flight_bytes)
-    finally:
-        for task in running:
-            task.cancel()
-        ended = await asyncio.gather(*running, return_exceptions=True)
-        for error in ended:
-            if not isinstance(error, asyncio.CancelledError):
-                raise error or RuntimeError("a connection's task ended by itself")
 
 
 class PravegaSink:
@@ -95,51 +44,87 @@ class PravegaSink:
 
     keeps_numbers = True
 
-    def __init__(self, service: Service, segments: Sequence[str], store_id: UUID) -> None:
+    def __init__(self, service: Service, segments: Sequence[StreamSegment], store_id: UUID) -> None:
         self.store_id = store_id
-        self.segments = tuple(segments)
-        self._service = service
+        self._service, self._clock = service, service.clock
+        self._map = StreamMap(segments, service.controller, service.clock)
+        self._history = None if service.controller is None else History(service.controller, self._reach)
         self._submitted: dict[asyncio.Future[int], None] = {}
         self._told: dict[str, None] = {}
+        if service.controller is not None:
+            service.spawn(self._map.run(), f"pravega-stream-{segments[0].scope}/{segments[0].stream}")
 
     @classmethod
     async def of_stream(cls, service: Service, scope: str, stream: str, *, segments: int, store_id: UUID) -> "PravegaSink":
         """Return the sink of *scope*/*stream*, made with *segments* segments where it is new; waits for the service as long as it takes.
 
         A stream that has data keeps the number of segments it has: with another number its sources would go elsewhere, where
-        their numbers are not.
+        their numbers are not. Raises `ConfigError`.
         """
-        names = await service.asked(lambda client: _made(client, scope, stream, segments))
-        for name in names:
-            await service.lane(name).up()
-        if len(names) != segments:
+        controller = await service.found()
+        if controller is None:
+            made = await service.asked(segment_name(scope, stream, 0), lambda client: _made(client, scope, stream, segments))
+        else:
+            made = await service.persist(lambda: _current(controller, scope, stream, segments))
+        for segment in made:
+            await (await service.persist(partial(service.locate, segment))).up()
+        if len(made) != segments:
             log = structlog.get_logger("logdrive.sinks")
-            log.warning("the stream keeps its number of segments", stream=f"{scope}/{stream}", segments=len(names), configured=segments)
-        return cls(service, names, store_id)
+            log.warning("the stream keeps its number of segments", stream=f"{scope}/{stream}", segments=len(made), configured=segments)
+        return cls(service, made, store_id)
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The names of the segments that take appends now."""
+        return tuple(segment.name for segment in self._map.segments)
 
     def segment_for(self, routing_key: str) -> str:
-        """Return the segment that *routing_key* belongs to, by Pravega's hash."""
-        return self.segments[segment_number(routing_key, len(self.segments))]
+        """Return the segment that *routing_key* belongs to now, by Pravega's hash."""
+        return self._map.of_key(routing_key).name
 
     async def open(self, segment: str, writer: UUID) -> int:
         """Return the writer's durable number, told by the service in answer to a set-up; waits a while for one that is away.
 
-        Raises `TransientError` where the service does not answer.
+        Raises `TransientError` where the service does not answer, `SegmentMovedError`.
         """
-        lane = self._service.lane(segment)
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
-                while True:
-                    client = await lane.up()
-                    try:
-                        return (await client.set_up(segment, writer)).durable
-                    except TransientError:
-                        if lane.client is client:
-                            raise
+                await self._map.settled()
+                place = self._map.named(segment)
+                if place is None:
+                    raise SegmentMovedError(f"{segment} is sealed")
+                return await self._opened(place, writer)
         except TimeoutError as error:
             raise TransientError(f"no answer within {_OPEN_SECONDS:g} s: {self._service.outage.reason or 'the service is slow'}") from error
+        except SegmentMovedError:
+            raise
         except LogdriveError as error:
             raise self._transient(segment, error) from error
+
+    async def _opened(self, place: StreamSegment, writer: UUID) -> int:
+        lane = await self._service.locate(place)
+        while True:
+            client = await lane.up()
+            try:
+                if self._history is None:
+                    return (await client.set_up(place.name, writer)).durable
+                return await self._carried(client, self._history, place, writer)
+            except TransientError:
+                if lane.client is client:
+                    raise
+
+    async def _carried(self, client: SegmentClient, history: History, place: StreamSegment, writer: UUID) -> int:
+        """Set *writer* up in a segment that may follow others, and that may have been sealed unnoticed (rule S3)."""
+        whole = await history.carry(place, writer)
+        number = (await client.set_up(place.name, writer)).durable
+        state = await client.segment_info(place.name)  # a sealed one answers the set-up like any other
+        if state is None or state.sealed:
+            self._map.sealed(place.name)
+            raise SegmentMovedError(f"{place.name} is sealed")
+        return LOST if number == ABSENT and not whole else number
+
+    async def _reach(self, segment: StreamSegment) -> SegmentClient:
+        return await (await self._service.locate(segment)).up()
 
     def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
         """Submit one batch; a writer never seen need not be opened before.
@@ -150,7 +135,7 @@ class PravegaSink:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         size = sum(map(len, batch))
         try:
-            place = self._place(segment, writer, previous, size)
+            place = self._place(segment, writer, ABSENT if previous == LOST else previous, size)
             stored = place.append(batch, events=events, number=number)
         except NumberConflictError:
             raise
@@ -192,7 +177,15 @@ class PravegaSink:
 
     def _transient(self, segment: str, error: LogdriveError) -> TransientError:
         """Return *error* as sessions understand it: nothing that a service says or does ends a receiver."""
-        if isinstance(error, SegmentSealedError | NoSuchSegmentError) and segment not in self._told:
+        if isinstance(error, WrongHostError):
+            self._service.moved(segment)
+        elif isinstance(error, TokenError):
+            self._service.refused(segment)
+        elif not isinstance(error, SegmentSealedError | NoSuchSegmentError):
+            pass
+        elif self._service.controller is not None:
+            self._map.sealed(segment)
+        elif segment not in self._told:
             self._told[segment] = None
             remedy = "let the sink's uri name another stream, or put back what was removed"
             structlog.get_logger("logdrive.sinks").error("a segment takes nothing", segment=segment, reason=str(error), remedy=remedy)
@@ -206,11 +199,23 @@ class PravegaSink:
                     await asyncio.wait(list(self._submitted))
 
 
-async def _made(client: SegmentClient, scope: str, stream: str, segments: int) -> list[str]:
-    """Return the stream's segments, completed where it has no data."""
+async def _made(client: SegmentClient, scope: str, stream: str, segments: int) -> list[StreamSegment]:
+    """Return the stream's segments, completed where it has no data; there is no controller that would do it."""
     there = await segments_of(client, scope, stream)
     if not any(state.length for state in there):
         for number in range(len(there), segments):
             await client.create_segment(segment_name(scope, stream, number))
         there = await segments_of(client, scope, stream)
-    return [state.segment for state in there]
+    return [StreamSegment(scope, stream, number, number / len(there), (number + 1) / len(there)) for number in range(len(there))]
+
+
+async def _current(controller: Controller, scope: str, stream: str, segments: int) -> list[StreamSegment]:
+    """Return the stream's segments, made where the controller knows no such stream."""
+    try:
+        found = await controller.current(scope, stream)
+    except NoSuchStreamError:
+        await controller.create(scope, stream, segments)
+        found = await controller.current(scope, stream)
+    if not found:
+        raise TransientError(f"the stream {scope}/{stream} is sealed: let the sink's uri name another")
+    return found

@@ -11,6 +11,7 @@ from logdrive.wire.pravega.control import (
     OperationUnsupported,
     SegmentIsSealed,
     SegmentIsTruncated,
+    WrongHost,
 )
 from logdrive.wire.pravega.layout import Message
 
@@ -19,6 +20,14 @@ M = TypeVar("M", bound=Message)
 
 class RefusedError(LogdriveError):
     """The service understood a request and won't serve it."""
+
+
+class TokenError(RefusedError):
+    """The service wants another token, or any."""
+
+
+class WrongHostError(TransientError):
+    """The segment is at another segment store by now."""
 
 
 class TruncatedError(LogdriveError):
@@ -38,10 +47,12 @@ def expected(wanted: type[M], answer: Message) -> M:
             raise NoSuchSegmentError(answer.segment)
         case SegmentIsSealed():
             raise SegmentSealedError(answer.segment)
+        case WrongHost():
+            raise WrongHostError(f"{answer.segment} is at another segment store")
         case SegmentIsTruncated():
             raise TruncatedError(answer.segment, answer.start_offset)
         case AuthTokenCheckFailed():
-            raise RefusedError("the service wants a valid token")
+            raise TokenError("the service wants a valid token")
         case OperationUnsupported():
             raise RefusedError(f"the service does not serve {answer.operation}")
         case ErrorMessage():

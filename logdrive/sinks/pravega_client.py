@@ -23,7 +23,7 @@ from logdrive.net.stream import ClientTls, Stream, Transport
 from logdrive.sinks.pravega_answers import M, RefusedError, expected
 from logdrive.sinks.pravega_link import Link
 from logdrive.sinks.pravega_writer import AppendWriter
-from logdrive.sinks.pravega_writers import Writers
+from logdrive.sinks.pravega_writers import TokenOf, Writers, no_token
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.pravega.control import KeepAlive, SegmentAlreadyExists, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
@@ -70,10 +70,11 @@ class Chunk:
 class SegmentClient:
     """Requests over one connection. All raise `TransientError` when it ends, `NoSuchSegmentError` where there is no such segment."""
 
-    def __init__(self, stream: Stream, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, stream: Stream, *, answer_seconds: float = ANSWER_SECONDS, token: TokenOf = no_token) -> None:
         self._link = Link(stream, lambda message: self.writers.receive(message))
         self._answer_seconds = answer_seconds
-        self.writers = Writers(self._link)
+        self._token = token
+        self.writers = Writers(self._link, token=token)
 
     async def run(self) -> LogdriveError:
         """Carry messages until the connection ends, and return why it did; `connected` runs it."""
@@ -100,7 +101,7 @@ class SegmentClient:
     async def segment_info(self, segment: str) -> SegmentState | None:
         """Return what *segment* is like, None where there is none."""
         try:
-            info = await self._ask(StreamSegmentInfo, lambda number: GetStreamSegmentInfo(number, segment))
+            info = await self._ask(StreamSegmentInfo, lambda number: GetStreamSegmentInfo(number, segment, self._token(segment)))
         except NoSuchSegmentError:
             return None
         if not info.exists:
@@ -109,21 +110,24 @@ class SegmentClient:
 
     async def create_segment(self, segment: str) -> bool:
         """Create *segment*; returns False where it is there already."""
-        answer = await self._answer(self._link.ask(lambda number: CreateSegment(number, segment)))
+        answer = await self._answer(self._link.ask(lambda number: CreateSegment(number, segment, token=self._token(segment))))
         return not isinstance(answer, SegmentAlreadyExists) and bool(expected(SegmentCreated, answer))
 
     async def seal(self, segment: str) -> None:
         """Let nobody append to *segment* any more. Raises `SegmentSealedError` where that is so already."""
-        await self._ask(SegmentSealed, lambda number: SealSegment(number, segment))
+        await self._ask(SegmentSealed, lambda number: SealSegment(number, segment, self._token(segment)))
 
     async def attribute(self, segment: str, attribute: UUID) -> int:
         """Return an attribute of *segment*, the least i64 where there is none."""
-        return (await self._ask(SegmentAttribute, lambda number: GetSegmentAttribute(number, segment, attribute))).value
+        return (
+            await self._ask(SegmentAttribute, lambda number: GetSegmentAttribute(number, segment, attribute, self._token(segment)))
+        ).value
 
     async def update_attribute(self, segment: str, attribute: UUID, expected: int, value: int) -> bool:
         """Set an attribute if it is *expected* now; returns whether it was."""
+        token = self._token(segment)
         answer = await self._ask(
-            SegmentAttributeUpdated, lambda number: UpdateSegmentAttribute(number, segment, attribute, value, expected)
+            SegmentAttributeUpdated, lambda number: UpdateSegmentAttribute(number, segment, attribute, value, expected, token)
         )
         return answer.success
 
@@ -160,7 +164,7 @@ class SegmentClient:
                 answer.cancel()
 
     def _start_read(self, segment: str, offset: int, length: int) -> "asyncio.Future[Message]":
-        return self._link.ask(lambda number: ReadSegment(segment, offset, length, "", number))
+        return self._link.ask(lambda number: ReadSegment(segment, offset, length, self._token(segment), number))
 
     async def _chunk(self, answer: "asyncio.Future[Message]", segment: str, offset: int, length: int) -> Chunk:
         message = await self._answer(answer)
@@ -202,11 +206,17 @@ class SegmentClient:
 
 @contextlib.asynccontextmanager
 async def connected(
-    transport: Transport, host: str, port: int, tls: ClientTls | None = None, *, answer_seconds: float = ANSWER_SECONDS
+    transport: Transport,
+    host: str,
+    port: int,
+    tls: ClientTls | None = None,
+    *,
+    answer_seconds: float = ANSWER_SECONDS,
+    token: TokenOf = no_token,
 ) -> AsyncIterator[SegmentClient]:
     """Connect for as long as the context lasts. Raises `TransientError` where nobody answers."""
     stream = await transport.connect(host, port, tls)
-    client = SegmentClient(stream, answer_seconds=answer_seconds)
+    client = SegmentClient(stream, answer_seconds=answer_seconds, token=token)
     carrying = asyncio.create_task(client.run(), name="pravega-client")
     try:
         yield client

@@ -13,6 +13,7 @@ from logdrive.net.backoff import Backoff
 from logdrive.net.stream import Stream, Transport
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.pravega_client import SegmentClient
+from logdrive.sinks.pravega_writers import TokenOf, no_token
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds, the ceilings of what is drawn
 _GREETING_SECONDS: Final = 10.0
@@ -43,8 +44,11 @@ class Outage:
 class Lane:
     """Keeps one connection. *client* is None while there is none; what was in flight on one that ended has failed."""
 
-    def __init__(self, transport: Transport, target: Target, outage: Outage, *, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, transport: Transport, target: Target, outage: Outage, *, clock: Clock, random: Random, token: TokenOf = no_token
+    ) -> None:
         self._transport, self._target, self._outage, self._clock = transport, target, outage, clock
+        self._token = token
         self._backoff = Backoff(_FIRST_WAIT, _LONGEST_WAIT, random)
         self._changed = asyncio.Event()
         self._unusable: ConfigError | None = None
@@ -82,7 +86,7 @@ class Lane:
         stream = await self._transport.connect(self._target.host, self._target.port, self._target.tls)
         try:
             async with asyncio.TaskGroup() as tasks:
-                client = SegmentClient(stream)
+                client = SegmentClient(stream, token=self._token)
                 watching = tasks.create_task(self._watch(client, stream), name="pravega-lane-watch")
                 try:
                     failure = await client.run()

@@ -13,10 +13,11 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.sinks.base import NumberConflictError
+from logdrive.sinks.pravega_answers import WrongHostError
 from logdrive.sinks.pravega_link import Link
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 from logdrive.wire.pravega.appends import AppendBlockEnd, ConditionalBlockEnd, ConditionalCheckFailed, DataAppended
-from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed
+from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed, WrongHost
 from logdrive.wire.pravega.layout import Message
 
 
@@ -117,6 +118,8 @@ class AppendWriter:
                 self.end(SegmentSealedError(self.segment))
             case NoSuchSegment():
                 self.end(NoSuchSegmentError(self.segment))
+            case WrongHost():
+                self.end(WrongHostError(f"{self.segment} is at another segment store"))
             case _:
                 self.end(TransientError(f"an append was answered by {type(message).__name__}"))
 

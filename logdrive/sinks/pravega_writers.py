@@ -5,6 +5,7 @@ here starts from is the one that the service compares its next append with.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
@@ -21,12 +22,20 @@ from logdrive.wire.pravega.layout import Message
 
 _MOST = PRAVEGA_WRITERS // 2
 
+TokenOf = Callable[[str], str]
+"""Returns the delegation token for a segment, "" where there is none."""
+
+
+def no_token(segment: str) -> str:
+    """Return the token for services that ask for none."""
+    return ""
+
 
 class Writers:
     """Sets writers up and hands them the answers that concern them. Those not used for longest are forgotten beyond *most*."""
 
-    def __init__(self, link: Link, *, most: int = _MOST) -> None:
-        self._link, self._most = link, most
+    def __init__(self, link: Link, *, token: TokenOf = no_token, most: int = _MOST) -> None:
+        self._link, self._token, self._most = link, token, most
         self._writers: dict[UUID, AppendWriter] = {}
         self._asked: dict[UUID, asyncio.Future[Message]] = {}
 
@@ -89,7 +98,7 @@ class Writers:
 
     def _ask(self, segment: str, writer: UUID) -> "asyncio.Future[Message]":
         """Send the set-up; from now on nothing is appended that was compared with an older number."""
-        answer = self._link.ask(lambda number: SetupAppend(number, writer, segment))
+        answer = self._link.ask(lambda number: SetupAppend(number, writer, segment, self._token(segment)))
         before = self._writers.pop(writer, None)
         if before is not None:
             before.end(TransientError(f"writer {writer} was set up anew"))

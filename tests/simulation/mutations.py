@@ -204,8 +204,8 @@ _SINK = (
         "logdrive.sinks.pravega",
         (
             (
-                "                    client = await lane.up()\n                    try:\n",
-                "                    client = await lane.up()\n                    if (known := client.writers.of(segment, writer)) is not None:\n                        return known.submitted\n                    try:\n",
+                "            client = await lane.up()\n            try:\n",
+                "            client = await lane.up()\n            if (known := client.writers.of(place.name, writer)) is not None:\n                return known.submitted\n            try:\n",
             ),
         ),
     ),

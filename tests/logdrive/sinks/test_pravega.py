@@ -13,8 +13,9 @@ from logdrive.errors import TransientError
 from logdrive.record import ABSENT
 from logdrive.sinks.base import NumberConflictError, Sink
 from logdrive.sinks.blocking import Target
-from logdrive.sinks.pravega import IN_FLIGHT_BYTES, PravegaSink, Service, served
+from logdrive.sinks.pravega import PravegaSink
 from logdrive.sinks.pravega_client import connected
+from logdrive.sinks.pravega_service import IN_FLIGHT_BYTES, Service, served
 from tests.receiver.world import in_virtual_time, stored
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.service import HOST, PORT, StoreService
