@@ -1,0 +1,97 @@
+"""The changes of all streams, durable in a segment of the store itself.
+
+Each is one event of the segment `_system/_controller/0.#epoch.0`, in JSON, appended only where the one before it ended, so that
+nothing that was not read can lie between two of them. Now and then the whole state is written anew, and what lies before is cut off.
+"""
+
+import asyncio
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import uuid5
+
+import msgspec
+
+from logdrive.errors import StorageError
+from logdrive.limits import MIB
+from logdrive.record import NAMESPACE
+from logdrive.store.engine import Store
+from logdrive.store.errors import NoSuchSegmentError
+from logdrive.store.streams.names import SYSTEM
+from logdrive.store.streams.state import Change, Put, State
+from logdrive.wire.pravega.routing import segment_name
+
+SEGMENT: Final = segment_name(SYSTEM, "_controller", 0)
+_WRITER: Final = uuid5(NAMESPACE, SEGMENT)
+_HEAD: Final = struct.Struct(">ii")
+_READ: Final = 1 * MIB
+_encode = msgspec.json.Encoder().encode
+_decoder = msgspec.json.Decoder(Change)
+
+
+class Journal:
+    """The journal of one store; one user at a time."""
+
+    def __init__(self, store: Store, *, slack: int = MIB) -> None:
+        self._store, self._slack = store, slack
+        self._end = 0
+        self._whole_at = self._whole_size = 0
+
+    async def replay(self) -> State:
+        """Return the state as it is durable, once nothing of the journal is pending. Raises `StorageError` where it is unreadable."""
+        try:
+            await self._store.number(SEGMENT, _WRITER)
+        except NoSuchSegmentError:
+            await self._store.create(SEGMENT)
+        info = self._store.info(SEGMENT)
+        assert info is not None
+        state, place = State(), info.start
+        self._whole_at, self._whole_size = place, 0
+        while place < info.length:
+            change, size = self._record(place)
+            if change.whole:
+                state, self._whole_at, self._whole_size = State(), place, size
+            state.apply(change.puts)
+            place += size
+        self._end = info.length
+        return state
+
+    def _record(self, place: int) -> tuple[Change, int]:
+        kind, length = _HEAD.unpack(self._bytes(place, _HEAD.size))
+        if kind != 0 or length < 0:
+            raise StorageError(f"{SEGMENT} has no record at offset {place}: something else wrote there")
+        try:
+            return _decoder.decode(self._bytes(place + _HEAD.size, length)), _HEAD.size + length
+        except msgspec.DecodeError as error:
+            raise StorageError(f"{SEGMENT} has no change at offset {place}: {error}") from error
+
+    def _bytes(self, place: int, length: int) -> bytes:
+        parts, end = [], place + length
+        while place < end:
+            part = self._store.read(SEGMENT, place, min(end - place, _READ))
+            if not part:
+                raise StorageError(f"{SEGMENT} ends at offset {place} within a record")
+            parts.append(part)
+            place += len(part)
+        return b"".join(parts)
+
+    def submit(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
+        """Append a change. Raises what `Store.append` raises: replay then, as after a future that fails."""
+        return self._append(Change(tuple(puts)))
+
+    def shorten(self, state: State) -> "list[asyncio.Future[Any]]":
+        """Write *state*, which all changes submitted add up to, anew, where that makes the journal much shorter."""
+        if self._end - self._whole_at - self._whole_size < max(self._slack, 4 * self._whole_size):
+            return []
+        begin = self._end
+        written = self._append(Change(state.whole(), whole=True))
+        self._whole_at, self._whole_size = begin, self._end - begin
+        return [written, self._store.truncate(SEGMENT, begin)]
+
+    def _append(self, change: Change) -> "asyncio.Future[int]":
+        body = _encode(change)
+        parts = [_HEAD.pack(0, len(body)), body]
+        number = max(self._store.submitted(SEGMENT, _WRITER), 0) + 1
+        future = self._store.append(SEGMENT, parts, writer=_WRITER, expected=None, number=number, events=1, expected_offset=self._end)
+        self._end += _HEAD.size + len(body)
+        return future

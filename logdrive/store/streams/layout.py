@@ -1,0 +1,114 @@
+"""Which segments of a stream hold which keys, and which follow which: pure questions to one stream's state."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from logdrive.store.streams.errors import NoSuchStreamSegmentError, PreconditionError
+from logdrive.store.streams.names import epoch_of, segment_id
+from logdrive.store.streams.state import CURRENT, Segment, Stream, StreamConfig
+
+Range = tuple[float, float]
+
+
+def new_stream(config: StreamConfig, count: int, first_number: int, now_ms: int) -> Stream:
+    """Return a stream of *count* equal key ranges, which begins at *now_ms*."""
+    bounds = [n / count for n in range(count)] + [1.0]
+    segments = tuple(Segment(segment_id(first_number + n, 0), bounds[n], bounds[n + 1]) for n in range(count))
+    return Stream(config, segments, (now_ms,), first_number + count)
+
+
+def current(stream: Stream) -> list[Segment]:
+    """Return the segments that take appends; none of a sealed stream."""
+    return [segment for segment in stream.segments if segment.until == CURRENT] if stream.status == "active" else []
+
+
+def active_at(stream: Stream, epoch: int) -> list[Segment]:
+    """Return the segments of one epoch."""
+    return [s for s in stream.segments if epoch_of(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)]
+
+
+def segment_of(stream: Stream, segment: int) -> Segment:
+    """Return the segment of that id. Raises `NoSuchStreamSegmentError`."""
+    for found in stream.segments:
+        if found.id == segment:
+            return found
+    raise NoSuchStreamSegmentError(f"the stream has no segment {segment}")
+
+
+def successors(stream: Stream, segment: int) -> list[tuple[Segment, list[int]]]:
+    """Return the segments that took the place of *segment*, each with all those that it follows; none for one that is current."""
+    before = segment_of(stream, segment)
+    if before.until == CURRENT:
+        return []
+    after = [s for s in stream.segments if epoch_of(s.id) == before.until and _overlap(s, before)]
+    return [(s, [p.id for p in stream.segments if p.until == before.until and _overlap(p, s)]) for s in after]
+
+
+def scaled(stream: Stream, sealed: Iterable[int], ranges: Sequence[Range], now_ms: int) -> Stream:
+    """Return *stream* with the segments *sealed* replaced by new ones of *ranges*. Raises `PreconditionError` where these don't fit."""
+    gone = set(sealed)
+    there = current(stream)
+    replaced = [s for s in there if s.id in gone]
+    if not replaced or len(replaced) != len(gone):
+        raise PreconditionError("only current segments can be replaced")
+    if _joined(ranges) != _joined([(s.low, s.high) for s in replaced]):
+        raise PreconditionError("the new key ranges must be those of the segments that they replace, without gap or overlap")
+    epoch = len(stream.epochs)
+    kept = [msgspec.structs.replace(s, until=epoch) if s.id in gone else s for s in stream.segments]
+    new = [Segment(segment_id(stream.next_number + n, epoch), low, high) for n, (low, high) in enumerate(sorted(ranges))]
+    return msgspec.structs.replace(
+        stream, segments=(*kept, *new), epochs=(*stream.epochs, now_ms), next_number=stream.next_number + len(new)
+    )
+
+
+def head(stream: Stream) -> dict[int, int]:
+    """Return where the stream begins: segment id to offset."""
+    return dict(stream.cut) if stream.cut else {s.id: 0 for s in active_at(stream, 0)}
+
+
+def at_time(stream: Stream, time_ms: int) -> dict[int, int]:
+    """Return a place at or before what was written at *time_ms*: the segments of that time from their beginning, or the head."""
+    epoch = max((number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0)
+    begin, gone = head(stream), {s.id for s in behind(stream, stream.cut)}
+    found = [s for s in active_at(stream, epoch) if s.id not in gone]
+    return {s.id: begin.get(s.id, 0) for s in found} if _is_whole(found) else begin
+
+
+def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:
+    """Raise `PreconditionError` unless *cut* is one place in the whole stream, not before where it begins now."""
+    segments = [segment_of(stream, number) for number in cut]
+    if any(offset < 0 for offset in cut.values()) or not _is_whole(segments):
+        raise PreconditionError("a cut has one offset for each key")
+    gone = {s.id for s in behind(stream, stream.cut)}
+    if any(s.id in gone or cut[s.id] < stream.cut.get(s.id, 0) for s in segments):
+        raise PreconditionError("the stream begins after this cut")
+
+
+def behind(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
+    """Return the segments all of whose bytes lie before *cut*."""
+    places = [s for s in stream.segments if s.id in cut]
+    return [
+        s
+        for s in stream.segments
+        if s.id not in cut and s.until != CURRENT and any(epoch_of(p.id) >= s.until and _overlap(s, p) for p in places)
+    ]
+
+
+def _overlap(one: Segment, other: Segment) -> bool:
+    return one.low < other.high and other.low < one.high
+
+
+def _is_whole(segments: Iterable[Segment]) -> bool:
+    return _joined([(s.low, s.high) for s in segments]) == [(0.0, 1.0)]
+
+
+def _joined(ranges: Iterable[Range]) -> list[Range]:
+    """Return *ranges* in order, adjoining ones as one; overlapping or empty ones stay as they are, and so equal no proper list."""
+    joined: list[Range] = []
+    for low, high in sorted(ranges):
+        if low < high and joined and joined[-1][1] == low:
+            joined[-1] = (joined[-1][0], high)
+        else:
+            joined.append((low, high))
+    return joined

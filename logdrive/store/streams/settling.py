@@ -1,0 +1,102 @@
+"""What a stream's state asks of its segments. Asking again is harmless, so whatever was cut short is done at the next start."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+
+from logdrive.errors import LogdriveError
+from logdrive.store.engine import Store
+from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.streams.layout import behind
+from logdrive.store.streams.names import name_of, transaction_name
+from logdrive.store.streams.state import CURRENT, Place
+
+_REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError)
+_log = structlog.get_logger("logdrive.store.streams")
+
+Submitted = list["asyncio.Future[Any]"]
+
+
+class Settling:
+    """Submits what is missing of one stream, in the order in which it must become durable. Nothing else of it may be pending."""
+
+    def __init__(self, store: Store, scope: str, stream: str, place: Place) -> None:
+        self._store, self._place = store, place
+        self._scope, self._name = scope, stream
+        self._made: dict[str, None] = {}
+        self._futures: Submitted = []
+
+    def submit(self) -> Submitted:
+        """Return futures that end once everything is durable."""
+        if self._place.stream.status == "deleting":
+            self._delete_all()
+            return self._futures
+        gone = {segment.id for segment in behind(self._place.stream, self._place.stream.cut)}
+        for segment in self._place.stream.segments:
+            if segment.id not in gone:
+                self._make(self._segment(segment.id))
+        self._transactions()
+        for segment in self._place.stream.segments:
+            if segment.id in gone:
+                self._delete(self._segment(segment.id))
+            elif segment.until != CURRENT or self._place.stream.status == "sealed":
+                self._seal(self._segment(segment.id))
+        for number, offset in self._place.stream.cut.items():
+            self._truncate(self._segment(number), offset)
+        return self._futures
+
+    def _transactions(self) -> None:
+        for key, transaction in self._place.transactions.items():
+            if transaction.ended:
+                continue
+            names = [(segment, transaction_name(self._segment(segment), UUID(hex=key))) for segment in transaction.segments]
+            if transaction.status == "open":
+                for _, name in names:
+                    self._make(name)
+            elif transaction.status == "committing":
+                for target, (_, name) in zip(transaction.targets, names, strict=True):
+                    if self._store.info(name) is not None:
+                        self._do(self._store.merge, self._segment(target), name)
+            elif transaction.status == "aborting":
+                for _, name in names:
+                    self._delete(name)
+
+    def _delete_all(self) -> None:
+        for segment in self._place.stream.segments:
+            name = self._segment(segment.id)
+            self._delete(name)
+            for key in self._place.transactions:
+                self._delete(transaction_name(name, UUID(hex=key)))
+
+    def _segment(self, number: int) -> str:
+        return name_of(self._scope, self._name, number)
+
+    def _make(self, name: str) -> None:
+        if self._store.info(name) is None:
+            self._made[name] = None
+            self._futures.append(self._store.create(name))
+
+    def _seal(self, name: str) -> None:
+        info = self._store.info(name)
+        if name in self._made or (info is not None and not info.sealed):
+            self._do(self._store.seal, name)
+
+    def _truncate(self, name: str, offset: int) -> None:
+        info = self._store.info(name)
+        if info is not None and info.start < offset:
+            self._do(self._store.truncate, name, offset)
+
+    def _delete(self, name: str) -> None:
+        if self._store.info(name) is not None:
+            self._do(self._store.delete, name)
+
+    def _do(self, change: "Callable[..., asyncio.Future[Any]]", *arguments: object) -> None:
+        """Submit one change. One that clients of the face made impossible is told and left, lest the whole stream hang on it."""
+        try:
+            self._futures.append(change(*arguments))
+        except _REFUSALS as error:
+            told: LogdriveError = error
+            _log.warning("a segment is not as its stream's state says", stream=f"{self._scope}/{self._name}", reason=str(told))

@@ -1,0 +1,153 @@
+"""Scopes and streams: making, changing, asking, ending. Whatever is told is durable.
+
+A stream is known by the journal (`logdrive.store.streams.journal`). One that a sink made by making its segments is taken in when it
+is first asked for, as equal key ranges of epoch 0, which is how sinks spread keys over it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from logdrive.store.streams import layout
+from logdrive.store.streams.catalogue import Catalogue
+from logdrive.store.streams.errors import (
+    PreconditionError,
+    ScopeExistsError,
+    ScopeNotEmptyError,
+    StreamExistsError,
+    StreamNotSealedError,
+    StreamSealedError,
+)
+from logdrive.store.streams.layout import Range
+from logdrive.store.streams.names import check_scope, check_stream, name_of
+from logdrive.store.streams.state import Place, Put, ScopePut, Segment, Stream, StreamConfig, StreamPut, TransactionPut
+
+MAX_SEGMENTS = 10_000
+"""Segments that a stream may be made with, or scaled to in one step."""
+
+
+class Streams:
+    """All streams of a store. Methods raise the `RefusedError` that says why not, and `TransientError` where the store can't now."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    # Scopes ------------------------------------------------------------------------------------------------------------
+
+    async def create_scope(self, scope: str) -> None:
+        """Make a scope."""
+        check_scope(scope)
+        async with self._catalogue.turn() as state:
+            await self._catalogue.adopt_all()
+            found = state.scopes.get(scope)
+            if found is not None and found.present:
+                raise ScopeExistsError(f"scope {scope!r} exists")
+            await self._catalogue.change([ScopePut(scope)])
+
+    async def delete_scope(self, scope: str) -> None:
+        """Remove an empty scope."""
+        async with self._catalogue.turn():
+            await self._catalogue.adopt_all()
+            if _names((await self._catalogue.scope(scope)).places):
+                raise ScopeNotEmptyError(f"scope {scope!r} has streams")
+            await self._catalogue.change([ScopePut(scope, present=False)])
+
+    async def scopes(self) -> list[str]:
+        """Return all scopes."""
+        async with self._catalogue.turn() as state:
+            await self._catalogue.adopt_all()
+            return sorted(name for name, scope in state.scopes.items() if scope.present)
+
+    async def streams(self, scope: str) -> list[str]:
+        """Return the streams of a scope."""
+        async with self._catalogue.turn():
+            await self._catalogue.adopt_all()
+            return _names((await self._catalogue.scope(scope)).places)
+
+    # Streams -----------------------------------------------------------------------------------------------------------
+
+    async def create(self, scope: str, stream: str, config: StreamConfig) -> None:
+        """Make a stream of *config*.min_segments equal key ranges."""
+        check_stream(stream)
+        if not 1 <= config.min_segments <= MAX_SEGMENTS:
+            raise PreconditionError(f"a stream has 1 to {MAX_SEGMENTS} segments, not {config.min_segments}")
+        async with self._catalogue.turn() as state:
+            await self._catalogue.adopt(scope, stream)
+            await self._catalogue.scope(scope)
+            if state.place(scope, stream) is not None:
+                raise StreamExistsError(f"stream {scope}/{stream} exists")
+            first = self._catalogue.next_number(scope, stream)
+            made = layout.new_stream(config, config.min_segments, first, self._catalogue.clock.now_ms())
+            await self._catalogue.change([StreamPut(scope, stream, made)])
+
+    async def configure(self, scope: str, stream: str, config: StreamConfig) -> None:
+        """Change what a stream's maker asked for; its segments stay as they are."""
+        async with self._catalogue.turn():
+            place = await self._active(scope, stream)
+            await self._put(scope, stream, msgspec.structs.replace(place.stream, config=config))
+
+    async def seal(self, scope: str, stream: str) -> None:
+        """Let a stream take nothing more; its open transactions are aborted. It may be sealed already."""
+        async with self._catalogue.turn():
+            place = await self._catalogue.place(scope, stream)
+            if place.stream.status == "sealed":
+                return
+            sealed = msgspec.structs.replace(place.stream, status="sealed")
+            aborting = [(key, t) for key, t in place.transactions.items() if t.status == "open"]
+            puts: list[Put] = [TransactionPut(scope, stream, key, msgspec.structs.replace(t, status="aborting")) for key, t in aborting]
+            await self._catalogue.change([*puts, StreamPut(scope, stream, sealed)])
+
+    async def delete(self, scope: str, stream: str) -> None:
+        """Remove a sealed stream with all that it has."""
+        async with self._catalogue.turn():
+            place = await self._catalogue.place(scope, stream)
+            if place.stream.status == "active":
+                raise StreamNotSealedError(f"stream {scope}/{stream} is not sealed")
+            await self._put(scope, stream, msgspec.structs.replace(place.stream, status="deleting"))
+
+    async def truncate(self, scope: str, stream: str, cut: Mapping[int, int]) -> None:
+        """Let a stream begin at *cut*: segments before it are deleted, those in it truncated."""
+        async with self._catalogue.turn():
+            place = await self._catalogue.place(scope, stream)
+            layout.check_cut(place.stream, cut)
+            for number, offset in cut.items():
+                info = self._catalogue.store.info(name_of(scope, stream, number))
+                if info is None or offset > info.length:
+                    raise PreconditionError(f"segment {number} has no offset {offset}")
+            await self._put(scope, stream, msgspec.structs.replace(place.stream, cut=dict(cut)))
+
+    async def scale(self, scope: str, stream: str, sealed: Iterable[int], ranges: Sequence[Range]) -> tuple[int, list[Segment]]:
+        """Replace the segments *sealed* by new ones of *ranges*; return the new epoch and all of its segments."""
+        if len(ranges) > MAX_SEGMENTS:
+            raise PreconditionError(f"a stream is scaled to {MAX_SEGMENTS} segments at most")
+        async with self._catalogue.turn():
+            place = await self._active(scope, stream)
+            scaled = layout.scaled(place.stream, sealed, ranges, self._catalogue.clock.now_ms())
+            await self._put(scope, stream, scaled)
+            return len(scaled.epochs) - 1, layout.current(scaled)
+
+    # Asking ------------------------------------------------------------------------------------------------------------
+
+    async def stream(self, scope: str, stream: str) -> Stream:
+        """Return a stream's state, for the questions of `logdrive.store.streams.layout`."""
+        async with self._catalogue.turn():
+            return (await self._catalogue.place(scope, stream)).stream
+
+    async def scope_exists(self, scope: str) -> bool:
+        """Tell whether there is such a scope."""
+        return scope in await self.scopes()
+
+    # -------------------------------------------------------------------------------------------------------------------
+
+    async def _active(self, scope: str, stream: str) -> Place:
+        place = await self._catalogue.place(scope, stream)
+        if place.stream.status != "active":
+            raise StreamSealedError(f"stream {scope}/{stream} is sealed")
+        return place
+
+    async def _put(self, scope: str, stream: str, now: Stream) -> None:
+        await self._catalogue.change([StreamPut(scope, stream, now)])
+
+
+def _names(places: Mapping[str, Place]) -> list[str]:
+    return sorted(name for name, place in places.items() if place.stream.status != "deleted")

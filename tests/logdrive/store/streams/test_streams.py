@@ -1,0 +1,262 @@
+"""Scopes and streams: what they answer, what becomes of their segments, and that all of it is there after a start."""
+
+import asyncio
+import errno
+
+import pytest
+
+from logdrive.errors import StorageError, TransientError
+from logdrive.store.streams import layout
+from logdrive.store.streams.errors import (
+    BadNameError,
+    NoSuchScopeError,
+    NoSuchStreamError,
+    NoSuchStreamSegmentError,
+    PreconditionError,
+    ScopeExistsError,
+    ScopeNotEmptyError,
+    StreamExistsError,
+    StreamNotSealedError,
+    StreamSealedError,
+)
+from logdrive.store.streams.journal import SEGMENT
+from logdrive.store.streams.names import name_of, segment_id
+from logdrive.store.streams.state import StreamConfig
+from tests.logdrive.store.streams.harness import SCOPE, STREAM, WRITER, Rig, rig
+from tests.support.memory_disk import MemoryDisk
+from tests.support.virtual_time import run
+
+OLD = [segment_id(0, 0), segment_id(1, 0)]
+CONFIG = StreamConfig(min_segments=2, retention_type=2, retention_param=1 << 30, tags=("a", "b"))
+
+
+def name(number: int, epoch: int = 0) -> str:
+    return name_of(SCOPE, STREAM, segment_id(number, epoch))
+
+
+def test_what_was_made_is_there_after_a_start_and_after_a_kill() -> None:
+    async def main() -> None:
+        for clean in (True, False):
+            disk = MemoryDisk()
+            async with rig(disk, clean=clean) as there:
+                await there.streams.create_scope(SCOPE)
+                await there.streams.create_scope("empty")
+                await there.streams.create(SCOPE, STREAM, CONFIG)
+                made = await there.streams.stream(SCOPE, STREAM)
+                assert [(s.id, s.low, s.high) for s in layout.current(made)] == [(OLD[0], 0.0, 0.5), (OLD[1], 0.5, 1.0)]
+                assert there.store.info(name(0)) is not None
+            async with rig(disk if clean else disk.killed()) as there:
+                assert await there.streams.scopes() == ["empty", SCOPE]
+                assert await there.streams.streams(SCOPE) == [STREAM]
+                assert await there.streams.stream(SCOPE, STREAM) == made
+
+    run(main())
+
+
+def test_what_is_not_so_is_refused_and_changes_nothing() -> None:
+    async def main() -> None:
+        async with rig() as there:
+            streams = there.streams
+            await there.made()
+            length = there.store.info(SEGMENT)
+            for scope in ("", "a/b", "a b", "_system", "x" * 256, "ü"):
+                with pytest.raises(BadNameError):
+                    await streams.create_scope(scope)
+            with pytest.raises(BadNameError):
+                await streams.create(SCOPE, "a/b", CONFIG)
+            with pytest.raises(ScopeExistsError):
+                await streams.create_scope(SCOPE)
+            with pytest.raises(StreamExistsError):
+                await streams.create(SCOPE, STREAM, CONFIG)
+            with pytest.raises(NoSuchScopeError):
+                await streams.create("none", STREAM, CONFIG)
+            with pytest.raises(PreconditionError):
+                await streams.create(SCOPE, "other", StreamConfig(min_segments=0))
+            with pytest.raises(ScopeNotEmptyError):
+                await streams.delete_scope(SCOPE)
+            with pytest.raises(NoSuchScopeError):
+                await streams.delete_scope("none")
+            with pytest.raises(NoSuchStreamError):
+                await streams.stream(SCOPE, "none")
+            with pytest.raises(StreamNotSealedError):
+                await streams.delete(SCOPE, STREAM)
+            with pytest.raises(NoSuchStreamSegmentError):
+                layout.successors(await streams.stream(SCOPE, STREAM), 77)
+            assert there.store.info(SEGMENT) == length
+
+    run(main())
+
+
+def test_scaling_seals_what_it_replaces_and_each_knows_whom_it_follows() -> None:
+    async def main() -> None:
+        async with rig() as there:
+            await there.made()
+            await there.write(name(0), b"old")
+            epoch, now = await there.streams.scale(SCOPE, STREAM, OLD[:1], [(0.0, 0.25), (0.25, 0.5)])
+            new = [segment_id(2, 1), segment_id(3, 1)]
+            assert (epoch, sorted(s.id for s in now)) == (1, sorted([OLD[1], *new]))
+            sealed = {n: info.sealed for n in (name(0), name(1), name(2, 1)) if (info := there.store.info(n)) is not None}
+            assert sealed == {name(0): True, name(1): False, name(2, 1): False}
+            stream = await there.streams.stream(SCOPE, STREAM)
+            assert [(s.id, before) for s, before in layout.successors(stream, OLD[0])] == [(new[0], OLD[:1]), (new[1], OLD[:1])]
+            assert layout.successors(stream, OLD[1]) == []
+            await there.streams.scale(SCOPE, STREAM, [OLD[1], new[1]], [(0.25, 1.0)])
+            stream = await there.streams.stream(SCOPE, STREAM)
+            assert [(s.id, sorted(p)) for s, p in layout.successors(stream, new[1])] == [(segment_id(4, 2), sorted([OLD[1], new[1]]))]
+            assert layout.head(stream) == {OLD[0]: 0, OLD[1]: 0}
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("sealed", "ranges"),
+    [
+        (OLD, [(0.0, 0.5)]),
+        (OLD, [(0.0, 0.6), (0.5, 1.0)]),
+        (OLD, [(0.0, 0.5), (0.5, 1.0), (1.0, 1.0)]),
+        (OLD[:1], [(0.0, 1.0)]),
+        (OLD[:1], []),
+        ([], [(0.0, 1.0)]),
+        ([99], [(0.0, 1.0)]),
+    ],
+)
+def test_a_scaling_that_leaves_a_gap_or_an_overlap_is_refused(sealed: list[int], ranges: list[tuple[float, float]]) -> None:
+    async def main() -> None:
+        async with rig() as there:
+            await there.made()
+            with pytest.raises(PreconditionError):
+                await there.streams.scale(SCOPE, STREAM, sealed, ranges)
+
+    run(main())
+
+
+def test_a_sealed_stream_has_no_current_segments_and_can_be_deleted_its_numbers_never_come_again() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with rig(disk) as there:
+            await there.made()
+            await there.streams.seal(SCOPE, STREAM)
+            await there.streams.seal(SCOPE, STREAM)
+            stream = await there.streams.stream(SCOPE, STREAM)
+            assert layout.current(stream) == []
+            assert layout.successors(stream, OLD[0]) == []
+            with pytest.raises(StreamSealedError):
+                await there.streams.configure(SCOPE, STREAM, CONFIG)
+            await there.streams.delete(SCOPE, STREAM)
+            assert await there.streams.streams(SCOPE) == []
+            assert there.store.segments("logs/") == []
+            await there.streams.delete_scope(SCOPE)
+        async with rig(disk) as there:
+            await there.made()
+            assert there.store.segments("logs/") == [name(2), name(3)]
+
+    run(main())
+
+
+def test_a_cut_deletes_what_lies_before_it_and_truncates_the_rest() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with rig(disk) as there:
+            await there.made()
+            for n in (0, 1):
+                await there.write(name(n), b"0123456789")
+            await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 4, OLD[1]: 10})
+            assert there.content(name(0)) == b"456789"
+            for cut in ({OLD[0]: 3, OLD[1]: 10}, {OLD[0]: 5}, {OLD[0]: 5, OLD[1]: 11}):
+                with pytest.raises(PreconditionError):
+                    await there.streams.truncate(SCOPE, STREAM, cut)
+            await there.streams.scale(SCOPE, STREAM, OLD, [(0.0, 1.0)])
+            await there.streams.truncate(SCOPE, STREAM, {segment_id(2, 1): 0})
+            assert there.store.segments("logs/") == [name(2, 1)]
+            begins = {segment_id(2, 1): 0}
+        async with rig(disk) as there:
+            stream = await there.streams.stream(SCOPE, STREAM)
+            assert layout.head(stream) == layout.at_time(stream, 0) == begins
+            with pytest.raises(NoSuchStreamSegmentError):
+                await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 10, OLD[1]: 10})
+
+    run(main())
+
+
+def test_streams_that_sinks_made_are_taken_in_when_asked_for_and_at_a_start() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with rig(disk) as there:
+            for n in (2, 1, 0):
+                await there.store.create(name(n))
+            await there.store.create("logs/rg_kvtable/0.#epoch.0")  # a table of clients
+            await there.store.create("logs/half/1.#epoch.0")
+            stream = await there.streams.stream(SCOPE, STREAM)
+            assert [(s.low, s.high) for s in layout.current(stream)] == [(0.0, 1 / 3), (1 / 3, 2 / 3), (2 / 3, 1.0)]
+            with pytest.raises(NoSuchStreamError):
+                await there.streams.stream(SCOPE, "half")
+            await there.store.create("more/app/0.#epoch.0")
+        async with rig(disk) as there:
+            assert await there.streams.scopes() == [SCOPE, "more"]
+            assert await there.streams.streams(SCOPE) == [STREAM]
+            with pytest.raises(StreamExistsError):
+                await there.streams.create("more", "app", CONFIG)
+
+    run(main())
+
+
+def test_a_full_disk_refuses_and_leaves_streams_as_they_were() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with rig(disk) as there:
+            await there.made()
+            before = await there.streams.stream(SCOPE, STREAM)
+            disk.fail_write(errno.ENOSPC)
+            with pytest.raises(TransientError):
+                await there.streams.scale(SCOPE, STREAM, OLD, [(0.0, 1.0)])
+            assert await there.streams.stream(SCOPE, STREAM) == before
+            await there.streams.scale(SCOPE, STREAM, OLD, [(0.0, 1.0)])
+
+    run(main())
+
+
+def test_who_gives_up_waiting_leaves_nothing_by_halves() -> None:
+    async def main() -> None:
+        async with rig() as there:
+            await there.made()
+            asking = asyncio.create_task(there.streams.scale(SCOPE, STREAM, OLD, [(0.0, 1.0)]))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            stream = await there.streams.stream(SCOPE, STREAM)
+            assert [s.id for s in layout.current(stream)] == [segment_id(2, 1)]
+            sealed = there.store.info(name(0))
+            assert sealed is not None
+            assert sealed.sealed
+
+    run(main())
+
+
+def test_the_journal_is_written_anew_before_it_grows_long() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with rig(disk, slack=2000) as there:
+            await there.made()
+            for n in range(200):
+                await there.streams.configure(SCOPE, STREAM, StreamConfig(min_segments=2, tags=(str(n),)))
+            info = there.store.info(SEGMENT)
+            assert info is not None
+            assert info.length > 20_000
+            assert info.length - info.start < 4_000
+        async with rig(disk, slack=2000) as there:
+            assert (await there.streams.stream(SCOPE, STREAM)).config.tags == ("199",)
+
+    run(main())
+
+
+def test_what_somebody_else_wrote_into_the_journal_is_told_and_not_guessed_at() -> None:
+    async def main() -> None:
+        async with rig() as there:
+            await there.made()
+            await there.store.append(SEGMENT, b"\0\0\0\0\0\0\0\1x", writer=WRITER, expected=None, number=1, events=1)
+            again = Rig.on(there.store)
+            with pytest.raises(StorageError, match="no change at offset"):
+                await again.streams.scopes()
+
+    run(main())
