@@ -109,6 +109,15 @@ def write_atomically(disk: Disk, path: str, data: bytes, *, before_rename: str |
 
     *before_rename* names a fault point to pass between the sync and the rename. Raises OSError, having left nothing new behind.
     """
+    temporary = write_beside(disk, path, data)
+    if before_rename is not None:
+        faults.reach(before_rename)
+    disk.replace(temporary, path)
+    disk.sync_directory(os.path.dirname(path))
+
+
+def write_beside(disk: Disk, path: str, data: bytes) -> str:
+    """Put *data* into a new file beside *path*, its content durable, and return its name. Raises OSError, having left none behind."""
     temporary = f"{path}.new"
     with contextlib.suppress(FileNotFoundError):
         disk.remove(temporary)
@@ -123,10 +132,7 @@ def write_atomically(disk: Disk, path: str, data: bytes, *, before_rename: str |
         with contextlib.suppress(OSError):
             disk.remove(temporary)  # on a full disk others need the room more
         raise
-    if before_rename is not None:
-        faults.reach(before_rename)
-    disk.replace(temporary, path)
-    disk.sync_directory(os.path.dirname(path))
+    return temporary
 
 
 _IOV_MAX = 1024

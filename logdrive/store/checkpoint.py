@@ -1,38 +1,47 @@
 """Writes the index beside the log, so that a start need not read the log up to there."""
 
-import os
-
 import structlog
 
-from logdrive.disk import Disk, write_atomically
+from logdrive.disk import Disk
 from logdrive.executor import Executor
-from logdrive.store.recovery import INDEX_NAME, Recovered
+from logdrive.store.index_file import replace
+from logdrive.store.log import Tip
+from logdrive.store.recovery import Recovered
 from logdrive.store.snapshot import Snapshot, encode_snapshot
 
 
 class Checkpoint:
-    """The index file of a store in *directory*: a cache, so that failing to write it fails nothing."""
+    """The index files of a store in *directory*; failing to write them fails nothing.
+
+    *needed_from* is where the log must be kept from, so that a start can go on from the older one: no file that ends up to there
+    is needed for it. -1 where that is not known.
+    """
 
     def __init__(self, found: Recovered, directory: str, *, disk: Disk, executor: Executor) -> None:
+        self.needed_from = -1
         self._log = found.log
         self._index = found.index
-        self._covers = found.indexed
+        self._written: Tip | None = found.indexed
         self._directory = directory
         self._disk = disk
         self._executor = executor
 
-    async def write(self) -> None:
-        """Write it, unless it covers the whole log; the index must have all that the log has."""
+    async def write(self) -> bool:
+        """Write it, unless it covers the whole log; the index must have all that the log has. False where it can't be written."""
         tip = self._log.tip
-        if tip.position == self._covers:
-            return
+        if self._written is not None and tip.position == self._written.position:
+            return True
         data = encode_snapshot(Snapshot(self._log.store_id, tip, self._index))
+        before, self._written = self._written, None
         try:
-            await self._executor.run(self._replace, data)
-            self._covers = tip.position
+            await self._executor.run(self._replace, data, before is not None)
         except OSError as error:
             structlog.get_logger().warning("index checkpoint not written", store=self._directory, reason=error.strerror)
+            return False
+        self._written = tip
+        if before is not None:
+            self.needed_from = before.last
+        return True
 
-    def _replace(self, data: bytes) -> None:
-        path = os.path.join(self._directory, INDEX_NAME)
-        write_atomically(self._disk, path, data, before_rename="store.index.before_rename")
+    def _replace(self, data: bytes, keep: bool) -> None:
+        replace(self._disk, self._directory, data, keep=keep)

@@ -20,7 +20,8 @@ class GroupCommit:
     """The queue before the log, and the one loop that empties it.
 
     *settled* is told of each group once it is durable; *failed* of the reason once a write failed, after which the queue is
-    empty: what was behind the failed group had been compared with it.
+    empty: what was behind the failed group had been compared with it. *between* is called between two groups, for a little of
+    other work; True lets it be called again without a group.
     """
 
     def __init__(
@@ -31,13 +32,13 @@ class GroupCommit:
         *,
         settled: Callable[[Sequence[Submission]], None],
         failed: Callable[[Sequence[Submission], LogdriveError], None],
-        rolled: Callable[[], Awaitable[None]],
+        between: Callable[[], Awaitable[bool]],
     ) -> None:
         self.pending_bytes = 0
         self._log = log
         self._executor = executor
         self._limits = limits
-        self._settled, self._failed, self._rolled = settled, failed, rolled
+        self._settled, self._failed, self._between = settled, failed, between
         self._complaint = Complaint(log.files.directory)
         self._queue: deque[Submission] = deque()
         self._group: list[Submission] = []
@@ -62,18 +63,17 @@ class GroupCommit:
 
     async def run(self) -> None:
         """Commit groups until `end`. Raises `StorageError` once the log is over."""
-        rolls = self._log.rolls
         while True:
-            if not self._queue:
-                if self._ending:
-                    return
+            more = not self._ending and await self._between()
+            if self._queue:
+                await self._commit_group()
+            elif self._ending:
+                return
+            elif more:
+                await asyncio.sleep(0)
+            else:
                 self._wake.clear()
                 await self._wake.wait()
-                continue
-            await self._commit_group()
-            if self._log.rolls != rolls:
-                rolls = self._log.rolls
-                await self._rolled()
 
     def abandon(self, reason: LogdriveError) -> None:
         """Fail all that is not durable."""

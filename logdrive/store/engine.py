@@ -22,6 +22,7 @@ from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
 from logdrive.store.entry import CREATE, seed_of
 from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError
+from logdrive.store.freeing import Freeing
 from logdrive.store.index import SegmentIndex, SegmentInfo
 from logdrive.store.opening import opened
 from logdrive.store.reader import LogReader
@@ -78,7 +79,19 @@ class Store(Submitting):
         self._checkpoint = Checkpoint(found, self.path, disk=disk, executor=executor)
         self._reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._waiters = Waiters()
-        self._commit = GroupCommit(found.log, executor, limits, settled=self._settled, failed=self._failed, rolled=self._checkpoint.write)
+        self._commit = GroupCommit(found.log, executor, limits, settled=self._settled, failed=self._failed, between=self._between)
+        self._survivors = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
+        self._freeing = Freeing(
+            found.index,
+            self._checkpoint,
+            self._survivors,
+            disk=disk,
+            executor=executor,
+            limits=limits,
+            copy=self._copy,
+            forget=self._reader.forget,
+        )
+        self._rolls = found.log.rolls
         self._running = False
         self._finished = asyncio.Event()
 
@@ -108,6 +121,7 @@ class Store(Submitting):
             try:
                 await self._executor.run(self._log.close)
             finally:  # it may be cancelled while it waits for that
+                self._survivors.close()
                 self._reader.close()
                 self._lock.close()
                 self._finished.set()
@@ -190,6 +204,13 @@ class Store(Submitting):
         if found is None:
             raise NoSuchSegmentError(segment)
         return found
+
+    async def _between(self) -> bool:
+        """Write the index after a new file was begun, and free old ones."""
+        if self._log.rolls != self._rolls:
+            self._rolls = self._log.rolls
+            await self._checkpoint.write()
+        return await self._freeing.step()
 
     def _settled(self, group: Sequence[Submission]) -> None:
         touched: dict[str, None] = {}

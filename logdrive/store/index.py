@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from logdrive.record import ABSENT
 from logdrive.store.entry import APPEND, COPY, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry, EntryHead
+from logdrive.store.files import LogFiles
 
 
 class SegmentInfo(NamedTuple):
@@ -58,6 +59,11 @@ class SegmentIndex:
         """Return the extent that holds *offset*, which must be in [start, length)."""
         return self.extent(bisect_right(self.offsets, offset) - 1)
 
+    def row_of(self, offset: int) -> int | None:
+        """Return the row of the extent that begins at *offset*, None where there is none."""
+        at = bisect_left(self.offsets, offset)
+        return at if at < len(self.offsets) and self.offsets[at] == offset else None
+
     def extent(self, at: int) -> Extent:
         """Return the extent in row *at*."""
         end = self.offsets[at + 1] if at + 1 < len(self.offsets) else self.length
@@ -65,9 +71,10 @@ class SegmentIndex:
 
 
 class Index:
-    """All segments, by name and by the number that entries use. *next_number* is the next segment's."""
+    """All segments, by name and by the number that entries use. *next_number* is the next segment's; *files* are told what lies in them."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: LogFiles) -> None:
+        self.files = files
         self.by_name: dict[str, SegmentIndex] = {}
         self.by_number: dict[int, SegmentIndex] = {}
         self.next_number = 0
@@ -121,6 +128,7 @@ class Index:
             segment.offsets.append(segment.length)
             segment.places.append(place)
             segment.length += change.length
+            self.files.gain(place, change.length)
         segment.events += change.events
 
     def _truncate(self, segment: SegmentIndex, previous: int, start: int) -> None:
@@ -128,6 +136,7 @@ class Index:
             raise ContradictionError(f"segment {segment.name!r} has [{segment.start}, {segment.length}), cut from {previous} to {start}")
         segment.start = start
         gone = len(segment.offsets) if start == segment.length else max(0, bisect_right(segment.offsets, start) - 1)
+        self._lose(segment, gone)
         del segment.offsets[:gone]
         del segment.places[:gone]
 
@@ -141,7 +150,14 @@ class Index:
         self._forget(source)
 
     def _remove(self, segment: SegmentIndex) -> None:
+        self._lose(segment, len(segment.offsets))
         self._forget(segment)
+
+    def _lose(self, segment: SegmentIndex, count: int) -> None:
+        """Tell the files that the first *count* extents are gone."""
+        for at in range(count):
+            _, place, length = segment.extent(at)
+            self.files.lose(place, length)
 
     def _forget(self, segment: SegmentIndex) -> None:
         del self.by_name[segment.name]
@@ -152,11 +168,15 @@ class Index:
         segment = self.by_number.get(change.segment)
         if segment is None:
             return
-        at = bisect_left(segment.offsets, change.previous)
-        if at < len(segment.offsets) and segment.offsets[at] == change.previous:
-            if segment.extent(at).length != change.length:
-                raise ContradictionError(f"a copy of {change.length} bytes of segment {segment.name!r} at {change.previous}")
-            segment.places[at] = place
+        at = segment.row_of(change.previous)
+        if at is None:
+            return
+        _, before, length = segment.extent(at)
+        if length != change.length:
+            raise ContradictionError(f"a copy of {change.length} bytes of segment {segment.name!r} at {change.previous}")
+        segment.places[at] = place
+        self.files.lose(before, length)
+        self.files.gain(place, length)
 
 
 def _advance(segment: SegmentIndex, writer: bytes, previous: int, value: int) -> None:

@@ -31,6 +31,10 @@ write fails before its sync (a full disk), the file is durably cut back to what 
 nothing is known of the group, and a second sync would report success without having written it: the file is cut back, and the
 log refuses everything from then on.
 
+**Freeing.** A file in which nothing of any segment lies is removed, wherever in the log it is; what follows keeps its positions.
+What little is left in a file may be copied to the log's end first (`logdrive.store.freeing`). A file goes only once the entries
+in it are not needed for a start from either of the two indexes (`logdrive.store.index_file`).
+
 **A start** reads the log from where the index checkpoint ends (all of it where there is no good one) and replays it. It stops
 at the first entry that is not whole:
 
@@ -46,11 +50,8 @@ covers that too.
 """
 
 import contextlib
-import os
-import re
-from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from logdrive import faults
@@ -58,18 +59,7 @@ from logdrive.disk import Disk, File
 from logdrive.errors import StorageError, TransientError
 from logdrive.limits import StoreLimits
 from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, VERSION, Entry, decode_file_head, encode_file_head, encode_head, seed_of
-
-_NAME: Final = re.compile(r"log-([0-9a-f]{16})")
-
-
-def file_name(base: int) -> str:
-    """Return the name of the log file that begins at position *base*."""
-    return f"log-{base:016x}"
-
-
-def bases_in(names: Sequence[str]) -> list[int]:
-    """Return the bases of the log files among *names*, in order."""
-    return sorted(int(found[1], 16) for name in names if (found := _NAME.fullmatch(name)))
+from logdrive.store.files import LogFiles
 
 
 class Tip(NamedTuple):
@@ -78,22 +68,6 @@ class Tip(NamedTuple):
     position: int
     last: int = -1
     link: int = 0
-
-
-class LogFiles:
-    """Which files there are. Written by the log's thread at a roll, read by others; a base, once there, stays."""
-
-    def __init__(self, directory: str, bases: list[int]) -> None:
-        self.directory = directory
-        self.bases = bases
-
-    def base_of(self, position: int) -> int:
-        """Return the base of the file that holds *position*."""
-        return self.bases[bisect_right(self.bases, position) - 1]
-
-    def path(self, base: int) -> str:
-        """Return where the file of *base* stands."""
-        return os.path.join(self.directory, file_name(base))
 
 
 class Log:
@@ -193,7 +167,7 @@ class Log:
             raise TransientError(f"the store can't begin {self.files.path(position)}: {error.strerror}") from error
         self._file.close()
         self._file = file
-        self.files.bases.append(position)
+        self.files.begin(position)
         self.tip = self.tip._replace(position=position + FILE_HEAD)
         self.rolls += 1
         self._must_roll = False

@@ -7,8 +7,8 @@ from logdrive.errors import StorageError
 from logdrive.limits import StoreLimits
 from logdrive.store.entry import ENTRY_HEAD, crc_of, decode_head
 from logdrive.store.errors import DamagedError
-from logdrive.store.index import SegmentIndex
-from logdrive.store.log import LogFiles
+from logdrive.store.files import LogFiles
+from logdrive.store.index import Extent, SegmentIndex
 
 _REMEMBERED = 256
 
@@ -46,6 +46,16 @@ class LogReader:
         finally:
             self._window, self._window_at = b"", -1
         return b"".join(pieces) if len(pieces) != 1 else pieces[0]
+
+    def entry(self, extent: Extent) -> bytes:
+        """Return all of *extent*. Raises `DamagedError`, OSError."""
+        self._window, self._window_at = b"", -1
+        return self._piece(extent.place, extent.length, 0, extent.length)
+
+    def forget(self, base: int) -> None:
+        """Let go of the file of *base*, in which nothing is read any more."""
+        if (file := self._open.pop(base, None)) is not None:
+            file.close()
 
     def close(self) -> None:
         """Let go of the files."""

@@ -1,10 +1,8 @@
 """A start: finds out what is durable, cuts a torn tail, refuses damage. The rules stand in `logdrive.store.log`."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 from uuid import UUID
 
 from logdrive.disk import Disk, words_of
@@ -12,12 +10,12 @@ from logdrive.errors import StorageError
 from logdrive.limits import StoreLimits
 from logdrive.store.entry import CREATE, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
 from logdrive.store.errors import DamagedError
+from logdrive.store.files import LogFiles, bases_in
 from logdrive.store.index import ContradictionError, Index
-from logdrive.store.log import Log, LogFiles, Tip, bases_in
+from logdrive.store.index_file import INDEX_NAME, OLDER_NAME, load
+from logdrive.store.log import Log, Tip
 from logdrive.store.scan import FileScan
-from logdrive.store.snapshot import Snapshot, decode_snapshot
-
-INDEX_NAME: Final = "index"
+from logdrive.store.snapshot import Snapshot
 
 
 @dataclass(slots=True)
@@ -38,11 +36,11 @@ class Recovery:
 
 @dataclass(slots=True)
 class Recovered:
-    """The durable state, and the log ready to grow. *indexed* is the position that a good checkpoint on disk covers, 0 for none."""
+    """The durable state, and the log ready to grow. *indexed* is the end that a good index on disk covers, None for none."""
 
     log: Log
     index: Index
-    indexed: int
+    indexed: Tip | None
     report: Recovery
 
 
@@ -60,114 +58,164 @@ class _Start:
     def __init__(self, disk: Disk, directory: str, limits: StoreLimits) -> None:
         self._disk = disk
         self._limits = limits
-        self._files = LogFiles(directory, bases_in(disk.names(directory)))
-        self._ends = {base: base + disk.stat(self._files.path(base)).size for base in self._files.bases}
-        self._index = Index()
+        self._directory = directory
+        self._there = LogFiles(directory, bases_in(disk.names(directory)))
+        self._ends = {base: base + disk.stat(self._there.path(base)).size for base in self._there.bases}
+        self._index = Index(self._there)
         self._tip = Tip(0)
         self._report = Recovery()
-        self._covered = 0  # how far a checkpoint proves that the log was durable
+        self._covered = 0  # how far an index, or a file begun behind it, proves that the log was durable
+        self._begun = 0
 
     def recover(self, new_id: Callable[[], UUID]) -> Recovered:
-        snapshot = self._snapshot()
-        self._covered = snapshot.tip.position if snapshot else 0
-        self._check_continuity()
+        snapshots = self._snapshots()
+        self._covered = max((snapshot.tip.position for snapshot in snapshots.values()), default=0)
         self._drop_torn_file()
-        if not self._files.bases:
+        if not self._there.bases:
             return self._new_store(new_id())
         store_id = self._store_id()
-        if snapshot and self._fits(snapshot, store_id):
-            self._index, self._tip = snapshot.index, snapshot.tip
+        self._choose(snapshots, store_id)
+        self._check_continuity()
         self._replay(store_id)
-        end = min(self._tip.position, self._ends[self._files.bases[-1]])
+        end = min(self._tip.position, self._ends[self._there.bases[-1]])
         if end < self._covered:
             raise self._damage(end, f"the log ends here, but the index covers {self._covered} bytes of it")
-        log = Log(self._disk, self._files, store_id, self._limits, self._tip)
+        self._check_living()
+        log = Log(self._disk, self._index.files, store_id, self._limits, self._tip)
         log.start(store_is_new=False)
-        return Recovered(log, self._index, self._covered if self._report.index == "used" else 0, self._report)
+        indexed = snapshots[INDEX_NAME].tip if self._report.index == "used" else None
+        return Recovered(log, self._index, indexed, self._report)
 
     def _new_store(self, store_id: UUID) -> Recovered:
         if self._covered:
-            raise StorageError(f"the log files of {self._files.directory} are gone, but its index covers {self._covered} bytes of them")
-        files = LogFiles(self._files.directory, [0])
+            raise StorageError(f"the log files of {self._directory} are gone, but its index covers {self._covered} bytes of them")
+        files = LogFiles(self._directory, [0])
         log = Log(self._disk, files, store_id, self._limits, Tip(0))
         log.start(store_is_new=True)
         self._report.index = "new"
-        return Recovered(log, self._index, 0, self._report)
+        return Recovered(log, Index(files), None, self._report)
 
-    # The index checkpoint ----------------------------------------------------------------------------------------------
+    # The index -----------------------------------------------------------------------------------------------------------
 
-    def _snapshot(self) -> Snapshot | None:
-        path = os.path.join(self._files.directory, INDEX_NAME)
-        try:
-            size = self._disk.stat(path).size
-            file = self._disk.open(path)
+    def _snapshots(self) -> dict[str, Snapshot]:
+        """Return the indexes that can be read, the newer one first."""
+        found: dict[str, Snapshot] = {}
+        for name in (INDEX_NAME, OLDER_NAME):
             try:
-                return decode_snapshot(file.pread(size, 0))
-            finally:
-                file.close()
-        except FileNotFoundError:
-            self._report.index = "missing"
-        except ValueError as error:
-            self._report.index = f"damaged ({error})"
-        return None
+                found[name] = load(self._disk, self._directory, name)
+            except FileNotFoundError:
+                reason = "missing"
+            except ValueError as error:
+                reason = f"damaged ({error})"
+            if name == INDEX_NAME and not found:
+                self._report.index = reason
+        return found
 
-    def _fits(self, snapshot: Snapshot, store_id: UUID) -> bool:
-        """Tell whether the log has, where *snapshot* ends, the entry it ends with."""
+    def _choose(self, snapshots: dict[str, Snapshot], store_id: UUID) -> None:
+        """Begin with the first index that fits the log; with an empty one where none does, and the log is there from its beginning."""
+        ours = (found.tip.position for found in snapshots.values() if found.store_id == store_id)
+        self._covered = max(self._begun, *ours, 0)
+        for name, snapshot in snapshots.items():
+            reason = self._misfit(snapshot, store_id)
+            if not reason:
+                self._index, self._tip = snapshot.index, snapshot.tip
+                if name != INDEX_NAME:
+                    self._report.index += f", {name} used"
+                self._include_newer()
+                return
+            if name == INDEX_NAME:
+                self._report.index = reason
+        if (first := self._there.bases[0]) > 0:
+            remedy = f"restore {INDEX_NAME} and {OLDER_NAME} from a backup"
+            raise DamagedError(self._there.path(first), 0, f"the log before it was freed, and the index is {self._report.index}: {remedy}")
+
+    def _misfit(self, snapshot: Snapshot, store_id: UUID) -> str:
+        """Return what is wrong with *snapshot*: the log must have, where it ends, the entry that it ends with."""
         position, last, link = snapshot.tip
         if snapshot.store_id != store_id:
-            self._report.index = "of another store"
-            self._covered = 0
-        elif last < 0 or self._end_of(last, link, store_id) in (position, position - FILE_HEAD):
-            return True
-        else:
-            self._report.index = "does not fit the log"
-        return False
+            return "of another store"
+        if last < 0 or self._end_of(last, link, store_id) in (position, position - FILE_HEAD):
+            return ""
+        return "does not fit the log"
 
     def _end_of(self, position: int, crc: int, store_id: UUID) -> int:
         """Return where the entry of *crc* at *position* ends, -1 if it is not there."""
-        with self._scan(self._files.base_of(position), store_id) as scan:
+        base = self._there.base_of(position)
+        if not base <= position < self._ends[base]:
+            return -1
+        with self._scan(base, store_id) as scan:
             scan.position = position
             head = scan.next_head()
             return position + ENTRY_HEAD + head.length if head is not None and head.crc == crc else -1
 
+    def _include_newer(self) -> None:
+        """Let the index know the files begun after it was written, and those it had given up."""
+        files = self._index.files
+        for base in self._there.bases:
+            if base > files.bases[-1]:
+                files.begin(base)
+            elif base not in files.live:
+                files.include(base)
+
+    def _check_living(self) -> None:
+        """Every file with something of a segment in it must be there, as long as it was; the others may be gone."""
+        files = self._index.files
+        for base in list(files.bases):
+            if base not in self._ends:
+                if files.live[base]:
+                    raise DamagedError(files.path(base), 0, f"the file is missing, and {files.live[base]} bytes of segments with it")
+                files.remove(base)
+            elif base != files.bases[-1] and files.ends.setdefault(base, self._ends[base]) != self._ends[base]:
+                expected = files.ends[base] - base
+                raise DamagedError(
+                    files.path(base), min(expected, self._ends[base] - base), f"the file had {expected} bytes: it was cut, or is too long"
+                )
+
     # The log -----------------------------------------------------------------------------------------------------------
 
     def _check_continuity(self) -> None:
-        """Every file must end where the next begins: a new one is begun only once the one before is durable to its end."""
-        expected = 0
-        for base in self._files.bases:
-            if base != expected:
-                raise DamagedError(self._files.path(base), 0, f"the log before it ends at {expected}: a file is missing, cut or too long")
-            expected = self._ends[base]
+        """From where the index ends, every file must end where the next begins: it is begun only once the one before is durable."""
+        expected = self._index.files.base_of(self._tip.position)
+        for base in self._there.bases:
+            if base >= self._there.base_of(self._tip.position):
+                if base != expected:
+                    raise self._discontinuity(base, expected)
+                expected = self._ends[base]
+
+    def _discontinuity(self, base: int, expected: int) -> DamagedError:
+        reason = f"the log before it ends at {expected}: a file is missing, cut or too long"
+        return DamagedError(self._there.path(base), 0, reason)
 
     def _drop_torn_file(self) -> None:
         """Take away a last file whose making was cut short, so that nothing can have been acknowledged in it."""
-        if not self._files.bases:
+        if not self._there.bases:
             return
-        base = self._files.bases[-1]
-        path = self._files.path(base)
+        base = self._there.bases[-1]
+        path = self._there.path(base)
         with self._scan(base) as scan:
             if self._id_in(scan) is not None:
                 return
+        if len(self._there.bases) > 1 and (before := self._ends[self._there.bases[-2]]) != base:
+            raise self._discontinuity(base, before)
         if base < self._covered or self._ends[base] > base + FILE_HEAD:  # entries come only once the head is durable
             raise DamagedError(path, 0, "its head is not whole, but more than a head was written")
-        self._covered = max(self._covered, base)  # it was begun only once all before it was durable
+        self._begun = base  # it was begun only once all before it was durable
         self._report_cut(path, 0, self._ends[base] - base)
         self._disk.remove(path)
-        self._disk.sync_directory(self._files.directory)
-        self._files.bases.pop()
+        self._disk.sync_directory(self._there.directory)
+        self._there.remove(base)
 
     def _store_id(self) -> UUID:
-        base = self._files.bases[0]
+        base = self._there.bases[0]
         with self._scan(base) as scan:
             if (found := self._id_in(scan)) is None:
-                raise DamagedError(self._files.path(base), 0, "its head is not whole")
+                raise DamagedError(self._there.path(base), 0, "its head is not whole")
             return found
 
     def _replay(self, store_id: UUID) -> None:
         """Take in all entries from the tip on; cut what is torn at the log's end."""
-        for base in self._files.bases:
-            if self._ends[base] <= self._tip.position and base != self._files.bases[-1]:
+        for base in self._there.bases:
+            if self._ends[base] <= self._tip.position and base != self._there.bases[-1]:
                 continue
             with self._scan(base, store_id) as scan:
                 scan.position = started = max(self._tip.position, base + FILE_HEAD)
@@ -192,8 +240,8 @@ class _Start:
 
     def _cut_if_torn(self, scan: FileScan) -> None:
         """Cut the log at the scan's end, unless there is proof that what follows was durable."""
-        position, path = scan.position, self._files.path(scan.base)
-        if scan.base != self._files.bases[-1]:
+        position, path = scan.position, self._there.path(scan.base)
+        if scan.base != self._there.bases[-1]:
             raise self._damage(position, "an entry is not whole, but the log goes on in another file")
         if position < self._covered:
             raise self._damage(position, f"an entry is not whole, but the index covers {self._covered} bytes of the log")
@@ -212,12 +260,12 @@ class _Start:
     @contextmanager
     def _scan(self, base: int, store_id: UUID | None = None) -> Iterator[FileScan]:
         """Open the file of *base*; with *store_id* its head must be that store's."""
-        file = self._disk.open(self._files.path(base))
+        file = self._disk.open(self._there.path(base))
         try:
             seed = 0 if store_id is None else seed_of(store_id)
             scan = FileScan(file, base=base, size=self._ends[base] - base, seed=seed)
             if store_id is not None and self._id_in(scan) != store_id:
-                raise DamagedError(self._files.path(base), 0, f"its head is not whole, or not of store {store_id}")
+                raise DamagedError(self._there.path(base), 0, f"its head is not whole, or not of store {store_id}")
             yield scan
         finally:
             file.close()
@@ -227,11 +275,11 @@ class _Start:
             head = scan.head()
             return head.store_id if head is not None else None
         except ValueError as error:
-            raise StorageError(f"{self._files.path(scan.base)}: {error}") from error
+            raise StorageError(f"{self._there.path(scan.base)}: {error}") from error
 
     def _damage(self, position: int, reason: str) -> DamagedError:
-        base = self._files.base_of(position)
-        return DamagedError(self._files.path(base), position - base, reason)
+        base = self._there.base_of(position)
+        return DamagedError(self._there.path(base), position - base, reason)
 
     def _report_cut(self, path: str, offset: int, size: int) -> None:
         self._report.cut_file, self._report.cut_offset = path, offset

@@ -1,4 +1,4 @@
-"""The index as a file, so that a start reads only the log's end. A cache: whatever is wrong with it, the log is read instead.
+"""The index as a file, so that a start reads only the log's end.
 
 `LDINDEX2`, u32 CRC-32 of the rest, then MessagePack of `_Snapshot`; integers in its byte columns are little-endian.
 """
@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from logdrive.store.entry import crc_of
+from logdrive.store.files import LogFiles
 from logdrive.store.index import ContradictionError, Index, SegmentIndex
 from logdrive.store.log import Tip
 
@@ -46,6 +47,7 @@ class _Segment(msgspec.Struct, array_like=True):
 class _Snapshot(msgspec.Struct):
     store_id: bytes
     tip: Tip
+    files: list[tuple[int, int, int]]  # base, end (0 for the last one), bytes alive
     next_number: int
     segments: list[_Segment]
 
@@ -68,12 +70,14 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
         )
         for s in snapshot.index.by_number.values()
     ]
-    body = msgspec.msgpack.encode(_Snapshot(snapshot.store_id.bytes, snapshot.tip, snapshot.index.next_number, segments))
+    index, files = snapshot.index, snapshot.index.files
+    rows = [(base, files.ends.get(base, 0), files.live[base]) for base in files.bases]
+    body = msgspec.msgpack.encode(_Snapshot(snapshot.store_id.bytes, snapshot.tip, rows, index.next_number, segments))
     return _HEAD.pack(_MAGIC, crc_of([body])) + body
 
 
-def decode_snapshot(data: bytes) -> Snapshot:
-    """Return what the file holds. Raises ValueError saying what is wrong with it."""
+def decode_snapshot(data: bytes, directory: str) -> Snapshot:
+    """Return what the file, of the store in *directory*, holds. Raises ValueError saying what is wrong with it."""
     if len(data) < _HEAD.size or not data.startswith(_MAGIC):
         raise ValueError("not an index of this version")
     body = memoryview(data)[_HEAD.size :]
@@ -81,7 +85,9 @@ def decode_snapshot(data: bytes) -> Snapshot:
         raise ValueError("its checksum is wrong")
     try:
         found = msgspec.msgpack.decode(body, type=_Snapshot)
-        index = Index()
+        files = LogFiles(directory, [base for base, _, _ in found.files], {base: end for base, end, _ in found.files if end})
+        files.live.update((base, live) for base, _, live in found.files)
+        index = Index(files)
         for segment in found.segments:
             index.add(_segment(segment))
         if index.next_number > found.next_number:

@@ -10,8 +10,9 @@ from logdrive.errors import StorageError, TransientError
 from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.commit import GroupCommit
-from logdrive.store.entry import APPEND, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry
+from logdrive.store.entry import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.index import Extent, SegmentIndex
 from logdrive.store.submission import Ahead, Submission, Submissions
 
 _MAX_EVENTS: Final = (1 << 32) - 1
@@ -124,6 +125,11 @@ class Submitting:
     def submitted(self, segment: str, writer: UUID) -> int:
         """Return the number submitted last for *writer*, durable or not."""
         return self._submissions.number(segment, writer.bytes)
+
+    def _copy(self, segment: SegmentIndex, extent: Extent, data: bytes) -> "asyncio.Future[None]":
+        """Let *extent* lie at the log's end, too."""
+        ahead = Ahead(segment.name, segment.number, segment.length)
+        return self._submit(ahead, COPY, None, parts=(data,), length=len(data), previous=extent.offset)
 
     # -------------------------------------------------------------------------------------------------------------------
 

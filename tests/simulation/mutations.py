@@ -89,8 +89,8 @@ _STORE = (
         "logdrive.store.engine",
         (
             (
-                "while self._submissions.pending(segment, writer.bytes) is not None or self._submissions.is_new(segment):",
-                "while self._submissions.is_new(segment):",
+                "while self._submissions.pending(segment, writer.bytes) is not None or self._submissions.comes_or_goes(segment):",
+                "while self._submissions.comes_or_goes(segment):",
             ),
             (
                 "        return self._durable(segment).numbers.get(writer.bytes, ABSENT)\n",
@@ -104,8 +104,8 @@ _STORE = (
         "logdrive.store.recovery",
         (
             (
-                "            self._index, self._tip = snapshot.index, snapshot.tip\n",
-                "            self._index, self._tip = snapshot.index, snapshot.tip\n            [segment.numbers.clear() for segment in self._index.by_name.values()]\n",
+                "                self._index, self._tip = snapshot.index, snapshot.tip\n",
+                "                self._index, self._tip = snapshot.index, snapshot.tip\n                [segment.numbers.clear() for segment in self._index.by_name.values()]\n",
             ),
         ),
     ),

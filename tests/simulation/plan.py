@@ -185,7 +185,8 @@ def _kill(pick: Random, plan: Plan) -> Values:
 def _arm(pick: Random, plan: Plan) -> Values:
     who = pick.choice([pick.choice(plan.agents).name, pick.choice(plan.receivers), pick.choice(plan.stores), pick.choice(plan.stores)])
     rooms = [room for room, hosts in _rooms(plan).items() if who in hosts]
-    point = pick.choice([point for point in faults.POINTS if point.partition(".")[0] in rooms])
+    passed = [point for point in faults.POINTS if not point.startswith("store.free.")]  # nothing is freed here
+    point = pick.choice([point for point in passed if point.partition(".")[0] in rooms])
     return {"whom": who, "point": point, "passages": pick.choice((1, 1, 2, 5)), "power": pick.random() < 0.6, "down": _down(pick)}
 
 

@@ -1,7 +1,8 @@
 """A process to be killed: appends numbered records to a real store, and prints each number once it is acknowledged.
 
 `python -m tests.logdrive.store.appender DIRECTORY COUNT`: each of two writers goes on from its durable number, eight appends in
-flight, for COUNT records. A line `recovered …` comes first; then `WRITER NUMBER` for each acknowledgement.
+flight, for COUNT records. Beside them comes more that is cut off soon, so that log files are freed. A line `recovered …` comes
+first; then `WRITER NUMBER` for each acknowledgement.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
 
 SEGMENT = "kill/test/0.#epoch.0"
+PASSING = "kill/passing/0.#epoch.0"
 WRITERS = (UUID(int=1), UUID(int=2))
 LIMITS = StoreLimits(log_file=20_000)
 
@@ -32,6 +34,7 @@ async def main(directory: str, count: int) -> None:
     print(f"recovered {store.recovery}", flush=True)
     running = asyncio.create_task(store.run(asyncio.Event()))
     await store.create(SEGMENT)
+    await store.create(PASSING)
     numbers = {writer: max(0, await store.number(SEGMENT, writer)) for writer in WRITERS}
     in_flight: deque[tuple[UUID, int, asyncio.Future[int]]] = deque()
     for turn in range(count):
@@ -41,6 +44,7 @@ async def main(directory: str, count: int) -> None:
         data = [record(writer, number)[:5], record(writer, number)[5:]]
         submitted = store.submitted(SEGMENT, writer)
         in_flight.append((writer, number, store.append(SEGMENT, data, writer=writer, expected=submitted, number=number, events=1)))
+        await _pass(store, turn)
         if len(in_flight) == 8:
             await _acknowledge(in_flight)
     while in_flight:
@@ -48,6 +52,14 @@ async def main(directory: str, count: int) -> None:
     await store.close()
     await running
     executor.close()
+
+
+async def _pass(store: Store, turn: int) -> None:
+    """Append what is soon gone, and now and then cut off all of it."""
+    number = max(0, store.submitted(PASSING, WRITERS[0])) + 1
+    length = store.append(PASSING, bytes(2000), writer=WRITERS[0], expected=None, number=number, events=1)
+    if turn % 10 == 9:
+        await store.truncate(PASSING, await length)
 
 
 async def _acknowledge(in_flight: "deque[tuple[UUID, int, asyncio.Future[int]]]") -> None:

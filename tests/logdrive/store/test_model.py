@@ -21,14 +21,15 @@ from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
-from tests.logdrive.store.harness import running
+from tests.logdrive.store.harness import PATH, running
 from tests.logdrive.store.model import Kind, Ledger, SegmentState, State, Submitted, after, state_of
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 WRITERS = [UUID(int=n) for n in range(1, 5)]
 SEGMENTS = ["a/b/0", "a/b/1", "c"]
-LIMITS = StoreLimits(log_file=3000, group=800, read_ahead=300, open_files=2)
+INDEX = f"{PATH}/index"
+LIMITS = StoreLimits(log_file=3000, group=800, read_ahead=300, open_files=2, copy=200)
 
 
 class Life:
@@ -38,12 +39,15 @@ class Life:
         self.random = random
         self.disk = disk
         self.ledger = ledger
+        self.passed: set[str] = set()
         self.death: tuple[MemoryDisk, Ledger] | None = None
         self._dies_in = random.randrange(1, 60) if random.random() < 0.7 else 0
         self._waiting: deque[asyncio.Future[Any]] = deque()
 
     async def run(self) -> None:
         faults.on_reach = self._reach
+        if INDEX in self.disk.paths() and self.random.random() < 0.1:
+            self.disk.flip_bit(INDEX, self.random.randrange(self.disk.stat(INDEX).size))
         clean = self.random.random() < 0.2
         try:
             async with running(self.disk, LIMITS, delay=self.random.choice((0.0, 0.01)), clean=clean) as store:
@@ -66,6 +70,7 @@ class Life:
 
     def _reach(self, name: str) -> None:
         """Die at some passage of a fault point: what comes after on this disk is done by a ghost."""
+        self.passed.add(name)
         self._dies_in -= 1
         if self._dies_in == 0:
             self._die()
@@ -227,6 +232,10 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_store_holds_what_it_acknowledged_and_nothing_by_halves_after_any_crash(seed: int) -> None:
+    _live(seed, set())
+
+
+def _live(seed: int, passed: set[str]) -> None:
     async def main() -> None:
         random = Random(seed)
         disk, ledger = MemoryDisk(), Ledger()
@@ -235,5 +244,13 @@ def test_a_store_holds_what_it_acknowledged_and_nothing_by_halves_after_any_cras
             await life.run()
             assert life.death is not None
             disk, ledger = life.death
+            passed.update(life.passed)
 
     run(main())
+
+
+def test_those_lives_pass_all_of_the_stores_fault_points() -> None:
+    passed: set[str] = set()
+    for seed in range(20):
+        _live(seed, passed)
+    assert passed == {point for point in faults.POINTS if point.startswith("store.")}

@@ -18,7 +18,7 @@ from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
-INDEX = f"{PATH}/index"
+INDEX, OLDER = f"{PATH}/index", f"{PATH}/index.old"
 SMALL = StoreLimits(log_file=1000)
 CREATED = FILE_HEAD + ENTRY_HEAD + len(SEGMENT)  # where the first append of `filled` stands
 
@@ -154,10 +154,11 @@ def test_a_log_file_that_is_missing_or_cut_is_refused() -> None:
                 await opened(gone, SMALL)
             short = whole.killed()
             short.cut(path, short.stat(path).size - 1)
-            with pytest.raises(DamagedError, match="missing, cut"):
+            with pytest.raises(DamagedError, match="cut"):
                 await opened(short, SMALL)
         flipped = whole.killed()
         flipped.remove(INDEX)
+        flipped.remove(OLDER)
         flipped.flip_bit(logs[0], flipped.stat(logs[0]).size - 1)
         with pytest.raises(DamagedError, match="goes on in another file"):
             await opened(flipped, SMALL)
@@ -228,8 +229,9 @@ def test_a_creation_cut_short_begins_anew() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("harm", ["gone", "flipped", "cut", "empty", "older"])
-def test_the_index_is_only_a_cache(harm: str) -> None:
+def test_the_index_is_only_a_cache_as_long_as_nothing_was_freed(harm: str, both: bool) -> None:
     async def main() -> None:
         disk = MemoryDisk()
         await filled(disk, [bytes(300)] * 4, SMALL, clean=True)
@@ -248,11 +250,14 @@ def test_the_index_is_only_a_cache(harm: str) -> None:
             disk.flip_bit(INDEX, 40)
         elif harm == "cut":
             disk.cut(INDEX, disk.stat(INDEX).size - 1)
+        if both:
+            disk.remove(OLDER)
         async with running(disk, SMALL) as store:
             assert (content(store), store.info(SEGMENT)) == expected
             report = store.recovery
-            assert report.index.split()[0] == {"gone": "missing", "older": "used"}.get(harm, "damaged")
-            assert report.entries == (4 if harm == "older" else 9)
+            assert report.index.replace(",", " ").split()[0] == {"gone": "missing", "older": "used"}.get(harm, "damaged")
+            assert ("index.old used" in report.index) == (harm != "older" and not both)
+            assert report.entries == (4 if harm == "older" else 9 if both else 1)
             assert report.cut_bytes == 0
 
     run(main())

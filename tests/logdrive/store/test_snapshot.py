@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from logdrive.record import ABSENT
 from logdrive.store.entry import APPEND, SEAL, UPDATE, Entry
+from logdrive.store.files import LogFiles
 from logdrive.store.index import ContradictionError, Index
 from logdrive.store.log import Tip
 from logdrive.store.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from tests.logdrive.store.harness import PATH
 
 
 def _index() -> Index:
-    random, index = Random(5), Index()
+    random, index = Random(5), Index(LogFiles(PATH, [0, 4000], {0: 4000}))
     for number, name in enumerate(("a/b/0", "é", "empty")):
         index.create(number, name, 1000 + number)
     place = 100
@@ -38,7 +40,7 @@ def _columns(index: Index) -> list[tuple[object, ...]]:
 
 def test_it_holds_the_whole_index() -> None:
     index = _index()
-    snapshot = decode_snapshot(encode_snapshot(Snapshot(UUID(int=9), Tip(5000, 4000, 77), index)))
+    snapshot = decode_snapshot(encode_snapshot(Snapshot(UUID(int=9), Tip(5000, 4000, 77), index)), PATH)
     assert (snapshot.store_id, snapshot.tip) == (UUID(int=9), Tip(5000, 4000, 77))
     assert _columns(snapshot.index) == _columns(index)
     assert list(snapshot.index.by_name) == list(index.by_name)
@@ -50,15 +52,15 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
         flipped = bytearray(data)
         flipped[offset] ^= 1 << offset % 8
         with pytest.raises(ValueError, match=r"checksum|version"):
-            decode_snapshot(bytes(flipped))
+            decode_snapshot(bytes(flipped), PATH)
         with pytest.raises(ValueError, match=r"checksum|version"):
-            decode_snapshot(data[:offset])
+            decode_snapshot(data[:offset], PATH)
 
 
 @given(st.binary(max_size=300))
 def test_garbage_raises_only_value_errors(garbage: bytes) -> None:
     with pytest.raises(ValueError, match="index"):
-        decode_snapshot(garbage)
+        decode_snapshot(garbage, PATH)
 
 
 def test_an_index_takes_nothing_that_does_not_follow() -> None:

@@ -1,0 +1,200 @@
+"""Gives back to the disk what nobody can read any more: whole log files.
+
+A file in which nothing of any segment lies is removed once a start needs it no more (`Checkpoint.needed_from`). One of which less
+than a quarter is left is emptied first: what is left is appended to the log once more, as COPY entries, so that one small
+segment does not hold gigabytes. Each byte copied so frees three others, and all files together are less than four times what lives.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from logdrive import faults
+from logdrive.disk import Disk, words_of
+from logdrive.errors import LogdriveError
+from logdrive.executor import Executor
+from logdrive.limits import StoreLimits
+from logdrive.store.checkpoint import Checkpoint
+from logdrive.store.errors import DamagedError
+from logdrive.store.index import Extent, Index, SegmentIndex
+from logdrive.store.reader import LogReader
+
+_SPARSE: Final = 4
+"""A file is emptied by copying once less than one part in so many of it lives."""
+_REST_GROUPS: Final = 100
+"""So many groups are committed before it is tried again where the disk refused something."""
+
+_SEARCH: Final = 200_000
+"""Extents looked at in one step, some milliseconds of the loop's time."""
+
+Copy = Callable[[SegmentIndex, Extent, bytes], "asyncio.Future[Any]"]
+
+
+@dataclass(slots=True)
+class _Victim:
+    """A file being emptied: *segments* are yet to be searched for what they have in it, *found* is yet to be copied."""
+
+    base: int
+    segments: deque[int]
+    found: deque[tuple[int, int]]
+
+
+class Freeing:
+    """Works in steps between two groups, each of at most one file removed and some megabytes copied.
+
+    *copy* submits a copy; *forget* is told of each file that is removed, just before.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        checkpoint: Checkpoint,
+        reader: LogReader,
+        *,
+        disk: Disk,
+        executor: Executor,
+        limits: StoreLimits,
+        copy: Copy,
+        forget: Callable[[int], None],
+    ) -> None:
+        self._index, self._files = index, index.files
+        self._checkpoint = checkpoint
+        self._reader = reader
+        self._disk, self._executor, self._limits = disk, executor, limits
+        self._copy, self._forget = copy, forget
+        self._victim: _Victim | None = None
+        self._copies: list[asyncio.Future[Any]] = []
+        self._emptied = -1
+        self._spoilt: set[int] = set()
+        self._rest = 0
+        self._log = structlog.get_logger("logdrive.store").bind(store=index.files.directory)
+
+    async def step(self) -> bool:
+        """Do a little, between two groups. True where more can be done at once, without waiting for the next group."""
+        if self._rest:
+            self._rest -= 1
+            return False
+        if not all(copy.done() for copy in self._copies):
+            return False
+        if any(copy.exception() is not None for copy in self._copies):
+            self._give_up()
+            return False
+        self._copies.clear()
+        if not self._files.changed and self._victim is None:
+            return False
+        empty = [base for base in self._files.ends if not self._files.live[base]]
+        if empty:
+            return await self._remove_one(empty)
+        if self._victim is None:
+            self._files.changed = False
+            self._victim = self._chosen()
+        return self._victim is not None and await self._copy_some(self._victim)
+
+    def _give_up(self) -> None:
+        """Let it be for a while: the disk takes nothing, or too much is waiting for it."""
+        self._copies.clear()
+        self._victim = None
+        self._files.changed = True
+        self._rest = _REST_GROUPS
+
+    # Removing ----------------------------------------------------------------------------------------------------------
+
+    async def _remove_one(self, empty: list[int]) -> bool:
+        """Remove one of the files in which nothing lives; write the index where one of them is waiting for that."""
+        base = min(empty)
+        end = self._files.ends[base]
+        if self._victim is not None and self._victim.base == base:
+            self._victim = None  # the rest of it went without being copied
+        if self._emptied == base:
+            self._emptied = -1
+            faults.reach("store.free.after_copy")
+        if end > self._checkpoint.needed_from and not await self._checkpoint.write():
+            self._give_up()
+            return False
+        if end > self._checkpoint.needed_from:
+            return False  # the next group lets the index be written once more
+        self._forget(base)
+        self._reader.forget(base)
+        try:
+            await self._executor.run(self._remove, self._files.path(base))
+        except OSError as error:
+            self._log.warning("a log file can't be removed", reason=words_of(error))
+            self._give_up()
+            return False
+        self._files.remove(base)
+        self._log.info("log file freed", file=self._files.path(base), bytes=end - base)
+        return True
+
+    def _remove(self, path: str) -> None:
+        faults.reach("store.free.before_remove")
+        with contextlib.suppress(FileNotFoundError):  # an attempt before could not sync
+            self._disk.remove(path)
+        self._disk.sync_directory(self._files.directory)
+        faults.reach("store.free.after_remove")
+
+    # Copying -----------------------------------------------------------------------------------------------------------
+
+    def _chosen(self) -> _Victim | None:
+        """Return the file with the least left, if that is little."""
+        sparse = [
+            (self._files.live[base], base)
+            for base, end in self._files.ends.items()
+            if self._files.live[base] * _SPARSE < end - base and base not in self._spoilt
+        ]
+        return _Victim(min(sparse)[1], deque(self._index.by_number), deque()) if sparse else None
+
+    async def _copy_some(self, victim: _Victim) -> bool:
+        """Submit the next few copies; whether the file is empty then shows once they are durable."""
+        extents = self._next_extents(victim)
+        try:
+            data = await self._executor.run(self._read, [extent for _, extent in extents])
+            for (segment, extent), piece in zip(extents, data, strict=True):
+                self._copies.append(self._copy(segment, extent, piece))
+        except DamagedError as error:
+            self._spoilt.add(victim.base)
+            self._victim = None
+            self._log.error("a log file stays, though little of it is needed", reason=str(error))
+        except (LogdriveError, OSError) as error:
+            self._log.warning("a log file stays for now, though little of it is needed", reason=str(error))
+            self._give_up()
+        else:
+            if not victim.found and not victim.segments:
+                self._victim, self._emptied = None, victim.base
+                self._files.changed = True  # to look again: what a merge carried past the search is found by another one
+        return not self._copies and self._victim is not None
+
+    def _next_extents(self, victim: _Victim) -> list[tuple[SegmentIndex, Extent]]:
+        """Return what to copy next: up to the limit, one extent at least unless the search for it takes long."""
+        extents: list[tuple[SegmentIndex, Extent]] = []
+        size, looked = 0, 0
+        while size < self._limits.copy and (victim.found or victim.segments):
+            if not victim.found and looked >= _SEARCH:
+                break
+            if not victim.found:
+                looked += self._search(victim, victim.segments.popleft())
+                continue
+            number, offset = victim.found.popleft()
+            segment = self._index.by_number.get(number)
+            row = segment.row_of(offset) if segment is not None else None
+            if segment is not None and row is not None:
+                extents.append((segment, segment.extent(row)))
+                size += extents[-1][1].length
+        return extents
+
+    def _search(self, victim: _Victim, number: int) -> int:
+        """Find what the segment has in the file, and return what that cost."""
+        segment = self._index.by_number.get(number)
+        if segment is None:
+            return 1
+        base, end = victim.base, self._files.ends[victim.base]
+        columns = zip(segment.offsets, segment.places, strict=True)
+        victim.found.extend((number, offset) for offset, place in columns if base <= place < end)
+        return len(segment.places) + 16
+
+    def _read(self, extents: list[Extent]) -> list[bytes]:
+        return [self._reader.entry(extent) for extent in extents]

@@ -1,0 +1,226 @@
+"""Log files that nobody needs are removed, sparse ones after what is left in them was copied; and no start misses what is gone."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from logdrive import faults
+from logdrive.limits import StoreLimits
+from logdrive.store.engine import Store
+from logdrive.store.errors import DamagedError
+from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, opened, running, submit
+from tests.support.memory_disk import MemoryDisk
+from tests.support.virtual_time import run
+
+LIMITS = StoreLimits(log_file=4000, copy=500)
+KEPT = "kept"
+INDEXES = (f"{PATH}/index", f"{PATH}/index.old")
+
+
+def logs(disk: MemoryDisk) -> list[str]:
+    return [path for path in disk.paths() if "/log-" in path]
+
+
+async def passing(store: Store, count: int, first: int = 1) -> None:
+    """Append to SEGMENT, each batch in a group of its own, and cut it all off as it comes."""
+    for number in range(first, first + count):
+        await store.truncate(SEGMENT, await submit(store, bytes(900), number))
+
+
+async def created(store: Store) -> None:
+    await store.create(KEPT)
+    await store.create(SEGMENT)
+
+
+def test_files_whose_bytes_are_all_cut_off_are_removed_as_the_log_grows() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS, clean=False) as store:
+            await created(store)
+            await passing(store, 200)
+            assert len(logs(disk)) <= 4
+            assert sum(disk.stat(path).size for path in disk.paths()) < 5 * LIMITS.log_file
+        async with running(disk, LIMITS) as store:
+            assert store.recovery.index == "used"
+            info = store.info(SEGMENT)
+            assert info is not None
+            assert (info.start, info.length, await store.number(SEGMENT, WRITER)) == (180_000, 180_000, 200)
+
+    run(main())
+
+
+def test_deleting_a_segment_frees_its_files_without_waiting_for_the_next_one() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS) as store:
+            await created(store)
+            for number in range(1, 40):
+                await submit(store, bytes(900), number)
+            before = logs(disk)
+            await store.delete(SEGMENT)
+            await asyncio.sleep(1)
+            assert before[-1:] == logs(disk)
+
+    run(main())
+
+
+def test_a_small_segment_that_lives_long_is_copied_forward_and_holds_no_file() -> None:
+    async def main() -> None:
+        disk, expected = MemoryDisk(), b""
+        async with running(disk, LIMITS, clean=False) as store:
+            await created(store)
+            for number in range(1, 50):
+                data = b"%d," % number * 10
+                expected += data
+                await submit(store, data, number, segment=KEPT, writer=OTHER)
+                await passing(store, 6, number * 6 - 5)
+            assert store.read(KEPT, 0, 10_000) == expected
+            assert FIRST_FILE not in logs(disk)
+            assert sum(disk.stat(path).size for path in logs(disk)) < 4 * len(expected) + 5 * LIMITS.log_file
+        async with running(disk, LIMITS) as store:
+            assert store.read(KEPT, 0, 10_000) == expected
+            assert store.read(KEPT, 17, 100) == expected[17:117]
+            assert await store.number(KEPT, OTHER) == 49
+
+    run(main())
+
+
+def test_what_a_merge_moved_is_copied_forward_too() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS) as store:
+            await created(store)
+            await store.create("side")
+            await submit(store, b"kept", 1, segment=KEPT, writer=OTHER)
+            await submit(store, b" and merged", 1, segment="side", writer=OTHER)
+            await store.merge(KEPT, "side")
+            await passing(store, 50)
+            assert FIRST_FILE not in logs(disk)
+            assert store.read(KEPT, 0, 100) == b"kept and merged"
+
+    run(main())
+
+
+@pytest.mark.parametrize("harm", ["remove", "flip"])
+def test_once_files_were_freed_either_index_is_enough_and_without_both_a_start_is_refused(harm: str) -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS, clean=False) as store:
+            await created(store)
+            await submit(store, b"kept", 1, segment=KEPT, writer=OTHER)
+            await passing(store, 100)
+        for path in INDEXES:
+            one = disk.killed()
+            spoil(one, path, harm)
+            async with running(one, LIMITS) as store:
+                assert store.read(KEPT, 0, 100) == b"kept"
+                assert await store.number(SEGMENT, WRITER) == 100
+                await passing(store, 50, 101)
+            async with running(one, LIMITS) as store:
+                assert (store.recovery.index, store.read(KEPT, 0, 100)) == ("used", b"kept")
+        for path in INDEXES:
+            spoil(disk, path, harm)
+        with pytest.raises(DamagedError, match=r"was freed, and the index is .*restore index and index.old"):
+            await opened(disk, LIMITS)
+
+    run(main())
+
+
+def spoil(disk: MemoryDisk, path: str, harm: str) -> None:
+    if harm == "remove":
+        disk.remove(path)
+    else:
+        disk.flip_bit(path, 30)
+
+
+def test_a_missing_file_in_which_something_lives_is_refused_by_name() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS) as store:
+            await created(store)
+            for number in range(1, 20):
+                await submit(store, bytes(900), number)
+            await store.truncate(SEGMENT, 9 * 900)
+            await asyncio.sleep(1)
+        there = logs(disk)
+        assert FIRST_FILE not in there
+        for path in there[:-1]:
+            one = disk.killed()
+            one.remove(path)
+            with pytest.raises(DamagedError, match=r"missing|was freed") as refused:
+                await opened(one, LIMITS)
+            assert refused.value.path in there
+
+    run(main())
+
+
+def test_a_damaged_survivor_is_told_and_keeps_its_file_and_nothing_else() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS) as store:
+            await created(store)
+            await submit(store, b"kept", 1, segment=KEPT, writer=OTHER)
+            disk.flip_bit(FIRST_FILE, disk.stat(FIRST_FILE).size - 1)
+            await passing(store, 100)
+            assert FIRST_FILE in logs(disk)
+            assert len(logs(disk)) <= 5
+            with pytest.raises(DamagedError):
+                store.read(KEPT, 0, 4)
+
+    run(main())
+
+
+def test_copies_that_the_disk_does_not_take_cost_nothing_but_time() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        random = Random(1)
+        async with running(disk, LIMITS) as store:
+            await created(store)
+            await submit(store, b"kept", 1, segment=KEPT, writer=OTHER)
+            number = 0
+            for _ in range(300):
+                number += 1
+                if random.random() < 0.3:
+                    disk.fail_write(after=random.randrange(100))
+                try:
+                    await passing(store, 1, number)
+                except Exception:
+                    number = await store.number(SEGMENT, WRITER)
+            disk.mend()
+            await passing(store, 250, number + 1)
+            assert store.read(KEPT, 0, 4) == b"kept"
+            assert len(logs(disk)) <= 6
+
+    run(main())
+
+
+@pytest.mark.parametrize("point", [point for point in faults.POINTS if point.startswith(("store.free.", "store.index."))])
+def test_power_cut_at_any_step_of_freeing_loses_nothing(point: str) -> None:
+    async def main() -> None:
+        left: list[MemoryDisk] = []
+        disk, random = MemoryDisk(), Random(3)
+
+        def reach(name: str) -> None:
+            if name == point:
+                left.append(disk.crash(random) if random.random() < 0.7 else disk.killed())
+
+        faults.on_reach = reach
+        try:
+            async with running(disk, LIMITS) as store:
+                await created(store)
+                for number in range(1, 20):
+                    await submit(store, b"kept", number, segment=KEPT, writer=OTHER)
+                    await passing(store, 8, number * 8 - 7)
+        finally:
+            faults.on_reach = None
+        assert left
+        for after in left[:: len(left) // 15 + 1]:
+            async with running(after, LIMITS) as store:
+                number = await store.number(KEPT, OTHER)
+                assert store.read(KEPT, 0, 1000) == b"kept" * number
+                await passing(store, 20, await store.number(SEGMENT, WRITER) + 1)
+            async with running(after, LIMITS) as store:
+                assert store.read(KEPT, 0, 1000) == b"kept" * number
+
+    run(main())
