@@ -85,7 +85,7 @@ async def world(
     )
     running = asyncio.create_task(store.run(asyncio.Event()))
     try:
-        async with listening(store, "server", 0, None, transport=network.host("server"), disk=disk) as address:
+        async with listening(store, "server", 0, None, transport=network.host("server"), disk=disk, random=Random(2)) as address:
             yield World(store, disk, network, network.host("client"), address[1])
     finally:
         await network.close()

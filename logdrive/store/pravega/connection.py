@@ -13,56 +13,32 @@ import structlog
 from logdrive.errors import LogdriveError, ProtocolError
 from logdrive.limits import PRAVEGA_TAIL_READS
 from logdrive.net.stream import Stream
-from logdrive.store.engine import Store
+from logdrive.store.pravega.answering import Request, answer
 from logdrive.store.pravega.appending import Appending, HangUpError
-from logdrive.store.pravega.claims import Claims
-from logdrive.store.pravega.metadata import Request, answer
 from logdrive.store.pravega.reading import Reading
+from logdrive.store.pravega.shared import Shared
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.reassembly import Assembler
-from logdrive.wire.pravega.segments import (
-    CreateTransientSegment,
-    DeleteSegment,
-    LocateOffset,
-    MergeSegments,
-    MergeSegmentsBatch,
-    ReadSegment,
-    TruncateSegment,
-    UpdateSegmentPolicy,
-)
-from logdrive.wire.pravega.tables import (
-    CreateTableSegment,
-    DeleteTableSegment,
-    GetTableSegmentInfo,
-    ReadTable,
-    ReadTableEntries,
-    ReadTableEntriesDelta,
-    ReadTableKeys,
-    RemoveTableKeys,
-    UpdateTableEntries,
-)
+from logdrive.wire.pravega.segments import CreateTransientSegment, ReadSegment, SegmentCreated
+from logdrive.wire.pravega.tables import RemoveTableKeys, TableEntriesUpdated, TableKeysRemoved, UpdateTableEntries
 
 _log = structlog.get_logger("logdrive.store.pravega")
 
 Append = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
-Unserved = (
-    *(CreateTransientSegment, DeleteSegment, LocateOffset, MergeSegments, MergeSegmentsBatch, TruncateSegment, UpdateSegmentPolicy),
-    *(CreateTableSegment, DeleteTableSegment, GetTableSegmentInfo, ReadTable, ReadTableEntries, ReadTableEntriesDelta, ReadTableKeys),
-    *(RemoveTableKeys, UpdateTableEntries, FlushToStorage, ListStorageChunks),
-)
 
 
 class Connection:
     """Serves one stream from Hello to the end of it."""
 
-    def __init__(self, store: Store, claims: Claims, stream: Stream, poll_seconds: float) -> None:
-        self._store, self._stream, self._poll_seconds = store, stream, poll_seconds
+    def __init__(self, shared: Shared, stream: Stream, poll_seconds: float) -> None:
+        self._shared, self._stream, self._poll_seconds = shared, stream, poll_seconds
         self._frames, self._assembler = FrameReader(), Assembler()
-        self._appending = Appending(store, claims)
+        self._appending = Appending(shared.store, shared.claims)
+        self._transients: list[str] = []
         self._writing = asyncio.Lock()
         self._polls: dict[int, asyncio.Task[None]] = {}
         self._next_poll = 0
@@ -79,6 +55,7 @@ class Connection:
 
     async def run(self) -> None:
         """Serve until either side ends it. Failures of the peer end here, in one line of log."""
+        self._shared.transients.sweep()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._appending.acknowledge(self._send), name="pravega-acknowledge")
@@ -90,6 +67,7 @@ class Connection:
         except* LogdriveError as failures:
             _log.info("connection ended", peer=self._stream.peer.address, reason=_first(failures))
         finally:
+            self._shared.transients.leave(self._transients)
             await self._stream.close()
 
     async def _read(self, tasks: asyncio.TaskGroup) -> None:
@@ -112,12 +90,20 @@ class Connection:
                 pass
             case Hello():
                 await self._greet(message)
-            case _ if isinstance(message, Unserved):
+            case FlushToStorage() | ListStorageChunks():
                 await self._send([OperationUnsupported(message.request_id, type(message).__name__)])
             case _ if isinstance(message, Request):
-                await self._send([await answer(self._store, message)])
+                await self._answer(message)
             case _:
                 raise ProtocolError(f"a {type(message).__name__}, which only servers send", offset=self._frames.offset)
+
+    async def _answer(self, request: Request) -> None:
+        reply = await answer(self._shared, request)
+        if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):
+            self._transients.append(reply.segment)
+        await self._send([reply])
+        if isinstance(reply, TableEntriesUpdated | TableKeysRemoved) and isinstance(request, UpdateTableEntries | RemoveTableKeys):
+            await self._shared.tables.compact(request.segment)
 
     async def _greet(self, hello: Hello) -> None:
         await self._send([Hello()])
@@ -130,7 +116,7 @@ class Connection:
             await self._appending.append(append)
 
     async def _read_segment(self, request: ReadSegment, tasks: asyncio.TaskGroup) -> None:
-        reading = Reading(self._store, request, self._poll_seconds)
+        reading = Reading(self._shared.store, request, self._poll_seconds)
         async with self._writing:
             reply = reading.now()
             if reply is None and len(self._polls) >= PRAVEGA_TAIL_READS:

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+from random import Random, SystemRandom
 from typing import Final
 
 from logdrive.net.stream import Stream
 from logdrive.store.engine import Store
-from logdrive.store.pravega.claims import Claims
 from logdrive.store.pravega.connection import Connection
+from logdrive.store.pravega.shared import shared
 
 POLL_SECONDS: Final = 15.0
 """How long a read at the tail waits before its empty answer: clients give up after 30 s of silence."""
@@ -18,9 +19,9 @@ _DRAIN_SECONDS: Final = 5.0
 class PravegaFace:
     """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand."""
 
-    def __init__(self, store: Store, *, poll_seconds: float = POLL_SECONDS) -> None:
-        self._store, self._poll_seconds = store, poll_seconds
-        self._claims = Claims()
+    def __init__(self, store: Store, *, poll_seconds: float = POLL_SECONDS, random: Random | None = None) -> None:
+        self._poll_seconds = poll_seconds
+        self._shared = shared(store, random or SystemRandom())
         self._connections: dict[Connection, None] = {}
         self._gone = asyncio.Event()
         self._closed = False
@@ -30,7 +31,7 @@ class PravegaFace:
         if self._closed:  # its handshake outlasted the listener
             stream.abort()
             return
-        connection = Connection(self._store, self._claims, stream, self._poll_seconds)
+        connection = Connection(self._shared, stream, self._poll_seconds)
         self._connections[connection] = None
         try:
             await connection.run()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from random import Random
 
 import structlog
 
@@ -18,14 +19,22 @@ _RETRY_SECONDS = 10.0
 
 @contextlib.asynccontextmanager
 async def listening(
-    store: Store, host: str, port: int, tls: ServerTls | None, *, transport: Transport, disk: Disk, poll_seconds: float = POLL_SECONDS
+    store: Store,
+    host: str,
+    port: int,
+    tls: ServerTls | None,
+    *,
+    transport: Transport,
+    disk: Disk,
+    poll_seconds: float = POLL_SECONDS,
+    random: Random | None = None,
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve *store* while the context lasts, yielding the address, with the real port where 0 was asked for.
 
     At the end connections get what they still wait for to be durable, within a few seconds: leave before the store closes. Raises
     `ConfigError` where it can't bind.
     """
-    face = PravegaFace(store, poll_seconds=poll_seconds)
+    face = PravegaFace(store, poll_seconds=poll_seconds, random=random)
     listener = await transport.listen(host, port, tls, face.serve)
     where = endpoint.endpoint_of(host, listener.address[1], tls=tls is not None)
     later: asyncio.Task[None] | None = None

@@ -1,63 +1,61 @@
-"""What a segment is, its attributes, creation and sealing (specification, section 3, as section 0 corrects it)."""
+"""What a segment is, its attributes and its policy (specification, section 3, as section 0 corrects it)."""
 
-from logdrive.errors import LogdriveError
+from typing import Final
+from uuid import UUID
+
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError, OverloadedError, SegmentSealedError
-from logdrive.wire.pravega.control import ILLEGAL_ARGUMENT, UNSPECIFIED, ErrorMessage, NoSuchSegment, SegmentAlreadyExists, SegmentIsSealed
+from logdrive.store.errors import NoSuchSegmentError
+from logdrive.store.index import SegmentInfo
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
-    CreateSegment,
     GetSegmentAttribute,
     GetStreamSegmentInfo,
-    SealSegment,
+    LocateOffset,
+    OffsetLocated,
     SegmentAttribute,
     SegmentAttributeUpdated,
-    SegmentCreated,
-    SegmentSealed,
+    SegmentPolicyUpdated,
     StreamSegmentInfo,
     UpdateSegmentAttribute,
+    UpdateSegmentPolicy,
 )
 
-Request = GetStreamSegmentInfo | CreateSegment | SealSegment | GetSegmentAttribute | UpdateSegmentAttribute
+Request = GetStreamSegmentInfo | GetSegmentAttribute | UpdateSegmentAttribute | UpdateSegmentPolicy | LocateOffset
+
+_WELL_KNOWN: Final = 1 << 127
+EVENTS: Final = UUID(int=_WELL_KNOWN | 1)
+SCALE_TYPE: Final = UUID(int=_WELL_KNOWN | 2)
+SCALE_RATE: Final = UUID(int=_WELL_KNOWN | 3)
+"""Attributes that mean something to the protocol; the first is kept by the store and only read."""
 
 
 async def answer(store: Store, request: Request) -> Message:
-    """Return the reply to *request*; what it changed is durable then."""
-    while True:
-        try:
-            return await _answer(store, request)
-        except OverloadedError:
-            await store.room()
-        except NoSuchSegmentError:
-            return NoSuchSegment(request.request_id, request.segment)
-        except SegmentSealedError:
-            return SegmentIsSealed(request.request_id, request.segment)
-        except ValueError as error:
-            return ErrorMessage(request.request_id, request.segment, str(error), ILLEGAL_ARGUMENT)
-        except LogdriveError as error:
-            return ErrorMessage(request.request_id, request.segment, str(error), UNSPECIFIED)
-
-
-async def _answer(store: Store, request: Request) -> Message:
+    """Return the reply to *request*. Raises what the store does."""
     match request:
         case GetStreamSegmentInfo(number, segment):
-            return _described(store, number, segment)
-        case CreateSegment(number, segment):
-            created = await store.create(segment)
-            return SegmentCreated(number, segment) if created else SegmentAlreadyExists(number, segment)
-        case SealSegment(number, segment):
-            await store.seal(segment)
-            return SegmentSealed(number, segment)
+            return _described(number, segment, _info(store, segment))
         case GetSegmentAttribute(number, segment, attribute):
-            return SegmentAttribute(number, store.attribute(segment, attribute))
+            value = _info(store, segment).events if attribute == EVENTS else store.attribute(segment, attribute)
+            return SegmentAttribute(number, value)
         case UpdateSegmentAttribute(number, segment, attribute, value, expected):
             return SegmentAttributeUpdated(number, await store.update(segment, attribute, expected, value))
+        case UpdateSegmentPolicy(number, segment, rate, scale_type):
+            of_type, of_rate = store.update(segment, SCALE_TYPE, None, scale_type), store.update(segment, SCALE_RATE, None, rate)
+            await of_type
+            await of_rate
+            return SegmentPolicyUpdated(number, segment)
+        case LocateOffset(number, segment):  # there is no index beside the segment, and without one the answer is its end
+            return OffsetLocated(number, segment, _info(store, segment).length)
 
 
-def _described(store: Store, request_id: int, segment: str) -> Message:
+def _info(store: Store, segment: str) -> SegmentInfo:
     info = store.info(segment)
     if info is None:
-        return NoSuchSegment(request_id, segment)
+        raise NoSuchSegmentError(segment)
+    return info
+
+
+def _described(request_id: int, segment: str, info: SegmentInfo) -> StreamSegmentInfo:
     return StreamSegmentInfo(
         request_id,
         segment,

@@ -1,11 +1,12 @@
 """ReadSegment: what is there at once, the rest when it comes (specification, section 3, as section 0 corrects it)."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import Final
 
 from logdrive.limits import PRAVEGA_READ_BYTES
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import DamagedError, NoSuchSegmentError
 from logdrive.store.index import SegmentInfo
 from logdrive.store.pravega.appending import HangUpError
 from logdrive.wire.pravega.control import UNSPECIFIED, ErrorMessage, NoSuchSegment, SegmentIsSealed, SegmentIsTruncated
@@ -38,8 +39,9 @@ class Reading:
         return self._read(b"", end_of_segment=True) if info.sealed else None
 
     async def wait(self) -> None:
-        """Return once there is data, the segment is sealed, or the time is over."""
-        await self.store.wait(self.request.segment, self.request.offset, self.poll_seconds)
+        """Return once there is data, the segment is sealed or gone, or the time is over."""
+        with contextlib.suppress(NoSuchSegmentError):
+            await self.store.wait(self.request.segment, self.request.offset, self.poll_seconds)
 
     def waited(self) -> Message:
         """Return the answer of a read that has waited, whatever for."""

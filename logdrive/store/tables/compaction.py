@@ -3,6 +3,7 @@
 A crash in between leaves the table as it was, some of it twice.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,17 +21,16 @@ _DEAD: Final = 4
 
 async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLimits) -> None:
     """Shorten *segment*'s log where it is long and mostly dead. It is left for another time where the store has no room for that."""
-    table = await kept.table(segment)
-    size = table.position - table.start
-    if table.compacting or size < limits.compact_from or size < _DEAD * table.live:
-        return
-    table.compacting = True
-    try:
-        await _rewrite(store, kept, segment, table, limits)
-    except LogdriveError:  # whoever uses the table next is told
-        return
-    finally:
-        table.compacting = False
+    with contextlib.suppress(LogdriveError):  # whoever uses the table next is told
+        table = await kept.table(segment)
+        size = table.position - table.start
+        if table.compacting or size < limits.compact_from or size < _DEAD * table.live:
+            return
+        table.compacting = True
+        try:
+            await _rewrite(store, kept, segment, table, limits)
+        finally:
+            table.compacting = False
 
 
 async def _rewrite(store: Store, kept: KeptTables, segment: str, table: Table, limits: TableLimits) -> None:

@@ -13,10 +13,11 @@ from logdrive.errors import TransientError
 from logdrive.limits import PRAVEGA_UNACKED_BYTES, StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store import endpoint
+from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, AppendSetup, DataAppended, Padding, SetupAppend
 from logdrive.wire.pravega.control import Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.segments import CreateSegment, DeleteSegment, ReadSegment, SegmentCreated, SegmentRead, TruncateSegment
+from logdrive.wire.pravega.segments import CreateSegment, ReadSegment, SegmentCreated, SegmentRead
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world, virtually, world
 
@@ -84,8 +85,8 @@ async def test_padding_outside_a_block_is_ignored(made: World) -> None:
     assert await peer.ask(Padding(bytes(9)), KeepAlive()) == KeepAlive()
 
 
-@pytest.mark.parametrize("request_", [DeleteSegment(6, S), TruncateSegment(6, S, 3)])
-def test_what_is_not_served_yet_is_refused_by_name(request_: Message) -> None:
+@pytest.mark.parametrize("request_", [FlushToStorage(1, "", 6), ListStorageChunks(S, "", 6)])
+def test_what_only_an_administration_gateway_serves_is_refused_by_name(request_: Message) -> None:
     @in_world
     async def refused(made: World) -> None:
         peer = await made.peer()

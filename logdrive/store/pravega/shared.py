@@ -1,0 +1,26 @@
+"""What all connections of one face have in common."""
+
+from dataclasses import dataclass
+from random import Random
+
+from logdrive.store.engine import Store
+from logdrive.store.pravega.claims import Claims
+from logdrive.store.pravega.merging import Merging
+from logdrive.store.pravega.transients import Transients
+from logdrive.store.tables.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A store and what is remembered beside it."""
+
+    store: Store
+    claims: Claims
+    tables: Tables
+    merging: Merging
+    transients: Transients
+
+
+def shared(store: Store, random: Random) -> Shared:
+    """Return what the connections of a new face of *store* share."""
+    return Shared(store, Claims(), Tables(store), Merging(store), Transients(store, random))
