@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from random import Random
+from random import Random, SystemRandom
 
 from logdrive.clock import Clock
 from logdrive.disk import Disk
@@ -10,6 +10,7 @@ from logdrive.executor import Executor
 from logdrive.limits import StoreLimits
 from logdrive.net.stream import Transport
 from logdrive.store.config import StoreConfig
+from logdrive.store.controlled import controlled
 from logdrive.store.pravega.listening import listening
 from logdrive.store.running import Failure, either, running
 
@@ -30,12 +31,13 @@ async def run(
     *started* is called with the address once connections are taken. Raises `ConfigError` where the address or the directory
     can't be had, `StorageError` where the disk fails: the process must end then.
     """
-    failure = Failure()
+    failure, random = Failure(), random or SystemRandom()
     host, port = config.listen.pravega.where
     tls = config.listen.pravega.settings
     async with (
         running(config.store.path, failure, disk=disk, executor=executor, clock=clock, limits=StoreLimits(), random=random) as store,
         listening(store, host, port, tls, transport=transport, disk=disk) as address,
+        controlled(store, config.listen.controller, address, clock=clock, random=random, disk=disk),
     ):
         started(address)
         await either(stop, failure.happened)

@@ -2,7 +2,7 @@
 
 import ipaddress
 import os.path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -11,6 +11,7 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls
 
 PRAVEGA_PORT = 6000
+CONTROLLER_PORT = 9090
 
 
 class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -19,19 +20,22 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     Without *tls* it is plain TCP, and then on loopback addresses only.
     """
 
+    table: ClassVar[str] = "listen.pravega"
+    default_port: ClassVar[int] = PRAVEGA_PORT
+
     address: str
     tls: Literal["off"] | ServerTlsConfig | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no address, and plain TCP that nobody asked for."""
-        host, _ = host_port(self.address, PRAVEGA_PORT)
+        host, _ = self.where
         if self.tls is None and not is_loopback(host):
-            raise ValueError('plain TCP is for loopback addresses: give [listen.pravega.tls], or write tls = "off"')
+            raise ValueError(f'plain TCP is for loopback addresses: give [{self.table}.tls], or write tls = "off"')
 
     @property
     def where(self) -> tuple[str, int]:
         """Host and port."""
-        return host_port(self.address, PRAVEGA_PORT)
+        return host_port(self.address, self.default_port)
 
     @property
     def settings(self) -> ServerTls | None:
@@ -39,10 +43,42 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return self.tls.settings() if isinstance(self.tls, ServerTlsConfig) else None
 
 
+class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [listen.controller] table: where Pravega's clients ask for streams. *advertise* is where they are sent for the segments."""
+
+    table: ClassVar[str] = "listen.controller"
+    default_port: ClassVar[int] = CONTROLLER_PORT
+
+    advertise: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no address."""
+        super().__post_init__()
+        if self.advertise is not None:
+            host_port(self.advertise, PRAVEGA_PORT)
+
+    def check(self, face: FaceConfig | None) -> None:
+        """Raise ValueError where clients could not be told where the segments are."""
+        if face is None:
+            raise ValueError("listen.controller sends clients to the segments' own face: give [listen.pravega], too")
+        if self.advertise is None and _is_wildcard(face.where[0]):
+            raise ValueError(f'listen.controller.advertise is missing: nobody can connect to {face.where[0]}, write "host:port"')
+
+    def node(self, face: tuple[str, int]) -> tuple[str, int]:
+        """Return where clients are sent, the segments' face being at *face*."""
+        return host_port(self.advertise, PRAVEGA_PORT) if self.advertise is not None else face
+
+
 class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [listen] table of a store."""
 
     pravega: FaceConfig
+    controller: ControllerConfig | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a controller that could not say where segments are."""
+        if self.controller is not None:
+            self.controller.check(self.pravega)
 
 
 class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -69,5 +105,13 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_wildcard(host: str) -> bool:
+    """Tell whether *host* stands for all addresses of this machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False

@@ -30,7 +30,7 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """A segment of a stream: keys in [low, high), from the epoch in its id until that in which others took its place."""
+    """A segment of a stream: keys in (low, high], from the epoch in its id until that in which others took its place."""
 
     id: int
     low: float

@@ -58,11 +58,12 @@ class Streams:
             await self._catalogue.adopt_all()
             return sorted(name for name, scope in state.scopes.items() if scope.present)
 
-    async def streams(self, scope: str) -> list[str]:
-        """Return the streams of a scope."""
+    async def streams(self, scope: str, *, tag: str | None = None) -> list[str]:
+        """Return the streams of a scope: all, or those that have *tag*."""
         async with self._catalogue.turn():
             await self._catalogue.adopt_all()
-            return _names((await self._catalogue.scope(scope)).places)
+            places = (await self._catalogue.scope(scope)).places
+            return [name for name in _names(places) if tag is None or tag in places[name].stream.config.tags]
 
     # Streams -----------------------------------------------------------------------------------------------------------
 

@@ -192,6 +192,30 @@ class ContinuationToken(_message.Message):
     token: str
     def __init__(self, token: _Optional[str] = ...) -> None: ...
 
+class ScopesRequest(_message.Message):
+    __slots__ = ("continuationToken",)
+    CONTINUATIONTOKEN_FIELD_NUMBER: _ClassVar[int]
+    continuationToken: ContinuationToken
+    def __init__(self, continuationToken: _Optional[_Union[ContinuationToken, _Mapping]] = ...) -> None: ...
+
+class ScopesResponse(_message.Message):
+    __slots__ = ("scopes", "continuationToken")
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    CONTINUATIONTOKEN_FIELD_NUMBER: _ClassVar[int]
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    continuationToken: ContinuationToken
+    def __init__(self, scopes: _Optional[_Iterable[str]] = ..., continuationToken: _Optional[_Union[ContinuationToken, _Mapping]] = ...) -> None: ...
+
+class StreamsInScopeWithTagRequest(_message.Message):
+    __slots__ = ("scope", "tag", "continuationToken")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    CONTINUATIONTOKEN_FIELD_NUMBER: _ClassVar[int]
+    scope: ScopeInfo
+    tag: str
+    continuationToken: ContinuationToken
+    def __init__(self, scope: _Optional[_Union[ScopeInfo, _Mapping]] = ..., tag: _Optional[str] = ..., continuationToken: _Optional[_Union[ContinuationToken, _Mapping]] = ...) -> None: ...
+
 class StreamsInScopeRequest(_message.Message):
     __slots__ = ("scope", "continuationToken")
     SCOPE_FIELD_NUMBER: _ClassVar[int]
@@ -205,11 +229,11 @@ class StreamsInScopeResponse(_message.Message):
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         SUCCESS: _ClassVar[StreamsInScopeResponse.Status]
-        SCOPE_NOT_FOUND: _ClassVar[StreamsInScopeResponse.Status]
         FAILURE: _ClassVar[StreamsInScopeResponse.Status]
+        SCOPE_NOT_FOUND: _ClassVar[StreamsInScopeResponse.Status]
     SUCCESS: StreamsInScopeResponse.Status
-    SCOPE_NOT_FOUND: StreamsInScopeResponse.Status
     FAILURE: StreamsInScopeResponse.Status
+    SCOPE_NOT_FOUND: StreamsInScopeResponse.Status
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     CONTINUATIONTOKEN_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -267,6 +291,20 @@ class SegmentsAtTime(_message.Message):
     delegationToken: str
     def __init__(self, segments: _Optional[_Iterable[_Union[SegmentsAtTime.SegmentLocation, _Mapping]]] = ..., delegationToken: _Optional[str] = ...) -> None: ...
 
+class GetEpochSegmentsRequest(_message.Message):
+    __slots__ = ("streamInfo", "epoch")
+    STREAMINFO_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    streamInfo: StreamInfo
+    epoch: int
+    def __init__(self, streamInfo: _Optional[_Union[StreamInfo, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class SegmentValidityResponse(_message.Message):
+    __slots__ = ("response",)
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    response: bool
+    def __init__(self, response: bool = ...) -> None: ...
+
 class NodeUri(_message.Message):
     __slots__ = ("endpoint", "port")
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
@@ -304,6 +342,12 @@ class StreamCut(_message.Message):
     streamInfo: StreamInfo
     cut: _containers.ScalarMap[int, int]
     def __init__(self, streamInfo: _Optional[_Union[StreamInfo, _Mapping]] = ..., cut: _Optional[_Mapping[int, int]] = ...) -> None: ...
+
+class StreamCutValidityResponse(_message.Message):
+    __slots__ = ("response",)
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    response: bool
+    def __init__(self, response: bool = ...) -> None: ...
 
 class DelegationToken(_message.Message):
     __slots__ = ("delegationToken",)

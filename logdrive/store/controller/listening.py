@@ -1,0 +1,84 @@
+"""A controller at an address, while a context lasts. The one place where gRPC brings its own sockets (docs/adr/0006)."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from logdrive.clock import Clock
+from logdrive.disk import Disk, words_of
+from logdrive.errors import ConfigError, Mistake
+from logdrive.limits import MIB
+from logdrive.net.stream import ServerTls
+from logdrive.store.controller.service import Controller
+from logdrive.store.engine import Store
+from logdrive.store.streams.catalogue import Catalogue
+from logdrive.store.streams.streams import Streams
+from logdrive.store.streams.transactions import Transactions
+
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", 4 * MIB),
+    ("grpc.max_metadata_size", 64 * 1024),
+    ("grpc.max_concurrent_streams", 1000),
+)
+_GRACE_SECONDS: Final = 5.0
+_PEM_BYTES: Final = MIB
+
+
+@contextlib.asynccontextmanager
+async def controlling(
+    store: Store, where: tuple[str, int], tls: ServerTls | None, node: tuple[str, int], *, clock: Clock, random: Random, disk: Disk
+) -> AsyncIterator[tuple[str, int]]:
+    """Answer at *where* for the streams of *store*, whose segments clients find at *node*; yield the address with the real port.
+
+    What was begun at the end is answered, within a few seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
+    """
+    catalogue = Catalogue(store, clock=clock, random=random)
+    transactions = Transactions(catalogue)
+    controller = Controller(Streams(catalogue), transactions, *node)
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((controller.handlers(),))
+    port = _bind(server, where, tls, disk)
+    async with catalogue.turn():
+        pass  # what a crash left undone is done before anybody is answered
+    await server.start()
+    leases = asyncio.create_task(transactions.run(), name="transaction-leases")
+    try:
+        yield where[0], port
+    finally:
+        leases.cancel()
+        await asyncio.wait([leases])
+        await server.stop(_GRACE_SECONDS)
+
+
+def _bind(server: grpc.aio.Server, where: tuple[str, int], tls: ServerTls | None, disk: Disk) -> int:
+    host, port = where
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    credentials = _credentials(tls, disk) if tls is not None else None
+    try:
+        return server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        remedy = "the controller can't listen there: free the port, give another one, or look at the certificates"
+        raise ConfigError("listen", [Mistake("address", address, remedy)]) from error
+
+
+def _credentials(tls: ServerTls, disk: Disk) -> grpc.ServerCredentials:
+    key, chain = _pem(disk, "key", tls.key), _pem(disk, "cert", tls.cert)
+    trusted = _pem(disk, "ca", tls.ca) if tls.ca is not None else None
+    return grpc.ssl_server_credentials([(key, chain)], root_certificates=trusted, require_client_auth=trusted is not None)
+
+
+def _pem(disk: Disk, key: str, path: str) -> bytes:
+    try:
+        file = disk.open(path)
+        try:
+            return file.pread(_PEM_BYTES, 0)
+        finally:
+            file.close()
+    except OSError as error:
+        raise ConfigError("tls", [Mistake(key, path, words_of(error))]) from error

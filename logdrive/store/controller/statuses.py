@@ -1,0 +1,88 @@
+"""How a refusal is told: by the status that an answer has a field for, or else by gRPC's own."""
+
+from typing import Final
+
+import grpc
+from google.protobuf.message import Message
+
+from logdrive.store.streams.errors import (
+    BadNameError,
+    LeaseError,
+    NoSuchScopeError,
+    NoSuchStreamError,
+    NoSuchStreamSegmentError,
+    NoSuchTransactionError,
+    PreconditionError,
+    RefusedError,
+    ScopeExistsError,
+    ScopeNotEmptyError,
+    StreamExistsError,
+    StreamNotSealedError,
+    StreamSealedError,
+    TransactionEndedError,
+)
+from logdrive.wire.pravega.controller import controller_pb2 as pb
+
+_Names = dict[type[RefusedError], str]
+
+_UPDATE: Final[_Names] = {
+    NoSuchStreamError: "STREAM_NOT_FOUND",
+    NoSuchScopeError: "SCOPE_NOT_FOUND",
+    StreamSealedError: "STREAM_SEALED",
+}
+_TRANSACTION: Final[_Names] = {
+    NoSuchStreamError: "STREAM_NOT_FOUND",
+    NoSuchScopeError: "STREAM_NOT_FOUND",
+    NoSuchTransactionError: "TRANSACTION_NOT_FOUND",
+}
+_STATUSES: Final[dict[type[Message], _Names]] = {
+    pb.CreateScopeStatus: {ScopeExistsError: "SCOPE_EXISTS", BadNameError: "INVALID_SCOPE_NAME"},
+    pb.DeleteScopeStatus: {NoSuchScopeError: "SCOPE_NOT_FOUND", ScopeNotEmptyError: "SCOPE_NOT_EMPTY"},
+    pb.CreateStreamStatus: {
+        StreamExistsError: "STREAM_EXISTS",
+        NoSuchScopeError: "SCOPE_NOT_FOUND",
+        BadNameError: "INVALID_STREAM_NAME",
+    },
+    pb.UpdateStreamStatus: _UPDATE,
+    pb.DeleteStreamStatus: {
+        NoSuchStreamError: "STREAM_NOT_FOUND",
+        NoSuchScopeError: "STREAM_NOT_FOUND",
+        StreamNotSealedError: "STREAM_NOT_SEALED",
+    },
+    pb.StreamsInScopeResponse: {NoSuchScopeError: "SCOPE_NOT_FOUND"},
+    pb.ScaleResponse: {PreconditionError: "PRECONDITION_FAILED", StreamSealedError: "PRECONDITION_FAILED"},
+    pb.TxnStatus: _TRANSACTION,
+}
+"""The names of statuses; what is not named is FAILURE."""
+
+_CODES: Final[dict[type[RefusedError], grpc.StatusCode]] = {
+    NoSuchScopeError: grpc.StatusCode.NOT_FOUND,
+    NoSuchStreamError: grpc.StatusCode.NOT_FOUND,
+    NoSuchStreamSegmentError: grpc.StatusCode.NOT_FOUND,
+    NoSuchTransactionError: grpc.StatusCode.NOT_FOUND,
+    BadNameError: grpc.StatusCode.INVALID_ARGUMENT,
+    LeaseError: grpc.StatusCode.INVALID_ARGUMENT,
+}
+
+
+def status_of(answer: type[Message], error: RefusedError) -> Message | None:
+    """Return the answer of type *answer* that tells *error*, None where it has no field for that."""
+    if answer is pb.PingTxnStatus:
+        return pb.PingTxnStatus(status=_ping(error))
+    if answer is pb.TxnState and isinstance(error, NoSuchTransactionError):
+        return pb.TxnState(state="UNKNOWN")
+    if answer is pb.ScaleStatusResponse:
+        return pb.ScaleStatusResponse(status="INVALID_INPUT")
+    names = _STATUSES.get(answer)
+    return answer(status=names.get(type(error), "FAILURE")) if names is not None else None
+
+
+def code_of(error: RefusedError) -> grpc.StatusCode:
+    """Return gRPC's code for *error*."""
+    return _CODES.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
+
+
+def _ping(error: RefusedError) -> str:
+    if isinstance(error, TransactionEndedError):
+        return "COMMITTED" if error.committed else "ABORTED"
+    return "LEASE_TOO_LARGE" if isinstance(error, LeaseError) else "UNKNOWN"
