@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help demo test check bench simulate mutants proto clean
+.PHONY: help demo test test-pravega check bench simulate mutants proto clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ check: $(STAMP) ## run ruff, mypy --strict and import-linter
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+test-pravega: $(STAMP) ## run the tests that need a real Pravega, which Maven fetches (Java 11 or later, 75 MB once)
+	@$(BIN)/python -m pytest tests/pravega -m pravega_server $(ARGS)
 
 bench: $(STAMP) ## run every benchmark and write build/bench.json
 	@$(BIN)/python -m bench $(ARGS)

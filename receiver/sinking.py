@@ -17,6 +17,7 @@ from logdrive.limits import MIB, StoreLimits
 from logdrive.net.stream import Transport
 from logdrive.sinks.base import Sink
 from logdrive.sinks.blocking import Target
+from logdrive.sinks.controller import Controllers
 from logdrive.sinks.embedded import EmbeddedSink
 from logdrive.sinks.pravega import PravegaSink
 from logdrive.sinks.pravega_service import Service, served
@@ -49,6 +50,7 @@ async def opened(
     executor: Executor,
     random: Random,
     stop: asyncio.Event,
+    controllers: Controllers,
 ) -> AsyncIterator[Opened | None]:
     """Yield the sinks while the context lasts; None where *stop* came before the service answered.
 
@@ -61,8 +63,16 @@ async def opened(
         return
     limits = store_limits(config)
     target = Target(address.host, address.port, config.sink.settings)
-    login = config.sink.credentials
-    async with served(transport, target, clock=clock, random=random, in_flight_bytes=limits.pending, login=login) as service:
+    connections = served(
+        transport,
+        target,
+        clock=clock,
+        random=random,
+        in_flight_bytes=limits.pending,
+        login=config.sink.credentials,
+        controllers=controllers,
+    )
+    async with connections as service:
         sinks = await _unless(stop, _at_service(config, service))
         yield Opened(*sinks, Failure()) if sinks is not None else None
         for sink in sinks or ():  # not after an exception, which lets go at once

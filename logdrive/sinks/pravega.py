@@ -46,8 +46,8 @@ class PravegaSink:
 
     def __init__(self, service: Service, segments: Sequence[StreamSegment], store_id: UUID) -> None:
         self.store_id = store_id
-        self._service, self._clock = service, service.clock
-        self._map = StreamMap(segments, service.controller, service.clock)
+        self._service = service
+        self._map = StreamMap(segments, service)
         self._history = None if service.controller is None else History(service.controller, self._reach)
         self._submitted: dict[asyncio.Future[int], None] = {}
         self._told: dict[str, None] = {}
@@ -115,9 +115,12 @@ class PravegaSink:
 
     async def _carried(self, client: SegmentClient, history: History, place: StreamSegment, writer: UUID) -> int:
         """Set *writer* up in a segment that may follow others, and that may have been sealed unnoticed (rule S3)."""
-        whole = await history.carry(place, writer)
-        number = (await client.set_up(place.name, writer)).durable
-        state = await client.segment_info(place.name)  # a sealed one answers the set-up like any other
+        try:
+            whole = await history.carry(place, writer)
+            number = (await client.set_up(place.name, writer)).durable
+            state = await client.segment_info(place.name)  # a sealed one answers the set-up like any other
+        except NoSuchSegmentError:
+            state = None
         if state is None or state.sealed:
             self._map.sealed(place.name)
             raise SegmentMovedError(f"{place.name} is sealed")

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 import structlog
 
-from logdrive.clock import Clock
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.sinks.controller import Controller, StreamSegment
+from logdrive.sinks.controller import StreamSegment
+from logdrive.sinks.pravega_service import Service
 from logdrive.wire.pravega.routing import fraction
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class StreamMap:
-    """The segments of one stream that take appends. Without a *controller* they stay what they were at first."""
+    """The segments of one stream at *service* that take appends. Without a controller they stay what they were at first."""
 
-    def __init__(self, segments: Sequence[StreamSegment], controller: Controller | None, clock: Clock) -> None:
-        self._controller, self._clock = controller, clock
+    def __init__(self, segments: Sequence[StreamSegment], service: Service) -> None:
+        self._service = service
         self._sealed: dict[str, None] = {}
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
         self._take(segments)
@@ -38,7 +38,7 @@ class StreamMap:
 
     def sealed(self, name: str) -> None:
         """Note that *name* takes nothing more: those that follow it are asked for."""
-        if self._controller is not None and name in self._by_name:
+        if self._service.controller is not None and name in self._by_name:
             self._sealed[name] = None
             self._wanted.set()
 
@@ -60,18 +60,20 @@ class StreamMap:
                     if str(error) != reason:
                         structlog.get_logger("logdrive.sinks").warning("the segments that follow are not known yet", reason=str(error))
                     reason = str(error)
-                    await self._clock.sleep(pause)
+                    await self._service.clock.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _refresh(self) -> None:
-        assert self._controller is not None
-        first = self.segments[0]
-        found = await self._controller.current(first.scope, first.stream)
+        controller, first = self._service.controller, self.segments[0]
+        assert controller is not None
+        found = await controller.current(first.scope, first.stream)
         if not found:
             raise TransientError(f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri name another")
         names = {segment.name: None for segment in found}
         if still := [name for name in self._sealed if name in names]:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
+        for segment in found:
+            await self._service.locate(segment)
         self._sealed.clear()
         self._take(found)
         self._changed.set()

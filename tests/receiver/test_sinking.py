@@ -12,6 +12,7 @@ from logdrive.errors import ConfigError
 from logdrive.executor import ThreadExecutor
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.tcp import SystemTransport
+from logdrive.sinks.controller import over_grpc
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from receiver.sinking import opened
 
@@ -30,6 +31,7 @@ def test_certificates_that_can_not_be_loaded_end_the_start_at_once(tmp_path: Pat
             executor=ThreadExecutor("unused"),
             random=Random(1),
             stop=asyncio.Event(),
+            controllers=over_grpc,
         )
         async with asyncio.timeout(30), sinks:
             pytest.fail("it started")

@@ -1,0 +1,36 @@
+"""The two places, as one fixture: `make test` runs at our own store, `make test-pravega` also at a real Pravega."""
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.pravega.real import MissingError, RealPravega, real_pravega
+from tests.pravega.sites import Site, Sites, our_site, real_site
+
+
+@pytest.fixture(scope="session")
+def pravega(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPravega]:
+    """A real Pravega, the same one for all tests; skips them where it can't be had."""
+    with contextlib.ExitStack() as running:
+        try:
+            server = running.enter_context(real_pravega(tmp_path_factory.mktemp("pravega")))
+        except MissingError as reason:
+            pytest.skip(f"a real Pravega could not be run: {reason}")
+        yield server
+
+
+@pytest.fixture(params=["ours", pytest.param("pravega", marks=pytest.mark.pravega_server)])
+def sites(request: pytest.FixtureRequest, tmp_path: Path) -> Sites:
+    """Return what runs, or reaches, the place of this test."""
+    if request.param == "ours":
+        return partial(our_site, tmp_path / "store")
+    server: RealPravega = request.getfixturevalue("pravega")
+
+    def reach() -> AbstractAsyncContextManager[Site]:
+        return real_site(server)
+
+    return reach
