@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from agent.app import agent_id
 from agent.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown
 from agent.config import AgentConfig
+from agent.overlooked import overlooked
 from agent.patterns import Found, Inputs, Listing
 from logdrive.address import host_port
 from logdrive.disk import Disk
@@ -26,11 +27,15 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or what to do."""
+    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or what to do.
+
+    With *warn* a start would get past it, to do what is probably not meant.
+    """
 
     name: str
     ok: bool
     detail: str
+    warn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
     """Look at files, checkpoint and receivers. Raises `ConfigError` where the agent would have no id."""
     checkpoint, finding = _checkpoint(config, disk)
     listing = Listing(disk)
-    found = list(Inputs(config.input).scan(listing))
+    inputs = Inputs(config.input)
+    found = list(inputs.scan(listing))
     files = [_file(config, each, checkpoint, disk) for each in found]
     findings = [finding]
     findings += [
@@ -56,6 +62,7 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
         for number, table in enumerate(config.input)
         if not any(each.settings is table for each in found)
     ]
+    findings += [Finding(name, ok=True, detail=text, warn=True) for name, text in overlooked(found, inputs, checkpoint, listing)]
     return Checked(files, findings + [await _receiver(config, host, transport) for host in config.output.hosts])
 
 

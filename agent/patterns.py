@@ -148,6 +148,10 @@ class Inputs:
                 return table
         return None
 
+    def mention(self, path: str) -> bool:
+        """Tell whether a pattern names *path*, be it to exclude it."""
+        return any(pattern.matches(path) for _, paths, exclude in self._inputs for pattern in (*paths, *exclude))
+
     def scan(self, listing: Listing) -> Iterator[Found]:
         """Yield all regular files that the inputs name, each path once."""
         seen: set[str] = set()

@@ -65,7 +65,7 @@ def check(path: str, as_json: bool) -> int:
     for file in checked.files:
         click.echo(f"{file.path}: {file.size:,} bytes, {file.plan}")
     for finding in checked.findings:
-        click.echo(f"{'ok' if finding.ok else 'NOT OK':6}  {finding.name}: {finding.detail}")
+        click.echo(f"{'NOT OK' if not finding.ok else 'WARN' if finding.warn else 'ok':6}  {finding.name}: {finding.detail}")
     return 0 if ok else 1
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from agent.check import check
 from agent.config import AgentConfig
-from tests.agent.world import LOG, World, lines
+from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
 
@@ -49,5 +49,70 @@ def test_what_stands_in_the_way() -> None:
         assert "connection refused" in findings["reader:5044"].detail
         assert checked.files[0].plan == "from the end, unless the receiver knows it"
         assert world.disk.content("/state/checkpoint.json") == b"{"
+
+    run(main())
+
+
+def test_warnings_of_what_the_patterns_overlook() -> None:
+    async def main() -> None:
+        world = World(paths=["/logs/*.log", "/logs/*.gz"], exclude=["/logs/app.log.9"])
+        await world.reader()
+        for name in (
+            "app.log",
+            "app.log.1",
+            "app.log-20261121",
+            "app.log.9",
+            "app.log.2.gz",
+            "application.log",
+            "other.txt",
+            "app.log.bak",
+        ):
+            world.write(lines(0, 2), f"/logs/{name}")
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        warnings = {finding.name: finding.detail for finding in checked.findings if finding.warn}
+        assert list(warnings) == ["rotated", "compressed"]
+        assert "/logs/app.log-20261121, /logs/app.log.1:" in warnings["rotated"]
+        assert "/logs/app.log.2.gz would" in warnings["compressed"]
+        assert all(finding.ok for finding in checked.findings)
+
+    run(main())
+
+
+def test_sources_that_the_checkpoint_knows_and_no_pattern_covers_are_listed() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(lines(0, 2))
+        world.write(lines(0, 2), "/logs/kept.log")
+        world.start()
+        await world.settle()
+        await world.stop()
+        world.settings["input"] = [{"paths": ["/logs/kept.log"]}]
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        (warning,) = [finding for finding in checked.findings if finding.warn]
+        assert (warning.name, LOG in warning.detail, "kept.log" in warning.detail) == ("checkpoint", True, False)
+
+    run(main())
+
+
+def test_rotated_while_everything_was_down_and_the_checkpoint_lost__G2() -> None:
+    async def main() -> None:
+        world = World(paths=["/logs/*.log", "/logs/*.log.[0-9]*"], exclude=["/logs/*.gz"])
+        await world.reader()
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        await world.stop()
+        world.write(lines(10, 10))
+        world.disk.replace(LOG, f"{LOG}.1")
+        world.write(lines(20, 10))
+        world.forget()
+        world.start()
+        await world.settle()
+        await world.stop()
+        stored = [each for path in (LOG, f"{LOG}.1") for each in world.stored(path)]
+        assert sorted(contents(stored)) == [lines(0, 20), lines(20, 10)]
 
     run(main())
