@@ -58,7 +58,8 @@ class Transactions:
             if sum(not t.ended for t in place.transactions.values()) >= _MAX_OPEN:
                 raise LeaseError(f"{_MAX_OPEN} transactions are open")
             epoch, segments = len(place.stream.epochs) - 1, sorted(layout.current(place.stream), key=lambda s: s.low)
-            found = UUID(int=(epoch & 0xFFFFFFFF) << 96 | self._catalogue.random.getrandbits(96))
+            random = self._catalogue.random  # the lower half stays positive: a negative one loses the upper in the Python client
+            found = UUID(int=(epoch & 0xFFFFFFFF) << 96 | random.getrandbits(32) << 64 | random.getrandbits(63))
             made = Transaction(epoch, self._catalogue.clock.now_ms(), tuple(segment.id for segment in segments))
             await self._catalogue.change([TransactionPut(scope, stream, found.hex, made)])
             self._renew(found.hex, lease_ms)
