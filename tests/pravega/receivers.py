@@ -44,7 +44,6 @@ async def receiver(site: Site, stream: str) -> AsyncIterator[Running]:
             stop=stop,
             random=Random(1),
             started=started.set_result,
-            controllers=site.controllers,
         )
     )
     beginnings: list[asyncio.Future[Any]] = [running, started]

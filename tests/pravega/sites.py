@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
-from typing import Protocol
 
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
@@ -14,62 +13,25 @@ from logdrive.executor import ThreadExecutor
 from logdrive.net.stream import Transport
 from logdrive.net.tcp import SystemTransport
 from logdrive.sinks.blocking import Target
-from logdrive.sinks.controller import Controller, Controllers, Endpoint, StreamSegment, over_grpc
+from logdrive.sinks.controller import StreamSegment
 from logdrive.sinks.pravega_client import SegmentClient, connected
 from logdrive.sinks.pravega_controller import GrpcController, reached
 from logdrive.sinks.pravega_service import Service, served
+from logdrive.store.controller.listening import controlling
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
 from logdrive.wire.pravega.controller import controller_pb2 as pb
-from tests.pravega.controlling import HandController, Keys
 from tests.pravega.real import RealPravega
 
 SCALE_SECONDS = 30.0
+Keys = tuple[float, float]
 
 
-class Site(Protocol):
-    """A streaming service with a controller."""
-
-    @property
-    def port(self) -> int:
-        """The controller's, on 127.0.0.1."""
-        ...
-
-    @property
-    def controllers(self) -> Controllers:
-        """How the controller is reached."""
-        ...
-
-    @property
-    def controller(self) -> Controller:
-        """The controller."""
-        ...
-
-    async def scale(self, scope: str, stream: str, sealed: Sequence[StreamSegment], keys: Sequence[Keys]) -> None:
-        """Seal segments for new ones; returns once that is over."""
-        ...
-
-    async def give_up(self, scope: str, stream: str) -> None:
-        """Let go of all segments but those that take appends."""
-        ...
-
-
-class OurSite:
-    """A store of this process, its face on loopback, and a controller by hand."""
-
-    def __init__(self, controller: HandController, port: int) -> None:
-        self.port = port
-        self.controller = controller
-        self.controllers: Controllers = controller.reached
-        self.scale, self.give_up = controller.scale, controller.give_up
-
-
-class RealSite:
-    """A Pravega process."""
+class Site:
+    """A streaming service; *port* is its controller's, on 127.0.0.1."""
 
     def __init__(self, port: int, controller: GrpcController) -> None:
         self.port, self.controller = port, controller
-        self.controllers: Controllers = over_grpc
 
     async def scale(self, scope: str, stream: str, sealed: Sequence[StreamSegment], keys: Sequence[Keys]) -> None:
         info = pb.StreamInfo(scope=scope, stream=stream)
@@ -99,14 +61,15 @@ class RealSite:
 @contextlib.asynccontextmanager
 async def our_site(directory: Path) -> AsyncIterator[Site]:
     """Run our store in *directory* while the context lasts."""
-    disk, executor, transport = SystemDisk(), ThreadExecutor("store"), SystemTransport()
-    store = await Store.open(str(directory), disk=disk, executor=executor, clock=SystemClock())
+    disk, executor, clock = SystemDisk(), ThreadExecutor("store"), SystemClock()
+    store = await Store.open(str(directory), disk=disk, executor=executor, clock=clock)
     running = asyncio.create_task(store.run(asyncio.Event()))
-    async with listening(store, "127.0.0.1", 0, None, transport=transport, disk=disk) as (host, port):
-        controller = HandController(transport, Endpoint(host, port))
-        listener = await controller.listen("127.0.0.1", 0)
-        yield OurSite(controller, listener.address[1])
-        await listener.close()
+    async with (
+        listening(store, "127.0.0.1", 0, None, transport=SystemTransport(), disk=disk) as face,
+        controlling(store, ("127.0.0.1", 0), None, face, clock=clock, random=Random(1), disk=disk) as (_, port),
+        reached("127.0.0.1", port, None, None) as controller,
+    ):
+        yield Site(port, controller)
     await store.close()
     await running
     executor.close()
@@ -116,7 +79,7 @@ async def our_site(directory: Path) -> AsyncIterator[Site]:
 async def real_site(server: RealPravega) -> AsyncIterator[Site]:
     """Reach a running Pravega while the context lasts."""
     async with reached("127.0.0.1", server.controller, None, None) as controller:
-        yield RealSite(server.controller, controller)
+        yield Site(server.controller, controller)
 
 
 Sites = Callable[[], AbstractAsyncContextManager[Site]]
@@ -127,7 +90,7 @@ async def service(site: Site, transport: Transport | None = None) -> AsyncIterat
     """Connect to *site* as a receiver does."""
     target = Target("127.0.0.1", site.port)
     random = Random(1)
-    async with served(transport or SystemTransport(), target, clock=SystemClock(), random=random, controllers=site.controllers) as made:
+    async with served(transport or SystemTransport(), target, clock=SystemClock(), random=random) as made:
         yield made
 
 
