@@ -2,12 +2,13 @@
 
 import os
 import socket
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
 
 from logdrive.clock import SystemClock
-from logdrive.net.certificates import write_certificates
+from logdrive.net.certificates import FILES, add_clients, has_authority, write_certificates
 
 _ALWAYS = ("localhost", "127.0.0.1", "::1")
 _ADVICE = """\
@@ -18,35 +19,74 @@ Made in {directory}, valid for {days} days:
   kept away         ca.key                           whoever has it can make certificates that both sides trust
 
 The server's certificate speaks for {names}.
-The client's identity is {identity}. Agents that share it share one identity too: give each host its own in earnest.
+The client's identity is {identity}. Agents that share it share one identity too: give each host
+its own, with `logdrive certs DIRECTORY --client NAME`.
 """
 
 
-@click.command("certs", epilog="Example: logdrive certs /etc/logdrive/tls --name logs.example.com --name 192.0.2.7")
+_ADDED = """\
+Made with the CA in {directory}, for {identity}:
+
+  on that agent     ca.pem {stem}.pem {stem}.key     [output.tls] ca, cert, key
+"""
+
+
+@click.command(
+    "certs",
+    epilog="Example: logdrive certs /etc/logdrive/tls --name logs.example.com; then, for each other host, "
+    "logdrive certs /etc/logdrive/tls --client web-2.example.com",
+)
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.option("--name", "names", multiple=True, metavar="HOST", help="A name or address the server is reached by; may be repeated.")
-@click.option("--client", default="", metavar="NAME", help="The client's own DNS name or URI; else this host's name.")
+@click.option(
+    "--client", "clients", multiple=True, metavar="NAME",
+    help="A client's own DNS name or URI; may be repeated. Of a new CA the first (else this host's name) is client.pem's, "
+    "all others get NAME.pem and NAME.key.",
+)  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 36_500), default=825, show_default=True, help="How long they are valid.")
 @click.option("--force", is_flag=True, help="Replace what is there; what the old CA signed is worth nothing then.")
-def certs(directory: str, names: tuple[str, ...], client: str, days: int, force: bool) -> None:
-    """Make a small CA, a server's and a client's certificate in DIRECTORY.
+def certs(directory: str, names: tuple[str, ...], clients: tuple[str, ...], days: int, force: bool) -> None:
+    """Make a small CA, a server's and a client's certificate in DIRECTORY, or add clients to the CA that is there.
 
     The server's certificate speaks for localhost, 127.0.0.1, ::1, this host's name, and each --name.
     """
-    host = socket.gethostname()
-    spoken_for = list(dict.fromkeys([*names, *_ALWAYS, host]))
-    client = client or host
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     try:
-        write_certificates(directory, spoken_for, client=client, days=days, now=now, force=force)
+        if clients and not force and has_authority(directory):
+            _add(directory, names, clients, days, now)
+        else:
+            _make(directory, names, clients or (socket.gethostname(),), days, now, force)
     except FileExistsError as error:
         raise click.UsageError(
-            f"{error.args[0]} is there already: choose another directory, or replace all of them with --force"
+            f"{error.args[0]} is there already: choose another directory, add a client with --client NAME, or replace all with --force"
         ) from error
-    except ValueError as error:
+    except UnicodeError as error:
         raise click.UsageError(f"a certificate can't speak for that name: {error}") from error
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"{directory}: {(error.strerror or str(error)).lower()}") from error
-    identity = f"uri:{client}" if "://" in client else f"dns:{client}"
+        raise click.ClickException(f"{error.filename or directory}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _make(directory: str, names: tuple[str, ...], clients: tuple[str, ...], days: int, now: datetime, force: bool) -> None:
+    spoken_for = list(dict.fromkeys([*names, *_ALWAYS, socket.gethostname()]))
+    made = write_certificates(directory, spoken_for, client=clients[0], more_clients=clients[1:], days=days, now=now, force=force)
     shown = os.path.abspath(directory)
-    click.echo(_ADVICE.format(directory=shown, days=days, names=", ".join(spoken_for), identity=identity), nl=False)
+    click.echo(_ADVICE.format(directory=shown, days=days, names=", ".join(spoken_for), identity=_identity(clients[0])), nl=False)
+    _tell(directory, clients[1:], made[len(FILES) :])
+
+
+def _add(directory: str, names: tuple[str, ...], clients: tuple[str, ...], days: int, now: datetime) -> None:
+    if names:
+        raise click.UsageError(f"{directory} has a CA and a server's certificate: --name is for a new one")
+    _tell(directory, clients, add_clients(directory, clients, days=days, now=now))
+
+
+def _tell(directory: str, clients: Sequence[str], paths: Sequence[str]) -> None:
+    for client, path in zip(clients, paths[::2], strict=True):
+        stem = os.path.basename(path).removesuffix(".pem")
+        click.echo(_ADDED.format(directory=os.path.abspath(directory), identity=_identity(client), stem=stem), nl=False)
+
+
+def _identity(client: str) -> str:
+    return f"uri:{client}" if "://" in client else f"dns:{client}"

@@ -1,13 +1,15 @@
-"""A small certificate authority for trying things out: one CA, one server, one client, EC P-256."""
+"""A small certificate authority for trying things out: one CA, one server, clients, EC P-256."""
 
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -15,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 FILES: Final = ("ca.pem", "ca.key", "server.pem", "server.key", "client.pem", "client.key")
 """What `write_certificates` makes, in one directory."""
 
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")  # in file names
 _SKEW: Final = timedelta(hours=1)  # hosts whose clocks are behind accept a fresh certificate all the same
 
 
@@ -36,23 +39,79 @@ class Issued:
         return self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
-def write_certificates(directory: str, names: Sequence[str], *, client: str, days: int, now: datetime, force: bool = False) -> list[str]:
+def write_certificates(
+    directory: str, names: Sequence[str], *, client: str, days: int, now: datetime, force: bool = False, more_clients: Sequence[str] = ()
+) -> list[str]:
     """Make the CA and both certificates in *directory*; returns the paths. Keys are readable by their owner only.
 
-    *names* are the DNS names and addresses that the server's certificate speaks for, *client* is the client's identity.
-    Raises FileExistsError naming the first file that is there already, unless *force*.
+    *names* are the DNS names and addresses that the server's certificate speaks for, *client* is the client's identity;
+    *more_clients* get files of their own name, as in `add_clients`. Raises FileExistsError naming the first file that is there
+    already, unless *force*.
     """
     os.makedirs(directory, exist_ok=True)
     paths = [os.path.join(directory, name) for name in FILES]
-    if not force and (present := [path for path in paths if os.path.lexists(path)]):
+    added = _client_paths(directory, more_clients)
+    if not force and (present := [path for path in paths + added if os.path.lexists(path)]):
         raise FileExistsError(present[0])
     authority = issue_authority("logdrive CA", now=now, days=days)
     server = issue(authority, names[0], names, usage=ExtendedKeyUsageOID.SERVER_AUTH, now=now, days=days)
-    agent = issue(authority, client, [client], usage=ExtendedKeyUsageOID.CLIENT_AUTH, now=now, days=days)
-    for path, issued in zip(paths[::2], (authority, server, agent), strict=True):
-        _write(path, issued.certificate_pem, 0o644)
-        _write(f"{path.removesuffix('.pem')}.key", issued.key_pem, 0o600)
+    clients = [_client(authority, name, now=now, days=days) for name in (client, *more_clients)]
+    for path, issued in zip([*paths[::2], *added[::2]], (authority, server, *clients), strict=True):
+        _write_both(path, issued)
+    return paths + added
+
+
+def add_clients(directory: str, clients: Sequence[str], *, days: int, now: datetime) -> list[str]:
+    """Make a certificate for each of *clients* with the CA in *directory*, in files of its name; returns the paths.
+
+    Raises ValueError where the CA can't be used, OSError where it can't be read, FileExistsError where a client's file is there.
+    """
+    paths = _client_paths(directory, clients)
+    if present := [path for path in paths if os.path.lexists(path)]:
+        raise FileExistsError(present[0])
+    authority = _authority_in(directory)
+    if authority.certificate.not_valid_after_utc < now:
+        raise ValueError(f"the CA in {directory} ended on {authority.certificate.not_valid_after_utc:%Y-%m-%d}: make a new one")
+    made = [_client(authority, name, now=now, days=days) for name in clients]
+    for path, issued in zip(paths[::2], made, strict=True):
+        _write_both(path, issued)
     return paths
+
+
+def has_authority(directory: str) -> bool:
+    """Tell whether *directory* has a CA that can sign."""
+    return all(os.path.lexists(os.path.join(directory, name)) for name in FILES[:2])
+
+
+def _authority_in(directory: str) -> Issued:
+    certificate_path, key_path = (os.path.join(directory, name) for name in FILES[:2])
+    with open(certificate_path, "rb") as certificate_file, open(key_path, "rb") as key_file:
+        certificate_pem, key_pem = certificate_file.read(), key_file.read()
+    try:
+        certificate, key = x509.load_pem_x509_certificate(certificate_pem), serialization.load_pem_private_key(key_pem, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key has a passphrase
+        raise ValueError(f"{certificate_path} and {key_path} must hold a CA and its key, in PEM form, without a passphrase") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise ValueError(f"{key_path} is not the key of {certificate_path}, or of another kind than `logdrive certs` makes")
+    return Issued(certificate, key)
+
+
+def _client(authority: Issued, name: str, *, now: datetime, days: int) -> Issued:
+    return issue(authority, name, [name], usage=ExtendedKeyUsageOID.CLIENT_AUTH, now=now, days=days)
+
+
+def _client_paths(directory: str, clients: Sequence[str]) -> list[str]:
+    """Return where each client's certificate and key go. Raises ValueError for names that make no file name, or the same one."""
+    stems = [_UNFIT.sub("-", name).strip("-.") for name in clients]
+    for stem, name in zip(stems, clients, strict=True):
+        if not stem or f"{stem}.pem" in FILES or stems.count(stem) > 1:
+            raise ValueError(f"{name!r} makes no file name of its own")
+    return [os.path.join(directory, f"{stem}.{kind}") for stem in stems for kind in ("pem", "key")]
+
+
+def _write_both(path: str, issued: Issued) -> None:
+    _write(path, issued.certificate_pem, 0o644)
+    _write(f"{path.removesuffix('.pem')}.key", issued.key_pem, 0o600)
 
 
 def issue_authority(name: str, *, now: datetime, days: int) -> Issued:

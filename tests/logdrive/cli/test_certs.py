@@ -92,3 +92,45 @@ def test_openssl_verifies_them_strictly(tmp_path: Path) -> None:
         command = ["openssl", "verify", "-x509_strict", "-purpose", purpose, *extra, "-CAfile", "ca.pem", f"{name}.pem"]
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
         assert result.stdout == f"{name}.pem: OK\n", result.stderr
+
+
+def test_clients_are_added_to_the_ca_that_is_there(tmp_path: Path) -> None:
+    make(str(tmp_path), "--client", "web-1", "--client", "web-2")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(before) == sorted([*FILES, "web-2.pem", "web-2.key"])
+    code, output = make(str(tmp_path), "--client", "web-3.example", "--client", "spiffe://mill/agent")
+    assert (code, "dns:web-3.example" in output, "spiffe-mill-agent.pem" in output) == (0, True, True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name in before} == before
+    authority = load(tmp_path / "ca.pem")
+    for name, identity in (("client", "dns:web-1"), ("web-2", "dns:web-2"), ("spiffe-mill-agent", "uri:spiffe://mill/agent")):
+        added = load(tmp_path / f"{name}.pem")
+        added.verify_directly_issued_by(authority)
+        assert identity_of(added) == identity
+        assert stat.S_IMODE((tmp_path / f"{name}.key").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--client", "web-1", "--name", "other"), "--name is for a new one"),
+        (("--client", "here"), "is there already"),
+        (("--client", "server"), "no file name of its own"),
+        (("--client", "a", "--client", "a"), "no file name of its own"),
+        (("--client", "../.."), "no file name of its own"),
+    ],
+)
+def test_what_cannot_be_added_is_said(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    make(str(tmp_path), "--client", "first", "--client", "here")
+    before = sorted(tmp_path.iterdir())
+    code, output = make(str(tmp_path), *arguments)
+    assert (code, said in output) == (2, True), output
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_ca_that_cannot_sign_is_said(tmp_path: Path) -> None:
+    make(str(tmp_path))
+    (tmp_path / "ca.key").write_bytes((tmp_path / "client.key").read_bytes())
+    code, output = make(str(tmp_path), "--client", "web-1")
+    assert (code, "is not the key of" in output) == (2, True)
+    (tmp_path / "ca.key").write_text("nothing")
+    assert "in PEM form" in make(str(tmp_path), "--client", "web-1")[1]
