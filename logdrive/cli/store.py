@@ -5,18 +5,21 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
 import structlog
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
 from logdrive.address import ServiceAddress, StreamAddress, sink_address
-from logdrive.cli.output import emit_json, set_up_logging
+from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.config import load, naming
+from logdrive.disk import SystemDisk
 from logdrive.net.stream import ClientTls
 from logdrive.sinks.attach import attached
 from logdrive.sinks.blocking import Target
@@ -24,6 +27,8 @@ from logdrive.sinks.pravega_client import SegmentClient, connected
 from logdrive.sinks.stream_reader import Contents, contents, merged, segments_of
 from logdrive.store.app import run as serve
 from logdrive.store.config import StoreConfig
+from logdrive.store.verify import Verification
+from logdrive.store.verify import verify as verify_store
 
 T = TypeVar("T")
 
@@ -115,6 +120,35 @@ def cat(uri: str, ca: str | None, cert: str | None, key: str | None, follow: boo
             sys.stdout.buffer.flush()
 
     _with_client(address, _tls(ca, cert, key), copy)
+
+
+@store.command(epilog="Example: logdrive store verify /var/lib/logdrive/store --json")
+@click.argument("place", metavar="URI|DIR")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def verify(place: str, as_json: bool) -> None:
+    """Check every byte of a store, in use or not, against checksums, links and indexes. Changes nothing; exits with 1 on damage."""
+    address = _address(place) if "://" in place else None
+    if isinstance(address, ServiceAddress):
+        raise click.BadParameter("files are looked at where they are: name the store's directory", param_hint="URI|DIR")
+    directory = os.path.abspath(address.path if address is not None else place)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bars:
+        bar = bars.add_task("reading", total=None)
+        found = verify_store(SystemDisk(), directory, lambda done, whole: bars.update(bar, completed=done, total=whole))
+    if as_json:
+        emit_json({"intact": found.intact, **asdict(found)})
+    else:
+        for damage in found.damages:
+            print(escaped(f"{damage.file} is damaged at offset {damage.offset}: {damage.reason}"))
+        print(escaped(_verdict(found)))
+    sys.exit(0 if found.intact else 1)
+
+
+def _verdict(found: Verification) -> str:
+    verdict = "every byte is as it was written" if found.intact else f"{len(found.damages)} damaged places"
+    seen = f"{found.files} files, {found.bytes:,} bytes, {found.entries:,} entries, {found.segments:,} segments"
+    torn = f", {found.torn_bytes} torn bytes at the end, which the next start cuts off" if found.torn_bytes else ""
+    return f"{found.directory}: {verdict} ({seen}{torn}{', in use meanwhile' if found.held else ''})"
 
 
 def _address(uri: str) -> StreamAddress | ServiceAddress:

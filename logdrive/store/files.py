@@ -55,6 +55,13 @@ class LogFiles:
         self.live[base] = 0
         self.changed = True
 
+    def meet(self, base: int) -> None:
+        """Take in a file that is there, unless it is known."""
+        if base > self.bases[-1]:
+            self.begin(base)
+        elif base not in self.live:
+            self.include(base)
+
     def remove(self, base: int) -> None:
         """Take a file out that is there no more."""
         self.bases.remove(base)

@@ -26,6 +26,18 @@ def opened(disk: Disk, path: str, limits: StoreLimits, random: Random, lock: Exi
     return recover(disk, path, limits, lambda: UUID(bytes=random.randbytes(16), version=4))
 
 
+def is_held(disk: Disk, path: str) -> bool:
+    """Tell whether a process has the store in *path* open, or might have."""
+    lock = os.path.join(path, LOCK_NAME)
+    if not _exists(disk, lock):
+        return False
+    try:
+        with disk.lock(lock):
+            return False
+    except (BlockingIOError, PermissionError):
+        return True
+
+
 def _make_directory(disk: Disk, path: str) -> None:
     """Make *path* with its parents, durably; also what an earlier start made and was killed before it synced."""
     missing = []

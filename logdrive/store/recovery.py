@@ -121,7 +121,8 @@ class _Start:
                 self._index, self._tip = snapshot.index, snapshot.tip
                 if name != INDEX_NAME:
                     self._report.index += f", {name} used"
-                self._include_newer()
+                for base in self._there.bases:  # those begun after it was written, and those it had given up
+                    self._index.files.meet(base)
                 return
             if name == INDEX_NAME:
                 self._report.index = reason
@@ -147,15 +148,6 @@ class _Start:
             scan.position = position
             head = scan.next_head()
             return position + ENTRY_HEAD + head.length if head is not None and head.crc == crc else -1
-
-    def _include_newer(self) -> None:
-        """Let the index know the files begun after it was written, and those it had given up."""
-        files = self._index.files
-        for base in self._there.bases:
-            if base > files.bases[-1]:
-                files.begin(base)
-            elif base not in files.live:
-                files.include(base)
 
     def _check_living(self) -> None:
         """Every file with something of a segment in it must be there, as long as it was; the others may be gone."""

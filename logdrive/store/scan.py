@@ -1,6 +1,6 @@
 """Reads a log file from a place on, entry by entry, as far as it is whole; and looks for proof that more of it once was."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from logdrive.disk import File
 from logdrive.limits import MIB
@@ -51,13 +51,31 @@ class FileScan:
 
     def proof_beyond(self, position: int) -> int | None:
         """Return where an entry stands that was written after *position* was durable; None where there is none."""
+        return self._find(position, lambda head: head.committed > position)
+
+    def resume(self) -> bool:
+        """Go on at the next head that is whole, whatever it links to; False where there is none."""
+        found = self._find(self.position + 1, lambda head: True)
+        if found is None:
+            return False
+        self.position = found
+        head = self.next_head()
+        self.link = head.link if head is not None else 0
+        return True
+
+    def forget(self) -> None:
+        """Read anew what was read ahead."""
+        self._window = b""
+
+    def _find(self, position: int, is_it: Callable[[EntryHead], bool]) -> int | None:
+        """Return where the first head at or after *position* stands that *is_it*."""
         at = max(position, self.base + FILE_HEAD)
         while at < self.end:
             window = self._file.pread(_WINDOW, at - self.base)
             found = window.find(ENTRY_MAGIC)
             while found >= 0:
                 head = decode_head(window, found, seed=self._seed, position=at + found)
-                if head is not None and head.committed > position:
+                if head is not None and is_it(head):
                     return head.position
                 found = window.find(ENTRY_MAGIC, found + 1)
             if len(window) < _WINDOW:

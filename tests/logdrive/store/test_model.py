@@ -21,6 +21,7 @@ from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.verify import verify
 from tests.logdrive.store.harness import PATH, running
 from tests.logdrive.store.model import Kind, Ledger, SegmentState, State, Submitted, after, state_of
 from tests.support.memory_disk import MemoryDisk
@@ -46,6 +47,9 @@ class Life:
 
     async def run(self) -> None:
         faults.on_reach = self._reach
+        if any("/log-" in path for path in self.disk.paths()):
+            found = verify(self.disk, PATH)
+            assert all(damage.file == INDEX and "the index: " in damage.reason for damage in found.damages), found.damages
         if INDEX in self.disk.paths() and self.random.random() < 0.1:
             self.disk.flip_bit(INDEX, self.random.randrange(self.disk.stat(INDEX).size))
         clean = self.random.random() < 0.2
