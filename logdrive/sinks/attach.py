@@ -19,7 +19,9 @@ from logdrive.sinks.blocking import Target
 from logdrive.store import endpoint
 from logdrive.store.engine import Store
 from logdrive.store.errors import StoreInUseError
+from logdrive.store.opening import LOCK_NAME
 from logdrive.store.pravega.listening import listening
+from logdrive.wire.pravega.routing import streams_among
 
 _LOOPBACK: Final = "127.0.0.1"
 _START_SECONDS: Final = 5.0  # a process that has just taken the lock may not listen yet
@@ -32,7 +34,8 @@ async def attached(
 ) -> AsyncIterator[Target]:
     """Yield where the store listens, for as long as the context lasts. *executor* has one thread; *tls* is for faces that ask for it.
 
-    Raises `ConfigError` where there is no store, or one that is locked and serves no face that can be reached.
+    Raises `ConfigError` where there is no store, one that is locked and serves no face that can be reached, or one that nobody
+    has open and that is without the stream.
     """
     _check_there(disk, address)
     deadline = clock.monotonic() + _START_SECONDS
@@ -48,22 +51,35 @@ async def attached(
         if clock.monotonic() >= deadline:
             raise found
         await clock.sleep(_RETRY_SECONDS)
-    async with _served_here(store, disk, transport) as target:
+    async with _served_here(store, address, disk, transport) as target:
         yield target
 
 
 def _check_there(disk: Disk, address: StreamAddress) -> None:
+    """Refuse what is no store's directory: opening would make it one."""
     try:
-        disk.stat(address.path)
-    except OSError as error:
+        there = LOCK_NAME in disk.names(address.path)
+    except OSError:
+        there = False
+    if not there:
         remedy = f"there is no store in {address.path}: start the receiver or `logdrive store run` that writes it, or correct the path"
-        raise ConfigError(address.uri, [Mistake("uri", address.uri, remedy)]) from error
+        raise ConfigError(address.uri, [Mistake("uri", address.uri, remedy)])
+
+
+def _check_stream(store: Store, address: StreamAddress) -> None:
+    streams = streams_among(store.segments())
+    if f"{address.scope}/{address.stream}" not in streams:
+        own = [name for name in streams if not name.startswith("_")]  # the others are the service's books
+        there = f"there are: {', '.join(own)}" if own else "it has none yet: no agent has sent anything"
+        remedy = f"there is no stream {address.scope}/{address.stream} in the store {address.path}; {there}"
+        raise ConfigError(address.uri, [Mistake("uri", address.uri, remedy)])
 
 
 @contextlib.asynccontextmanager
-async def _served_here(store: Store, disk: Disk, transport: Transport) -> AsyncIterator[Target]:
+async def _served_here(store: Store, address: StreamAddress, disk: Disk, transport: Transport) -> AsyncIterator[Target]:
     running = asyncio.create_task(store.run(asyncio.Event()), name="attached-store")
     try:
+        _check_stream(store, address)
         async with listening(store, _LOOPBACK, 0, None, transport=transport, disk=disk) as (_, port):
             yield Target(_LOOPBACK, port)
     finally:

@@ -4,8 +4,10 @@ A key is hashed as UTF-16 with MurmurHash3 (x64, 128 bits); 52 bits of the first
 belongs to the segment whose upper bound is the smallest one not below it.
 """
 
+import re
 import struct
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Final
 
 _MASK: Final = (1 << 64) - 1
@@ -14,6 +16,7 @@ _C2: Final = 0x4CF5AD432745937F
 _SEED: Final = 1741865571  # Java's hash of the string "EventRouter"
 _FRACTION_BITS: Final = 52
 _BLOCK: Final = struct.Struct("<QQ")
+_SEGMENT: Final = re.compile(r"([^/]+/[^/]+)/\d+\.#epoch\.\d+")
 
 
 def fraction(key: str) -> float:
@@ -29,6 +32,11 @@ def segment_number(key: str, segments: int) -> int:
 def segment_name(scope: str, stream: str, number: int, epoch: int = 0) -> str:
     """Return a stream segment's full name; *epoch* is the scaling epoch that created it."""
     return f"{scope}/{stream}/{number}.#epoch.{epoch}"
+
+
+def streams_among(segments: Iterable[str]) -> list[str]:
+    """Return the streams, as scope/stream, that the full names *segments* belong to, in order; transactions and the like are none."""
+    return sorted({found[1] for name in segments if (found := _SEGMENT.fullmatch(name))})
 
 
 def _rotated(value: int, bits: int) -> int:

@@ -135,6 +135,35 @@ async def test_where_there_is_no_store_none_is_made() -> None:
     assert machine.disk.names("/var") == []
 
 
+@virtually
+async def test_a_directory_that_is_no_store_stays_as_it_is() -> None:
+    machine = Machine()
+    machine.disk.make_directory("/var/store")
+    with pytest.raises(ConfigError, match="there is no store in /var/store"):
+        await machine.read()
+    assert machine.disk.names("/var/store") == []
+
+
+@virtually
+async def test_a_stream_that_is_not_there_is_told_with_those_that_are() -> None:
+    machine = Machine()
+    await machine.fill()
+    wrong = StreamAddress("/var/store", "logs", "ap")
+    with pytest.raises(ConfigError, match=r"there is no stream logs/ap in the store /var/store; there are: logs/app$"):
+        async with attached(wrong, disk=machine.disk, executor=InlineExecutor(), clock=machine.clock, transport=machine.host):
+            pass
+    assert await machine.read() == b"0123456789"
+
+
+@virtually
+async def test_a_store_without_streams_says_so() -> None:
+    machine = Machine()
+    store = await machine.open()
+    await store.close()
+    with pytest.raises(ConfigError, match="it has none yet"):
+        await machine.read()
+
+
 @pytest.mark.parametrize(
     ("host", "expected"), [("0.0.0.0", "127.0.0.1:6000"), ("::", "[::1]:6000"), ("::1", "[::1]:6000"), ("10.0.0.7", "10.0.0.7:6000")]
 )
