@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from logdrive.pipeline.session import DEFAULT_MEMORY, session
 from logdrive.pipeline.source import MAX_BYTES_PER_BATCH, LogdriveSource
 from logdrive.pipeline.tables import paths
 from logdrive.pipeline.task import MESSAGES, write_events, written_of
+from logdrive.sinks.pravega_client import SegmentState
 
 _LONGEST_PAUSE = 30.0
 _FAILURES = 10  # queries that may fail one after the other without a commit between
@@ -78,11 +79,11 @@ def run(plan: Plan, stop: threading.Event, tell: Tell = lambda _: None, clock: C
     *tell* is called after every commit; *spark* is a session to use instead of one of its own. Raises `ConfigError`,
     `StorageError`, and what ended the query for good.
     """
-    os.makedirs(plan.directory, exist_ok=True)
-    with (
-        Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression) as tables,
-        reached(plan.uri, plan.tls) as face,
-    ):
+    with ExitStack() as held:
+        face = held.enter_context(reached(plan.uri, plan.tls))
+        _states(face, plan.uri)  # before tables are made: empty ones would tell an audit that the run had gone well
+        os.makedirs(plan.directory, exist_ok=True)
+        tables = held.enter_context(Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression))
         job = _Run(plan, tables, face, stop, tell)
         start = job.begin()
         if plan.once and not job.outcome.waiting:
@@ -133,7 +134,8 @@ class _Run:
         if not states:
             raise ConfigError("--from", [Mistake("uri", self.plan.uri, f"there is no stream {self.face.name}")])
         points = {}
-        for number, state in enumerate(states):
+        for state in states:
+            number = self.face.number(state.segment)
             chain = self.tables.chain(state.segment)
             standing = self.face.last_match(state.segment, chain) if chain else 0
             if standing < len(chain):
@@ -201,6 +203,14 @@ class _Run:
             raise self.failure
         if ended is not None or self.failure is not None:
             raise TransientError(f"the query failed: {_reason(ended or self.failure)}") from self.failure
+
+
+def _states(face: Face, uri: str) -> list[SegmentState]:
+    """Return what the segments of the stream *uri* are like. Raises `ConfigError` where there is none, `TransientError`."""
+    if states := face.segments():
+        return states
+    remedy = f"there is no stream {face.name}; which there are can't be asked over the network: compare `[sink] uri` of the receiver"
+    raise ConfigError("--from", [Mistake("uri", uri, remedy)])
 
 
 def _spark_schema(schema: Any) -> Any:

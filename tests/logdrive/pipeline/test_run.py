@@ -22,7 +22,7 @@ from logdrive.pipeline.rebuild import source_pieces
 from logdrive.pipeline.run import Outcome, Plan, run
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
-from tests.logdrive.pipeline.storing import store
+from tests.logdrive.pipeline.storing import served, store
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -126,10 +126,26 @@ def _when_all_is_read(so_far: Outcome, stop: threading.Event) -> None:
         stop.set()
 
 
-def test_a_stream_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_stream_that_is_not_there_is_told_with_those_that_are_and_makes_no_tables(tmp_path: Path) -> None:
+    """Empty tables would pass an audit."""
     uri = store(tmp_path / "store", Segment(name="other/stream/0.#epoch.0"))
-    with pytest.raises(ConfigError, match="there is no stream logs/app"):
+    with pytest.raises(ConfigError, match=r"there is no stream logs/app in the store .*; there are: other/stream"):
         run(plan(uri, tmp_path / "tables"), threading.Event())
+    assert not (tmp_path / "tables").exists()
+
+
+def test_a_stream_that_is_not_there_at_a_face_makes_no_tables(tmp_path: Path) -> None:
+    with served(tmp_path / "store", Segment()) as face:
+        uri = face.uri.replace("/logs/app", "/logs/ap")
+        with pytest.raises(ConfigError, match="there is no stream logs/ap; which there are can't be asked over the network"):
+            run(plan(uri, tmp_path / "tables"), threading.Event())
+    assert not (tmp_path / "tables").exists()
+
+
+def test_a_store_that_is_not_there_makes_no_tables(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no store"):
+        run(plan(f"file://{tmp_path / 'nowhere'}#logs/app", tmp_path / "tables"), threading.Event())
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(tmp_path: Path) -> None:
