@@ -100,6 +100,7 @@ class Generation:
         """The same, always: for `agent ship`, whose files are as long as they are."""
         self._tail: bytes | None = b""  # the bytes before the position; None where only their check is known
         self._check = 0
+        self._end: tuple[int, bytes] | None = None  # where the file ended when it was looked at, and the bytes before that
         self._modified_ns = 0
         self._more = True  # there may be whole lines between position and seen
 
@@ -156,8 +157,10 @@ class Generation:
         if stat.size < self.seen:
             raise TruncatedError
         changed = stat.size > self.seen or stat.modified_ns != self._modified_ns  # rewritten at the same length, too
-        if changed and self.first_line is not None and self.file is not None:
-            self.verify()
+        if changed and self.file is not None:
+            if self.first_line is not None:
+                self.verify()
+            self._compare_end(stat.size)
         self._modified_ns = stat.modified_ns
         if stat.links:
             self.unnamed_since = None
@@ -233,6 +236,15 @@ class Generation:
         self._compare_first_line()
         if self._before(self.position) != self._known_tail():
             raise TruncatedError
+
+    def _compare_end(self, size: int) -> None:
+        """Compare the bytes before the end seen last, then keep those before the new one: a backlog can be replaced, too.
+
+        Nothing else tells lives apart of which no byte was read and that have the same first line.
+        """
+        if self._end is not None and self._before(self._end[0]) != self._end[1]:
+            raise TruncatedError
+        self._end = (size, self._before(size)) if size > self.position else None
 
     def _compare_first_line(self) -> None:
         assert self.file is not None

@@ -193,3 +193,10 @@ def test_a_first_line_ends_at_its_newline_or_at_1024_bytes__G2(head: bytes, ende
 
 def test_positions_stay_in_the_number__P1() -> None:
     assert position_of(number_of(2**46 - 1, b"x")) == 2**46 - 1
+
+
+def test_a_backlog_that_was_replaced_is_noticed_though_the_first_line_is_the_same__G4() -> None:
+    disk, generation = opened(b"#Version: 1.0\none\n")
+    rewrite(disk, b"#Version: 1.0\nanother\n")
+    with pytest.raises(TruncatedError):
+        look(disk, generation)

@@ -145,6 +145,7 @@ class ReceiverHost(Process):
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), 0.0 if plan.shared else plan.sync_seconds)
         self.counters: Counters | None = None
         self._memory: Memory | None = None
+        self._clients = len(plan.agents) + len(plan.beats)
         self._config = _receiver_config(plan)
 
     async def _main(self, stop: asyncio.Event) -> None:
@@ -164,10 +165,10 @@ class ReceiverHost(Process):
 
     @property
     def held_bytes(self) -> tuple[int, int]:
-        """What the receiver holds of what it has read, and how much that may be: its limit, and one more read of each connection."""
+        """What the receiver holds of what it has read, and how much that may be: its limit, and a read of each connection, also a lost one."""
         if not self.running or self._memory is None or self.counters is None:
             return 0, 0
-        return self._memory.used, self._memory.total + self.counters.connections_open * _READ_BRINGS
+        return self._memory.used, self._memory.total + (self.counters.connections_open + self._clients) * _READ_BRINGS
 
 
 def _receiver_config(plan: Plan) -> ReceiverConfig:
