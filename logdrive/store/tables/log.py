@@ -7,7 +7,7 @@ from uuid import UUID
 
 from logdrive.limits import TableLimits
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError
+from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError
 from logdrive.store.index import SegmentInfo
 from logdrive.store.tables.entries import Change, LogEntry, decode, encode
 from logdrive.store.tables.errors import NoEntryError
@@ -54,9 +54,12 @@ def extend(store: Store, segment: str, table: Table, changes: Sequence[Change]) 
     """Submit *changes*, all or none, where *table* ends, and take them in. Raises `OffsetMismatchError` where the log ends elsewhere."""
     parts, entries = encode(changes, table.position)
     end = entries[-1].offset + entries[-1].length
-    table.pending = store.append(
-        segment, parts, writer=WRITER, expected=None, number=end, events=len(entries), expected_offset=table.position
-    )
+    try:
+        table.pending = store.append(
+            segment, parts, writer=WRITER, expected=None, number=end, events=len(entries), expected_offset=table.position
+        )
+    except NumberMismatchError as error:  # compared first; it is where the log ended for whoever changed the table last
+        raise OffsetMismatchError(error.current) from error
     table.apply(entries)
     return entries
 

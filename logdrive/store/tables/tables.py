@@ -8,8 +8,9 @@ word: whoever else appended, whatever failed, the index is read anew. What is an
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from logdrive.errors import TransientError
 from logdrive.limits import TableLimits
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
@@ -21,6 +22,8 @@ from logdrive.store.tables.kept import TABLE, KeptTables
 from logdrive.store.tables.log import extend, info_of, piece, settled
 from logdrive.store.tables.table import Table
 from logdrive.wire.pravega.tables import ANY_OFFSET, NOT_THERE, TableEntry, TableKey
+
+_ATTEMPTS: Final = 100
 
 
 class TableInfo(NamedTuple):
@@ -103,31 +106,31 @@ class Tables:
         await self._change(segment, keys, None, at)
 
     async def _change(self, segment: str, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int) -> list[LogEntry]:
-        while True:
+        for _ in range(_ATTEMPTS):
             table = await self._kept.table(segment)
-            pending = table.pending
-            self._check(table, keys, values)
+            changes = await self._compared(table, keys, values, at)
             try:
-                table.expect(keys)
-                if at not in (ANY_OFFSET, table.position):
-                    raise TableOffsetError(table.position)
-            except TableError:
-                await settled(pending)
-                raise
-            if values is None:
-                changes = [Change(key.key, None) for key in keys if table.get(key.key) is not None]
-            else:
-                changes = [Change(key.key, value) for key, value in zip(keys, values, strict=True)]
-            if not changes:
-                await settled(pending)
-                return []
-            try:
-                written = extend(self._store, segment, table, changes)
+                written = extend(self._store, segment, table, changes) if changes else []
             except OffsetMismatchError as error:
                 await self._kept.caught_up(segment, table, error.current)
                 continue
             await settled(table.pending)
             return written
+        raise TransientError(f"others change table {segment!r} all the time")
+
+    async def _compared(self, table: Table, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int) -> list[Change]:
+        """Return what is to be written; waits only before it refuses, until what it was compared with is durable."""
+        self._check(table, keys, values)
+        try:
+            table.expect(keys)
+            if at not in (ANY_OFFSET, table.position):
+                raise TableOffsetError(table.position)
+        except TableError:
+            await settled(table.pending)
+            raise
+        if values is None:
+            return [Change(key.key, None) for key in keys if table.get(key.key) is not None]
+        return [Change(key.key, value) for key, value in zip(keys, values, strict=True)]
 
     def _check(self, table: Table, keys: Sequence[TableKey], values: Sequence[bytes] | None) -> None:
         """Raise ValueError for what goes beyond the limits."""
