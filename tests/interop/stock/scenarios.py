@@ -1,0 +1,172 @@
+"""What users of the PyPI client `pravega` do, one scenario a process: it has one runtime a process, and threads that nothing interrupts.
+
+    python -m tests.interop.stock.scenarios SCENARIO tcp://127.0.0.1:9090 [ARGUMENT …]
+
+Each prints one JSON value, last.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pravega_client
+
+SCOPE, STREAM = "users", "events"
+_PATIENCE_SECONDS = 60.0
+
+
+def made(uri: str, segments: int, stream: str = STREAM) -> Any:
+    manager = pravega_client.StreamManager(uri)
+    manager.create_scope(SCOPE)
+    manager.create_stream(SCOPE, stream, segments)
+    return manager
+
+
+def numbered(manager: Any, keys: int, start: int, end: int) -> None:
+    """Write events "key number" in turn to all keys."""
+    writer = manager.create_writer(SCOPE, STREAM)
+    for number in range(start, end):
+        for key in range(keys):
+            writer.write_event(f"{key} {number}", routing_key=f"key-{key}")
+    writer.flush()
+
+
+async def taken(reader: Any, wanted: int) -> list[str]:
+    """Read until *wanted* events are there, or nothing more comes."""
+    events: list[str] = []
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while len(events) < wanted and time.monotonic() < until:
+        piece = await asyncio.wait_for(reader.get_segment_slice_async(), _PATIENCE_SECONDS)
+        events += [event.data().decode() for event in piece or ()]
+        if piece is not None:
+            reader.release_segment(piece)
+    return events
+
+
+def write(uri: str, segments: str, keys: str, start: str, end: str) -> None:
+    numbered(made(uri, int(segments)), int(keys), int(start), int(end))
+
+
+def read(uri: str, group: str, wanted: str) -> list[str]:
+    manager = pravega_client.StreamManager(uri)
+    reader = manager.create_reader_group(group, SCOPE, STREAM).create_reader("one")
+    return asyncio.run(taken(reader, int(wanted)))
+
+
+def administer(uri: str) -> list[Any]:
+    manager = pravega_client.StreamManager(uri)
+    told: list[Any] = [manager.create_scope(SCOPE), manager.create_scope(SCOPE)]
+    scaling = pravega_client.StreamScalingPolicy.auto_scaling_policy_by_data_rate(10, 2, 2)
+    retention = pravega_client.StreamRetentionPolicy.by_size(10 << 30)
+    told += [manager.create_stream_with_policy(SCOPE, STREAM, scaling, retention, ["t1"]), manager.create_stream(SCOPE, STREAM, 1)]
+    told += [manager.get_stream_tags(SCOPE, STREAM), manager.update_stream_with_policy(SCOPE, STREAM, scaling, retention, ["t2", "t3"])]
+    told += [manager.get_stream_tags(SCOPE, STREAM), manager.list_scope(), manager.list_stream(SCOPE), manager.list_stream("none")]
+    told += [manager.seal_stream(SCOPE, STREAM), manager.delete_stream(SCOPE, STREAM), manager.delete_scope(SCOPE)]
+    return told
+
+
+def handed_over(uri: str) -> list[list[str]]:
+    """One reader takes a slice, reads a part, gives it back and leaves; another joins, lags behind, and reads the rest."""
+
+    async def main() -> list[list[str]]:
+        manager = made(uri, 2)
+        numbered(manager, 4, 0, 25)
+        group = manager.create_reader_group("group", SCOPE, STREAM)
+        first = group.create_reader("first")
+        piece = await asyncio.wait_for(first.get_segment_slice_async(), _PATIENCE_SECONDS)
+        parts = [[next(piece).data().decode() for _ in range(3)]]
+        first.release_segment(piece)
+        first.reader_offline()
+        second = group.create_reader("second")
+        parts.append(await taken(second, 97))
+        numbered(manager, 4, 25, 50)
+        parts.append(await taken(second, 100))
+        second.reader_offline()
+        return parts
+
+    return asyncio.run(main())
+
+
+def bytes_of(uri: str) -> list[Any]:
+    manager = made(uri, 1)  # its end would be the client's
+    stream = manager.create_byte_stream(SCOPE, STREAM)
+    told: list[Any] = [stream.write(b"bytesfortesting") for _ in range(3)]
+    stream.flush()
+    told.append(stream.current_tail_offset())
+    buffer = bytearray(10)
+    told += [stream.readinto(buffer), buffer.decode(), stream.tell()]
+    stream.seek(-10, 2)
+    told += [stream.readinto(buffer), buffer.decode()]
+    stream.truncate(20)
+    told += [stream.current_head_offset(), stream.current_tail_offset()]
+    return told
+
+
+def transactions(uri: str) -> list[Any]:
+    manager = made(uri, 2)
+    writer = manager.create_transaction_writer(SCOPE, STREAM, 1)
+    told: list[Any] = []
+    first = writer.begin_txn()
+    for number in range(20):
+        first.write_event(f"kept {number}", routing_key=f"key-{number % 4}")
+    told.append(first.is_open())
+    first.commit()
+    told += [first.is_open(), writer.get_txn(first.get_txn_id()).is_open()]
+    second = writer.begin_txn()
+    second.write_event("dropped")
+    second.abort()
+    told.append(second.is_open())
+    for act in (lambda: first.write_event("late"), first.commit, first.abort):
+        try:
+            act()
+            told.append("no error")
+        except pravega_client.TxnFailedException:
+            told.append("refused")
+    return told
+
+
+def large(uri: str, mebibytes: str) -> list[int]:
+    manager = made(uri, 1)
+    writer = manager.create_writer(SCOPE, STREAM)
+    writer.write_event("before")
+    writer.write_event_bytes(b"x" * (int(mebibytes) << 20))
+    writer.write_event("after")
+    writer.flush()
+    reader = manager.create_reader_group("group", SCOPE, STREAM).create_reader("one")
+    return [len(event) for event in asyncio.run(taken(reader, 3))]
+
+
+def sealed(uri: str) -> list[Any]:
+    manager = made(uri, 1)
+    writer = manager.create_writer(SCOPE, STREAM)
+    writer.write_event("one", routing_key="key")
+    writer.flush()
+    told: list[Any] = [manager.seal_stream(SCOPE, STREAM)]
+    try:
+        writer.write_event("two", routing_key="key")
+        writer.flush()
+        told.append("no error")
+    except Exception:
+        told.append("refused")
+    reader = manager.create_reader_group("group", SCOPE, STREAM).create_reader("one")
+    told += asyncio.run(taken(reader, 1))
+    return [*told, manager.delete_stream(SCOPE, STREAM)]
+
+
+SCENARIOS: dict[str, Callable[..., Any]] = {
+    found.__name__: found for found in (write, read, administer, handed_over, bytes_of, transactions, large, sealed)
+}
+
+
+def main() -> None:
+    name, *arguments = sys.argv[1:]
+    print("\n" + json.dumps(SCENARIOS[name](*arguments)), flush=True)  # on a line of its own: the client writes its log there, too
+    os._exit(0)  # the client's threads now and then abort an interpreter that ends while they run
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""`logdrive store run` with its controller, as a process, and the stock client's scenarios against it."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from logdrive.wire.pravega.controller import controller_pb2 as pb
+from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
+from tests.interop.stock.scenarios import SCOPE, STREAM
+from tests.support.installation import Process, free_port
+
+_SECONDS = 90
+
+
+class Service:
+    """A store's process. Clients are sent for segments to *advertise*, if that is given."""
+
+    def __init__(self, root: Path, advertise: int | None = None) -> None:
+        self.segments, self.controller = free_port(), free_port()
+        self._root = root
+        sent = f'advertise = "127.0.0.1:{advertise}"\n' if advertise is not None else ""
+        (root / "store.toml").write_text(
+            f'[store]\npath = "{root}/store"\n\n[listen.pravega]\naddress = "127.0.0.1:{self.segments}"\n\n'
+            f'[listen.controller]\naddress = "127.0.0.1:{self.controller}"\n{sent}'
+        )
+        self._process: Process | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"tcp://127.0.0.1:{self.controller}"
+
+    def start(self) -> None:
+        """Start it and wait until it listens."""
+        arguments = ["store", "run", "--config", str(self._root / "store.toml")]
+        self._process = process = Process("store", arguments, self._root / "store.out")
+        until = time.monotonic() + 20
+        while time.monotonic() < until and process.running():
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.controller)) == 0:
+                    return
+            time.sleep(0.02)
+        raise AssertionError(f"the store does not listen:\n{process.said()}")
+
+    def kill(self) -> None:
+        """End it as SIGKILL does."""
+        if self._process is not None:
+            self._process.kill()
+
+    def scenario(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
+        """Begin a scenario."""
+        command = [sys.executable, "-m", "tests.interop.stock.scenarios", name, self.uri, *map(str, arguments)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def told(self, name: str, *arguments: object) -> Any:
+        """Return what a scenario prints."""
+        return ended(self.scenario(name, *arguments))
+
+    def call(self, method: str, request: Message) -> Any:
+        """Ask the controller."""
+        types = METHODS[method]
+        with grpc.insecure_channel(f"127.0.0.1:{self.controller}") as channel:
+            call = channel.unary_unary(
+                f"/{SERVICE}/{method}", request_serializer=types.request.SerializeToString, response_deserializer=types.answer.FromString
+            )
+            return call(request, timeout=20)
+
+    def scale(self, split: bool) -> None:
+        """Split the stream's first segment in two, or join all."""
+        info = pb.StreamInfo(scope=SCOPE, stream=STREAM)
+        now = self.call("getCurrentSegments", info).segmentRanges
+        low, high = now[0].minKey, now[0].maxKey
+        bounds = [(low, (low + high) / 2), ((low + high) / 2, high)] if split else [(0.0, 1.0)]
+        sealed = [found.segmentId.segmentId for found in (now[:1] if split else now)]
+        ranges = [pb.ScaleRequest.KeyRangeEntry(start=begin, end=end) for begin, end in bounds]
+        answer = self.call("scale", pb.ScaleRequest(streamInfo=info, sealedSegments=sealed, newKeyRanges=ranges))
+        assert answer.status == pb.ScaleResponse.STARTED
+
+
+def ended(process: "subprocess.Popen[str]") -> Any:
+    """Return what a scenario printed."""
+    try:
+        output, errors = process.communicate(timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, errors = process.communicate()
+        raise AssertionError(f"the client still runs after {_SECONDS} s:\n{output}\n{errors[-4000:]}") from None
+    assert process.returncode == 0, errors[-6000:]
+    return json.loads(output.splitlines()[-1])
+
+
+@contextlib.contextmanager
+def serving(root: Path, advertise: int | None = None) -> Iterator[Service]:
+    service = Service(root, advertise)
+    try:
+        service.start()
+        yield service
+    finally:
+        service.kill()
+
+
+def by_key(events: Sequence[str]) -> dict[str, list[int]]:
+    """Return the numbers of each key, in the order read."""
+    found: dict[str, list[int]] = {}
+    for event in events:
+        key, _, number = event.partition(" ")
+        found.setdefault(key, []).append(int(number))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def cutting(port: int, target: int, cut_after: Callable[[], int]) -> AsyncIterator[None]:
+    """Pass connections at *port* on to *target*, and cut each once so many bytes went over it, both ways counted."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        left = cut_after()
+
+        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            nonlocal left
+            while left > 0 and (data := await source.read(min(left, 65536))):
+                left -= len(data)
+                sink.write(data)
+                await sink.drain()
+
+        with contextlib.suppress(OSError):
+            onward_reader, onward = await asyncio.open_connection("127.0.0.1", target)
+            both = [asyncio.create_task(copy(reader, onward)), asyncio.create_task(copy(onward_reader, writer))]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+            onward.transport.abort()
+        writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", port)
+    try:
+        yield
+    finally:
+        server.close()

@@ -1,0 +1,106 @@
+"""The PyPI client `pravega`, as it is, against `logdrive store run`: no event lost, doubled, or out of its key's order."""
+
+import asyncio
+import importlib.util
+import itertools
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import unavailable
+from tests.support.installation import free_port
+
+if importlib.util.find_spec("pravega_client") is not None:
+    from tests.interop.stock.service import Service, by_key, cutting, ended, serving
+
+pytestmark = pytest.mark.process
+KEYS = 6
+
+
+@pytest.fixture(autouse=True)
+def _client() -> None:
+    if importlib.util.find_spec("pravega_client") is None:
+        unavailable("no PyPI pravega 0.3.8: it has wheels for CPython 3.11 on x86-64 Linux only")
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> "Iterator[Service]":
+    with serving(tmp_path) as found:
+        yield found
+
+
+def test_scopes_and_streams_are_administered(service: "Service") -> None:
+    told = service.told("administer")
+    assert told == [True, False, True, False, ["t1"], True, ["t2", "t3"], ["users"], ["events"], [], True, True, True]
+
+
+def test_routed_events_come_back_in_the_order_of_their_keys(service: "Service") -> None:
+    service.told("write", 3, KEYS, 0, 100)
+    read = by_key(service.told("read", "group", KEYS * 100))
+    assert read == {str(key): list(range(100)) for key in range(KEYS)}
+
+
+def test_readers_leave_and_join_and_lag_and_go_on_where_the_group_was(service: "Service") -> None:
+    parts = service.told("handed_over")
+    assert [len(part) for part in parts] == [3, 97, 100]
+    assert by_key([event for part in parts for event in part]) == {str(key): list(range(50)) for key in range(4)}
+
+
+def test_a_byte_stream_is_written_read_sought_in_and_truncated(service: "Service") -> None:
+    assert service.told("bytes_of") == [15, 15, 15, 45, 10, "bytesforte", 10, 10, "fortesting", 20, 45]
+
+
+def test_transactions_are_there_when_committed_and_nowhere_when_aborted(service: "Service") -> None:
+    assert service.told("transactions") == [True, False, False, False, "refused", "refused", "refused"]
+    read = service.told("read", "group", 20)
+    assert sorted(read) == sorted(f"kept {number}" for number in range(20))
+
+
+def test_an_event_larger_than_a_frame_comes_back_whole(service: "Service") -> None:
+    assert service.told("large", 12) == [6, 12 << 20, 5]
+
+
+def test_a_sealed_stream_refuses_and_can_still_be_read_and_deleted(service: "Service") -> None:
+    assert service.told("sealed") == [True, "refused", "one", True]
+
+
+def test_a_stream_is_scaled_under_writing(service: "Service") -> None:
+    service.told("write", 1, KEYS, 0, 1)
+    writing = service.scenario("write", 1, KEYS, 1, 400)
+    for split in itertools.cycle((True, True, False)):
+        service.scale(split)
+        time.sleep(0.2)
+        if writing.poll() is not None:
+            break
+    ended(writing)
+    read = by_key(service.told("read", "group", KEYS * 400))
+    assert read == {str(key): list(range(400)) for key in range(KEYS)}
+
+
+def test_what_was_written_outlives_a_killed_store_and_writers_go_on(service: "Service") -> None:
+    service.told("write", 2, KEYS, 0, 1)
+    writing = service.scenario("write", 2, KEYS, 1, 400)
+    for _ in range(3):
+        service.kill()
+        service.start()
+    ended(writing)
+    read = by_key(service.told("read", "group", KEYS * 400))
+    assert read == {str(key): list(range(400)) for key in range(KEYS)}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_connections_cut_anywhere_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:
+    between, chance = free_port(), random.Random(seed)
+
+    async def main(service: "Service") -> list[str]:
+        async with cutting(between, service.segments, lambda: chance.randrange(60, 6000)):
+            await asyncio.to_thread(service.told, "write", 2, KEYS, 0, 60)
+            events: list[str] = await asyncio.to_thread(service.told, "read", "group", KEYS * 60)
+            return events
+
+    with serving(tmp_path, advertise=between) as service:
+        read = by_key(asyncio.run(main(service)))
+    assert read == {str(key): list(range(60)) for key in range(KEYS)}
