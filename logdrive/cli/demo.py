@@ -9,8 +9,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from logdrive.address import ServiceAddress, sink_address
 from logdrive.cli.output import emit_json
 from logdrive.demo.performance import Outcome, Performance, Say
+from logdrive.store.config import is_loopback
 
 _MARK = ".logdrive-demo"
 
@@ -22,8 +24,14 @@ _MARK = ".logdrive-demo"
     type=click.Path(file_okay=False, path_type=Path),
     help="Where everything happens and stays (default: a new temporary directory).",
 )
+@click.option(
+    "--sink",
+    metavar="URI",
+    callback=lambda context, option, value: _service(value),
+    help="A new stream at a Pravega on this machine, as in pravega://127.0.0.1:9090/demo/logs (default: a store in the work directory).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
-def demo(lines: int, work: Path | None, as_json: bool) -> int:
+def demo(lines: int, work: Path | None, sink: str | None, as_json: bool) -> int:
     """Watch log lines travel from rotating files to an audited table, with the receiver and the agent killed on the way."""
     place = _prepared(work)
     on_terminal = sys.stderr.isatty() and not as_json
@@ -31,15 +39,30 @@ def demo(lines: int, work: Path | None, as_json: bool) -> int:
         columns = (BarColumn(24), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task("", total=1.0)
-            outcome = Performance(place, lines, lambda text, share: progress.update(task, description=text, completed=share)).run()
+            outcome = Performance(
+                place, lines, lambda text, share: progress.update(task, description=text, completed=share), service=sink
+            ).run()
             progress.update(task, description="done", completed=1.0)
     else:
-        outcome = Performance(place, lines, _plain_lines()).run()
+        outcome = Performance(place, lines, _plain_lines(), service=sink).run()
     if as_json:
         emit_json(outcome.as_json())
     else:
         _tell(outcome)
     return 0 if outcome.complete and not outcome.lost and not outcome.doubled else 1
+
+
+def _service(uri: str | None) -> str | None:
+    """Refuse what is no stream at a service that plain TCP may go to."""
+    if uri is None:
+        return None
+    try:
+        address = sink_address(uri)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if not (isinstance(address, ServiceAddress) and is_loopback(address.host)):
+        raise click.BadParameter("the demo goes to a streaming service of this machine: write pravega://127.0.0.1:9090/scope/stream")
+    return uri
 
 
 def _prepared(work: Path | None) -> Path:

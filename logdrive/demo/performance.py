@@ -26,11 +26,13 @@ ca = "{tls}/ca.pem"
 cert = "{tls}/server.pem"
 key = "{tls}/server.key"
 
-[listen.pravega]
-address = "127.0.0.1:{face}"
-
 [sink]
 uri = "{uri}"
+"""
+
+_FACE = """
+[listen.pravega]
+address = "127.0.0.1:{face}"
 """
 
 _AGENT = """\
@@ -80,12 +82,13 @@ class Outcome:
 
 
 class Performance:
-    """One demo in one work directory, which is left as it is for looking around."""
+    """One demo in one work directory, which is left as it is for looking around. *service* is the stream, where not the directory's."""
 
-    def __init__(self, work: Path, lines: int, say: Say, *, machine: bool = True) -> None:
+    def __init__(self, work: Path, lines: int, say: Say, *, machine: bool = True, service: str | None = None) -> None:
         self._work, self._lines, self._say = work, lines, say
         self._receiver_port, self._face_port = free_port(), free_port()
-        self._uri = f"file://{work / 'store'}#demo/logs"
+        self._own_store = service is None
+        self._uri = service or f"file://{work / 'store'}#demo/logs"
         self._machine_logs = machine_logs() if machine else []
         self._receiver = Child("receiver", logdrive("receiver", "run", "--config", str(work / "receiver.toml")), work / "receiver.log")
         self._agent = Child("agent", logdrive("agent", "run", "--config", str(work / "agent.toml")), work / "agent.log")
@@ -118,7 +121,7 @@ class Performance:
             "drain": _DRAIN_SECONDS,
         }
         paths = [str(work / "logs" / "*.log*"), *self._machine_logs]
-        (work / "receiver.toml").write_text(_RECEIVER.format(**names))
+        (work / "receiver.toml").write_text((_RECEIVER + _FACE * self._own_store).format(**names))
         (work / "agent.toml").write_text(_AGENT.format(**names, paths=paths))
         self._receiver.start()
         wait_for_port(self._receiver_port, self._receiver)

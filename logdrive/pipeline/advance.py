@@ -28,7 +28,7 @@ class Planner:
 
     def lengths(self) -> dict[int, tuple[int, int]]:
         """Return where each segment begins and ends now."""
-        return {number: (state.start, state.length) for number, state in enumerate(self.face.segments())}
+        return {self.face.number(state.segment): (state.start, state.length) for state in self.face.segments()}
 
     def advance(self, start: Progress, lengths: Mapping[int, tuple[int, int]], most: int | None) -> Progress:
         """Return how far to read from *start*, over all segments at most *most* bytes but at least a batch of each that has one.

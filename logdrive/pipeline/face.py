@@ -1,20 +1,25 @@
-"""A stream at a store's network face, as Spark's processes see it: plain calls that connect, ask, and hang up.
+"""A stream at a streaming service, as Spark's processes see it: plain calls that connect, ask, and hang up.
 
-Nothing is held between calls, so a `Face` travels to executors as it is, and a service that restarts is simply asked again.
+No connection is held between calls, so a `Face` travels to executors as it is, and a service that restarts is simply asked again.
+What the address names may be a segment store, which has all segments, or a controller, which tells where each one is.
 """
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from logdrive.address import host_port
 from logdrive.errors import TransientError
 from logdrive.limits import MIB
 from logdrive.net.stream import ClientTls
+from logdrive.net.tcp import SystemTransport
 from logdrive.sinks.blocking import BlockingClient, Target
-from logdrive.sinks.pravega_client import SegmentClient, SegmentState
+from logdrive.sinks.controller import Endpoint, NoSuchStreamError, StreamSegment, over_grpc, past_of
+from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
+from logdrive.sinks.pravega_discovery import is_controller
 from logdrive.sinks.segment_reader import Hop, Mark, SegmentReader
 from logdrive.sinks.stream_reader import segments_of
 from logdrive.store.config import PRAVEGA_PORT
@@ -27,6 +32,15 @@ _ATTEMPTS = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds; all attempts together wait about 12
 
 
+@dataclass(slots=True)
+class Found:
+    """What a `Face` has learned: whether a controller is asked, the segments' names by number, and where they are."""
+
+    controller: bool | None = None
+    names: dict[int, str] = field(default_factory=dict)
+    homes: dict[str, Target] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Face:
     """Where a stream is read."""
@@ -34,6 +48,7 @@ class Face:
     target: Target
     scope: str
     stream: str
+    found: Found = field(default_factory=Found, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -47,13 +62,21 @@ class Face:
         return f"pravega://{host}:{self.target.port}/{self.name}"
 
     def segment(self, number: int) -> str:
-        """Return the full name of a segment."""
-        return segment_name(self.scope, self.stream, number)
+        """Return the full name of a segment. Raises `TransientError`."""
+        if number not in self.found.names and _persisted(self._asks_controller):
+            self.segments()
+        return self.found.names.get(number) or segment_name(self.scope, self.stream, number)
 
     def segments(self) -> list[SegmentState]:
-        """Return what the stream's segments are like, by number. Raises `TransientError`."""
+        """Return what the stream's segments are like, by number; of a stream that scales those that it still has.
 
-        return self._asked(lambda client: segments_of(client, self.scope, self.stream))
+        Raises `TransientError`, `ConfigError`.
+        """
+        return _persisted(self._states)
+
+    def number(self, segment: str) -> int:
+        """Return the number of one of its segments."""
+        return int(segment.rpartition("/")[2].partition(".")[0])
 
     def hops(self, segment: str, start: int, end: int, most: int | None = None) -> list[Hop]:
         """Return the batches in [start, end), records left where they are; *most* bounds their bytes, but not the first's.
@@ -69,7 +92,7 @@ class Face:
                 found.append(hop)
             return found
 
-        return self._asked(ask)
+        return self._asked(segment, ask)
 
     def last_match(self, segment: str, marks: Sequence[Mark]) -> int:
         """Return how many of *marks*, from the first on, still stand in *segment* (rule R5). Raises `TransientError`."""
@@ -78,29 +101,75 @@ class Face:
             state = await client.segment_info(segment)
             return 0 if state is None else await SegmentReader(client, segment).last_match(marks, state.start, state.length)
 
-        return self._asked(ask)
+        return self._asked(segment, ask)
 
     def pieces(self, segment: str, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes of [start, end) in order, some MiB at a time; a broken connection is made anew. Raises `TransientError`."""
         attempt = 0
         while start < end:
             try:
-                with BlockingClient(self.target) as client:
+                with BlockingClient(asyncio.run(self._home(segment))) as client:
                     while start < end:
                         data = client.fetch(segment, start, min(start + _PIECE_BYTES, end))
                         start, attempt = start + len(data), 0
                         yield data
             except TransientError as error:
+                self.found.homes.pop(segment, None)
                 attempt = _pause(attempt, error)
 
-    def _asked(self, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
-        attempt = 0
-        while True:
+    def _asked(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+        async def asked() -> T:
+            home = await self._home(segment)
             try:
-                with BlockingClient(self.target) as client:
-                    return client.call(ask)
-            except TransientError as error:
-                attempt = _pause(attempt, error)
+                async with connected(SystemTransport(), home.host, home.port, home.tls) as client:
+                    return await ask(client)
+            except TransientError:
+                self.found.homes.pop(segment, None)
+                raise
+
+        return _persisted(asked)
+
+    # Where segments are --------------------------------------------------------------------------------------------------
+
+    async def _asks_controller(self) -> bool:
+        if self.found.controller is None:
+            self.found.controller = await is_controller(SystemTransport(), self.target)
+        return self.found.controller
+
+    async def _states(self) -> list[SegmentState]:
+        if not await self._asks_controller():
+            async with connected(SystemTransport(), self.target.host, self.target.port, self.target.tls) as client:
+                return await segments_of(client, self.scope, self.stream)
+        async with over_grpc(self.target.host, self.target.port, self.target.tls, None) as controller:
+            try:
+                past = await past_of(controller, self.scope, self.stream)
+            except NoSuchStreamError:
+                return []
+            ids = dict.fromkeys((*past.oldest, *past.later))
+            segments = sorted((StreamSegment(self.scope, self.stream, id_, 0.0, 1.0) for id_ in ids), key=lambda made: made.number)
+            for segment in segments:
+                self.found.names[segment.number] = segment.name
+                self.found.homes[segment.name] = self._target(await controller.endpoint(segment))
+        states = [await self._state(segment.name) for segment in segments]
+        return [state for state in states if state is not None]
+
+    async def _state(self, segment: str) -> SegmentState | None:
+        home = self.found.homes[segment]
+        async with connected(SystemTransport(), home.host, home.port, home.tls) as client:
+            return await client.segment_info(segment)
+
+    async def _home(self, segment: str) -> Target:
+        if not await self._asks_controller():
+            return self.target
+        if segment not in self.found.homes:
+            number, _, epoch = segment.rpartition("/")[2].partition(".#epoch.")
+            asked = StreamSegment(self.scope, self.stream, int(epoch) << 32 | int(number), 0.0, 1.0)
+            async with over_grpc(self.target.host, self.target.port, self.target.tls, None) as controller:
+                self.found.homes[segment] = self._target(await controller.endpoint(asked))
+        return self.found.homes[segment]
+
+    def _target(self, endpoint: Endpoint) -> Target:
+        return Target(endpoint.host, endpoint.port, self.target.tls)
 
 
 def face_at(uri: str, tls: ClientTls | None = None) -> Face:
@@ -111,6 +180,22 @@ def face_at(uri: str, tls: ClientTls | None = None) -> Face:
         raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
     host, port = host_port(parts.netloc, PRAVEGA_PORT)
     return Face(Target(host, port, tls), names[0], names[1])
+
+
+def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return what *ask* does, once the service does it. Raises `TransientError` after some attempts."""
+    attempt = 0
+    found: list[T] = []  # not the task's result: where that is long, the runner spends seconds on its repr for signal handlers
+
+    async def main() -> None:
+        found.append(await ask())
+
+    while True:
+        try:
+            asyncio.run(main())
+            return found[0]
+        except TransientError as error:
+            attempt = _pause(attempt, error)
 
 
 def _pause(attempt: int, error: TransientError) -> int:

@@ -98,6 +98,29 @@ class Controller(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """All segments that a stream still has: the ids of the *oldest*, and what came *later*, by id.
+
+    Only of the later ones, and of those that take appends, is it told which keys they have.
+    """
+
+    oldest: tuple[int, ...]
+    later: dict[int, Successor]
+
+
+async def past_of(controller: Controller, scope: str, stream: str) -> Past:
+    """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not what was before it."""
+    oldest = await controller.head(scope, stream)
+    waiting, later = list(oldest), dict[int, Successor]()
+    while waiting:
+        for found in await controller.successors(scope, stream, waiting.pop()):
+            if found.segment.id not in later:
+                later[found.segment.id] = found
+                waiting.append(found.segment.id)
+    return Past(tuple(oldest), later)
+
+
 Controllers = Callable[[str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[Controller]]
 """How a controller is reached: host, port, TLS and login in, the connection to it out."""
 

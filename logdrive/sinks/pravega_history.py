@@ -11,7 +11,7 @@ from uuid import UUID
 
 from logdrive.errors import TransientError
 from logdrive.record import ABSENT, LOST
-from logdrive.sinks.controller import Controller, StreamSegment
+from logdrive.sinks.controller import Controller, StreamSegment, past_of
 from logdrive.sinks.pravega_client import SegmentClient
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.pravega.routing import fraction
@@ -84,21 +84,11 @@ class History:
         return [replace(segment, id=id_, low=0.0, high=1.0) for id_ in before if id_ not in self._segments]
 
     async def _look(self, segment: StreamSegment) -> None:
-        """Walk the stream from its oldest segments on: only what follows a segment can be asked for, not what was before it.
-
-        The oldest ones' ranges of keys are not told, those of all others are.
-        """
-        scope, stream = segment.scope, segment.stream
-        waiting = await self._controller.head(scope, stream)
-        seen = dict.fromkeys(waiting)
-        for oldest in waiting:
+        past = await past_of(self._controller, segment.scope, segment.stream)
+        for oldest in past.oldest:
             self._before.setdefault(oldest, ())
-        while waiting:
-            for found in await self._controller.successors(scope, stream, waiting.pop()):
-                self._segments[found.segment.id] = found.segment
-                self._before[found.segment.id] = found.predecessors
-                if found.segment.id not in seen:
-                    seen[found.segment.id] = None
-                    waiting.append(found.segment.id)
+        for found in past.later.values():
+            self._segments[found.segment.id] = found.segment
+            self._before[found.segment.id] = found.predecessors
         if segment.id not in self._before:
             raise TransientError(f"the controller does not tell what was before {segment.name}")

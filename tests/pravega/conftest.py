@@ -2,14 +2,13 @@
 
 import contextlib
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.pravega.real import MissingError, RealPravega, real_pravega
-from tests.pravega.sites import Site, Sites, our_site, real_site
+from tests.pravega.sites import Sites, our_site, real_site
 
 
 @pytest.fixture(scope="session")
@@ -27,10 +26,5 @@ def pravega(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPravega]:
 def sites(request: pytest.FixtureRequest, tmp_path: Path) -> Sites:
     """Return what runs, or reaches, the place of this test."""
     if request.param == "ours":
-        return partial(our_site, tmp_path / "store")
-    server: RealPravega = request.getfixturevalue("pravega")
-
-    def reach() -> AbstractAsyncContextManager[Site]:
-        return real_site(server)
-
-    return reach
+        return partial(our_site, tmp_path)
+    return partial(real_site, request.getfixturevalue("pravega"), tmp_path)

@@ -28,10 +28,10 @@ Keys = tuple[float, float]
 
 
 class Site:
-    """A streaming service; *port* is its controller's, on 127.0.0.1."""
+    """A streaming service; *port* is its controller's, on 127.0.0.1. *scratch* is a directory for the test."""
 
-    def __init__(self, port: int, controller: GrpcController) -> None:
-        self.port, self.controller = port, controller
+    def __init__(self, port: int, controller: GrpcController, scratch: Path) -> None:
+        self.port, self.controller, self.scratch = port, controller, scratch
 
     async def scale(self, scope: str, stream: str, sealed: Sequence[StreamSegment], keys: Sequence[Keys]) -> None:
         info = pb.StreamInfo(scope=scope, stream=stream)
@@ -62,24 +62,24 @@ class Site:
 async def our_site(directory: Path) -> AsyncIterator[Site]:
     """Run our store in *directory* while the context lasts."""
     disk, executor, clock = SystemDisk(), ThreadExecutor("store"), SystemClock()
-    store = await Store.open(str(directory), disk=disk, executor=executor, clock=clock)
+    store = await Store.open(str(directory / "store"), disk=disk, executor=executor, clock=clock)
     running = asyncio.create_task(store.run(asyncio.Event()))
     async with (
         listening(store, "127.0.0.1", 0, None, transport=SystemTransport(), disk=disk) as face,
         controlling(store, ("127.0.0.1", 0), None, face, clock=clock, random=Random(1), disk=disk) as (_, port),
         reached("127.0.0.1", port, None, None) as controller,
     ):
-        yield Site(port, controller)
+        yield Site(port, controller, directory)
     await store.close()
     await running
     executor.close()
 
 
 @contextlib.asynccontextmanager
-async def real_site(server: RealPravega) -> AsyncIterator[Site]:
+async def real_site(server: RealPravega, directory: Path) -> AsyncIterator[Site]:
     """Reach a running Pravega while the context lasts."""
     async with reached("127.0.0.1", server.controller, None, None) as controller:
-        yield Site(server.controller, controller)
+        yield Site(server.controller, controller, directory)
 
 
 Sites = Callable[[], AbstractAsyncContextManager[Site]]

@@ -1,0 +1,84 @@
+"""The whole way by a streaming service with a controller: the demo as users run it, and the pipeline over a stream that was scaled."""
+
+import asyncio
+import subprocess
+from uuid import UUID
+
+import orjson
+import pytest
+
+from logdrive.pipeline.face import face_at
+from tests.pravega.receivers import receiver
+from tests.pravega.sites import Site
+from tests.pravega.test_scaling import merge, split
+from tests.pravega.test_sink import at_a_site, fresh
+from tests.receiver.peers import content, run_of
+from tests.support.installation import command
+
+
+async def logdrive(*arguments: str) -> bytes:
+    """Return what a command prints, while this process goes on serving."""
+    run = await asyncio.create_subprocess_exec(*command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, said = await run.communicate()
+    finally:
+        if run.returncode is None:
+            run.kill()
+    assert run.returncode == 0, said.decode()[-4000:]
+    return out
+
+
+async def shipped(site: Site, stream: str) -> None:
+    """Ship 30,000 bytes as one source, with the stream scaled twice on the way."""
+    async with receiver(site, stream) as one:
+        for turn, change in enumerate((split, merge, None)):
+            peer = await one.peer()
+            await peer.register(0, UUID(int=0xA))
+            await peer.acknowledged(await peer.send_window(run_of(0, turn * 10_000, turn * 10_000 + 10_000, lines=1000)))
+            if change is not None:
+                await change(site, stream)
+
+
+@at_a_site
+async def test_the_pipelines_reader_finds_every_segment_of_a_stream_that_was_scaled(site: Site) -> None:
+    stream = fresh()
+    await shipped(site, stream)
+    face = face_at(f"pravega://127.0.0.1:{site.port}/logs/{stream}")
+
+    def read() -> tuple[list[int], list[bytes]]:
+        states = face.segments()
+        numbers = [face.number(state.segment) for state in states]
+        assert [face.segment(number) for number in numbers] == [state.segment for state in states]
+        stored = [b"".join(face.pieces(state.segment, 0, state.length)) for state in states]
+        assert all(bool(face.hops(state.segment, 0, state.length)) == bool(state.length) for state in states)
+        return numbers, stored
+
+    numbers, stored = await asyncio.to_thread(read)
+    assert numbers == [0, 1, 2, 3]
+    assert sum(map(bool, stored)) == 3
+    assert sum(map(len, stored)) > len(content(30_000))
+
+
+@pytest.mark.process
+@pytest.mark.spark
+@at_a_site
+async def test_a_table_is_made_of_a_stream_that_was_scaled__A1_A3(site: Site) -> None:
+    stream = fresh()
+    await shipped(site, stream)
+    uri, tables = f"pravega://127.0.0.1:{site.port}/logs/{stream}", str(site.scratch / stream)
+    await logdrive("pipeline", "run", "--from", uri, "--to", tables, "--once")
+    audit = orjson.loads(await logdrive("pipeline", "audit", tables, "--json"))
+    assert audit["complete"]
+    assert (audit["bytes"], audit["events"], audit["lost_bytes"], audit["duplicate_events"], audit["gaps"]) == (30_000, 3000, 0, 0, [])
+
+
+@pytest.mark.process
+@pytest.mark.spark
+@at_a_site
+async def test_the_demo_with_its_kills_is_complete(site: Site) -> None:
+    stream = fresh()
+    uri, work = f"pravega://127.0.0.1:{site.port}/demo/{stream}", site.scratch / stream
+    outcome = orjson.loads(await logdrive("demo", "--lines", "8000", "--work", str(work), "--sink", uri, "--json"))
+    assert outcome["complete"]
+    assert (outcome["lost"], outcome["doubled"], outcome["kills"]) == (0, 0, 2)
+    assert outcome["table_lines"] >= outcome["lines"] == 8000
