@@ -12,7 +12,7 @@ from agent.session import Session
 from agent.talk import EndedError, RefusedError, Services, Talk
 from logdrive.address import host_port
 from logdrive.cancelling import heed_cancelling
-from logdrive.errors import ConfigError, LogdriveError, ProtocolError, TransientError
+from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
 from logdrive.net.backoff import Backoff
 from logdrive.net.stream import ClientTls, Stream, Transport
 from logdrive.wire.lumberjack.envelope import Codec
@@ -22,6 +22,8 @@ _NATIVE: Final = "logdrive/1"
 _LONG_PAUSE_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 60.0
 """A connection that ended while it rested is made again when there is something to send, or after this."""
+_TOO_OFTEN: Final = 3
+"""So many connections in a row that end before the peer has said a word are no restart."""
 _NOT_SOON: Final = (
     RefusalCode.PROTOCOL,
     RefusalCode.LIMIT,
@@ -33,17 +35,19 @@ _NOT_SOON: Final = (
 
 
 class Connection:
-    """One task: connect, serve, fail, wait, again, with the hosts in turn. Only being cancelled ends it.
+    """One task: connect, serve, fail, wait, again, with the hosts in turn. Only being cancelled ends it; not *patient*,
+    a failure does that will stay until somebody changes a setting.
 
     *host* and *problem* are for people: whom we are connected to, and what went wrong last.
     """
 
-    def __init__(self, services: Services, transport: Transport, encoders: Encoders) -> None:
+    def __init__(self, services: Services, transport: Transport, encoders: Encoders, *, patient: bool = True) -> None:
         self._services, self._transport, self._encoders = services, transport, encoders
         settings = services.settings
         self._hosts = settings.hosts
         self._turn = services.random.randrange(len(self._hosts))
         self._backoff = Backoff(settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random)
+        self._patient, self._doubtful = patient, 0
         self.session: Session | None = None
         self.host = ""
         self.problem = ""
@@ -63,6 +67,8 @@ class Connection:
                 raise
             except (TransientError, ProtocolError) as error:
                 heed_cancelling()
+                if self._stays(error) and not self._patient:
+                    raise
                 await self._wait(host, error)
 
     async def _serve(self, host: str) -> None:
@@ -74,6 +80,10 @@ class Connection:
             self.host, self.problem = host, ""
             self._services.log.info("connected", host=host, peer=stream.peer.identity, dialect=stream.peer.alpn or "by configuration")
             await session.run()
+        except TransientError as error:
+            if session is None or session.heard or session.settled or isinstance(error, RejectedError):
+                raise
+            raise RejectedError(f"{error}; it said nothing at all: is TLS on at both ends?", sure=False) from error
         finally:
             self.session, self.host = None, ""
             if session is not None and session.progress:
@@ -104,11 +114,19 @@ class Connection:
         settings = self._services.settings
         agreed = stream.peer.alpn == _NATIVE or (not stream.peer.secure and settings.dialect == _NATIVE)
         if not agreed and settings.dialect == _NATIVE:
-            raise TransientError('the other side does not speak logdrive/1: connect to a logdrive receiver, or set dialect = "auto"')
+            raise RejectedError('the other side does not speak logdrive/1: connect to a logdrive receiver, or set dialect = "auto"')
         self._encoders.full = not agreed or settings.records == "full"
         if agreed:
             return NativeTalk(self._services, _codec(settings))
         return PlainTalk(self._services, "zlib" if _codec(settings) else None, fell_back=settings.dialect == "auto")
+
+    def _stays(self, error: LogdriveError) -> bool:
+        """Tell whether only a change of settings would help."""
+        if isinstance(error, RejectedError) and not error.sure:
+            self._doubtful += 1
+            return self._doubtful >= _TOO_OFTEN
+        self._doubtful = 0
+        return isinstance(error, RejectedError | ProtocolError) or (isinstance(error, RefusedError) and error.code in _NOT_SOON)
 
     async def _wait(self, host: str, error: LogdriveError) -> None:
         """Wait as long as *error* asks for; the next host is tried first, unless this one only rested."""
@@ -128,7 +146,8 @@ class Connection:
             seconds = 0.0  # the others were not tried yet
         elif isinstance(error, ProtocolError) or (isinstance(error, RefusedError) and error.code in _NOT_SOON):
             seconds += _LONG_PAUSE_SECONDS
-        services.log.warning("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
+        tell = services.log.warning if self._patient else services.log.info
+        tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))
         await services.clock.sleep(seconds)
 
     async def _wanted(self) -> None:

@@ -38,6 +38,8 @@ class Session:
         self._last = 0  # sequence number sent last
         self._heard = self._moved = services.clock.monotonic()
         self.progress = 0
+        self.heard = False
+        """Whether the peer has said anything."""
 
     @property
     def in_flight(self) -> int:
@@ -126,7 +128,7 @@ class Session:
     async def _read(self) -> None:
         reader = self._talk.reader
         while data := await self._stream.read():
-            self._heard = self._services.clock.monotonic()
+            self._heard, self.heard = self._services.clock.monotonic(), True
             for frame in reader.feed(data):
                 if isinstance(frame, Ack):
                     self._acknowledged(frame.sequence, reader.offset)

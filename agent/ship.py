@@ -67,7 +67,7 @@ async def ship(
     """Ship *files* and return once all of them is acknowledged, or *stop* is set.
 
     Raises `ConfigError` for files that can't be read, `TransientError` where the receiver can't be reached or acknowledges
-    nothing for *give_up_seconds*, or refuses for good.
+    nothing for *give_up_seconds*, or refuses for good, which may be a `ProtocolError`, too.
     """
     log = structlog.get_logger("agent")
     agent = agent or _machine_agent(disk)
@@ -89,7 +89,7 @@ async def ship(
     _follow(files, settings, book, tailer, namer, disk)
     producer = Producer(tailer, clock, encoders.of)
     services = Services(book, demand, tailer, producer, clock, executor, random, output, log)
-    shipment = _Shipment(services, Connection(services, transport, encoders), len(book.living), give_up_seconds, progress)
+    shipment = _Shipment(services, Connection(services, transport, encoders, patient=False), len(book.living), give_up_seconds, progress)
     return await shipment.run(stop or asyncio.Event())
 
 

@@ -32,6 +32,17 @@ class TransientError(LogdriveError):
     """The far side may recover: retry with backoff."""
 
 
+class RejectedError(TransientError):
+    """One side refuses the other, and will until somebody changes a setting: who has one thing to do gives up.
+
+    Not *sure*: it ended the connection before it said a word, as one does that is being restarted, too.
+    """
+
+    def __init__(self, reason: str, *, sure: bool = True) -> None:
+        super().__init__(reason)
+        self.sure = sure
+
+
 class ProtocolError(LogdriveError):
     """The peer broke its protocol: drop the connection, never retry these bytes.
 

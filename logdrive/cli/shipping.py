@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
+from agent.config import OutputTable
 from agent.origin import machine_agent_id
 from agent.ship import Shipped, output_to
 from agent.ship import ship as ship_files
@@ -21,6 +22,7 @@ from logdrive.cli.output import complain, emit_json, set_up_logging
 from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.disk import SystemDisk
+from logdrive.errors import RejectedError
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.store.config import is_loopback
 
@@ -45,7 +47,10 @@ def ship(
     files: tuple[str, ...], receiver: str, ca: str | None, cert: str | None, key: str | None, server_name: str | None, plain: bool,
     agent_id: str | None, dialect: str, give_up: float, as_json: bool,
 ) -> int:  # fmt: skip
-    """Deliver FILEs as they are now, and end when all of them is acknowledged. A second run sends only what was added."""
+    """Deliver FILEs as they are now, and end when all of them is acknowledged.
+
+    A second run sends only what was added. Not so with --dialect lumberjack/2, whose peers keep no positions: it sends all anew.
+    """
     set_up_logging("warning")
     output = output_to(receiver, _tls(receiver, ca, cert, key, server_name, plain), dialect=dialect)
     name, started = agent_id or _machine_name(), time.monotonic()
@@ -66,7 +71,10 @@ def ship(
         )
 
     with _progress(quiet=as_json) as tell:
-        shipped = run_program(program, threads=PACKING_THREADS)
+        try:
+            shipped = run_program(program, threads=PACKING_THREADS)
+        except RejectedError as error:
+            raise RejectedError(f"{error}{_hint(output, error)}") from error
     seconds = time.monotonic() - started
     if as_json:
         emit_json(asdict(shipped) | _costs(seconds))
@@ -95,6 +103,15 @@ def _tls(
     if not plain and not is_loopback(host):
         raise click.UsageError(f"give --ca, --cert and --key for TLS to {host}, or say --plain")
     return "off"
+
+
+def _hint(output: OutputTable, error: RejectedError) -> str:
+    """Return which options may be missing, or too much."""
+    if output.tls == "off":
+        return "; does it want TLS? give --ca, --cert and --key"
+    if output.tls.cert is None:
+        return "; does it want a certificate? give --cert and --key"
+    return "" if error.sure else "; does it take plain TCP? leave --ca, --cert and --key out, and on other hosts say --plain"
 
 
 def _machine_name() -> str:

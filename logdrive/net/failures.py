@@ -6,7 +6,7 @@ from typing import Final
 
 from OpenSSL import SSL
 
-from logdrive.errors import TransientError
+from logdrive.errors import RejectedError, TransientError
 from logdrive.net.verification import Handshake
 
 _ALERTS: Final = (
@@ -38,17 +38,18 @@ def reasons_of(error: SSL.Error) -> str:
 def tls_failure(peer: str, error: SSL.Error, handshake: Handshake | None) -> TransientError:
     """Say why TLS with *peer* failed: our refusal of its certificate, its alert about ours, or bytes that are no TLS."""
     if handshake is not None and handshake.refusal is not None:
-        return TransientError(f"{peer}: its certificate is refused: {handshake.refusal}")
+        return RejectedError(f"{peer}: its certificate is refused: {handshake.refusal}")
     reasons = reasons_of(error)
     if isinstance(error, SSL.SysCallError):
-        return TransientError(f"{peer}: it ended the connection during the TLS handshake ({reasons}): is TLS on at both ends?")
+        text = f"{peer}: it ended the connection during the TLS handshake ({reasons}): is TLS on at both ends?"
+        return RejectedError(text, sure=False)
     if "peer did not return a certificate" in reasons:
-        return TransientError(f"{peer}: it brought no certificate: give it one signed by the CA of this listener")
+        return RejectedError(f"{peer}: it brought no certificate: give it one signed by the CA of this listener")
     if any(sign in reasons for sign in _NOT_TLS):
-        return TransientError(f"{peer}: it does not speak TLS ({reasons}): is TLS on at both ends?")
+        return RejectedError(f"{peer}: it does not speak TLS ({reasons}): is TLS on at both ends?")
     if "alert" in reasons:
-        remedy = next((remedy for sign, remedy in _ALERTS if sign in reasons), "see its log")
-        return TransientError(f"{peer}: it refused the connection ({reasons}): {remedy}")
+        remedy = next((remedy for sign, remedy in _ALERTS if sign in reasons), None)
+        return RejectedError(f"{peer}: it refused the connection ({reasons}): {remedy or 'see its log'}", sure=remedy is not None)
     return TransientError(f"{peer}: TLS failed: {reasons}")
 
 

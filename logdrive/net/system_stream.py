@@ -48,7 +48,7 @@ class SystemStream:
         """Return the next bytes, at most 256 KiB, b"" at the end, which closing on this side is too."""
         while self._arrived is None:
             if self._failure is not None:
-                raise TransientError(str(self._failure)) from self._failure
+                raise self._failure.with_traceback(None)  # it may be raised again and again
             if self._closing:
                 return b""
             self._reader = self._loop.create_future()

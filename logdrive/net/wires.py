@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from OpenSSL import SSL
 
-from logdrive.errors import TransientError
+from logdrive.errors import RejectedError, TransientError
 from logdrive.limits import KIB
 from logdrive.net.failures import reasons_of, socket_failure, tls_failure
 from logdrive.net.verification import Handshake
@@ -135,10 +135,13 @@ class TlsWire:
             hint = ""
             if not self._heard and self._ours is not None:
                 hint = f" before it said anything: if this repeats, it may refuse {self._ours}; see its log"
-            return TransientError(f"{self._peer}: the connection was ended by the other side ({reasons_of(error)}){hint}")
+            text = f"{self._peer}: the connection was ended by the other side ({reasons_of(error)}){hint}"
+            return RejectedError(text, sure=False) if hint else TransientError(text)
         handshake = self._connection.get_app_data()
         failure = tls_failure(self._peer, error, handshake if isinstance(handshake, Handshake) else None)
-        return TransientError(f"{failure} ({self._ours})") if self._ours and "alert" in str(failure) else failure
+        if isinstance(failure, RejectedError) and self._ours and "alert" in str(failure):
+            return RejectedError(f"{failure} ({self._ours})", sure=failure.sure)
+        return failure
 
     def send(self, data: memoryview) -> int | Want:
         """Encrypt and send *data*, whole unless the socket is full."""

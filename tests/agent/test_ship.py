@@ -1,11 +1,13 @@
 """Shipping files once: everything arrives, a second run sends nothing, and what can't be is said (P3, G3, history 16)."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from agent.ship import Shipped, output_to, ship
-from logdrive.errors import ConfigError, TransientError
+from logdrive.errors import ConfigError, RejectedError, TransientError
+from logdrive.net.stream import Stream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.inline import InlineExecutor
 from tests.support.virtual_time import run
@@ -143,6 +145,36 @@ def test_no_receiver_and_a_refusal_end_with_their_reason() -> None:
         with pytest.raises(TransientError, match="no route for this"):
             await shipped(world)
         assert world.clock.monotonic() - began < 5
+
+    run(main())
+
+
+def test_a_refusal_that_will_stay_ends_at_once_and_a_restart_does_not() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 3))
+        closed = [0]
+
+        async def close(stream: Stream) -> None:
+            await stream.read()
+            closed[0] += 1
+            await stream.close()
+
+        listener = await world.network.host("reader").listen("0.0.0.0", 5044, None, close)
+        began = world.clock.monotonic()
+        with pytest.raises(RejectedError, match="is TLS on at both ends"):
+            await shipped(world, give_up_seconds=600)
+        assert (closed[0], world.clock.monotonic() - began < 10) == (3, True)
+
+        async def twice() -> None:
+            while closed[0] < 5:
+                await world.clock.sleep(0.01)
+            await listener.close()
+            await world.reader()
+
+        restart = asyncio.get_running_loop().create_task(twice())
+        assert (await shipped(world)).complete
+        await restart
 
     run(main())
 

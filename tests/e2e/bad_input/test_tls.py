@@ -80,8 +80,8 @@ async def _failure(port: int, tls: ClientTls) -> str:
     raise AssertionError("it was let in")
 
 
-@pytest.mark.parametrize("name", ["another CA", "it expects another name"])
-def test_a_ship_with_a_wrong_certificate_gives_up_and_says_why(receiver: Victim, strangers: Pki, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["no certificate", "another CA", "it expects another name"])
+def test_a_ship_with_a_wrong_certificate_ends_at_once_and_says_why(receiver: Victim, strangers: Pki, tmp_path: Path, name: str) -> None:
     changes, _, here = CLIENTS[name]
     given = {"stem": "client", "name": "localhost", "ca": "ca.pem"} | changes
     (tmp_path / "a.log").write_text("a line\n")
@@ -89,13 +89,23 @@ def test_a_ship_with_a_wrong_certificate_gives_up_and_says_why(receiver: Victim,
     if given["stem"]:
         options += ["--cert", strangers.path(f"{given['stem']}.pem"), "--key", strangers.path(f"{given['stem']}.key")]
     run = subprocess.run(
-        command("agent", "ship", str(tmp_path / "a.log"), *options, "--give-up", "3"), capture_output=True, text=True, timeout=30
+        command("agent", "ship", str(tmp_path / "a.log"), *options, "--give-up", "600"), capture_output=True, text=True, timeout=30
     )
     assert run.returncode == 1, run.stderr
     assert "Traceback" not in run.stderr
-    last = run.stderr.splitlines()[-1]
-    assert re.search(here, last), run.stderr
-    assert f"127.0.0.1:{receiver.port}" in last
+    (line,) = run.stderr.splitlines()
+    assert re.search(here, line), run.stderr
+    assert f"127.0.0.1:{receiver.port}" in line
+    assert ("give --cert and --key" in line) == (not given["stem"])
+
+
+def test_a_ship_without_tls_ends_at_once_and_names_the_options(receiver: Victim, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("a line\n")
+    arguments = command("agent", "ship", str(tmp_path / "a.log"), "--to", f"127.0.0.1:{receiver.port}", "--give-up", "600")
+    run = subprocess.run(arguments, capture_output=True, text=True, timeout=30)
+    assert run.returncode == 1, run.stderr
+    (line,) = run.stderr.splitlines()
+    assert "does it want TLS? give --ca, --cert and --key" in line
 
 
 NO_TLS: dict[str, tuple[bytes, str]] = {
