@@ -29,12 +29,12 @@ class EmbeddedSink:
     async def of_stream(cls, store: Store, scope: str, stream: str, segments: int) -> "EmbeddedSink":
         """Return the sink of *scope*/*stream*, made with *segments* segments where it is new.
 
-        A stream that has data keeps the number of segments it has: with another number its sources would go elsewhere, where
-        their numbers are not.
+        One that is there keeps the number of segments it has: with another number its sources would go elsewhere, where their
+        numbers are not. The first segment is made last, so that whoever finds it, a controller for one, finds all.
         """
         there = stream_segments(store, scope, stream)
-        if not any(info.length for name in there if (info := store.info(name)) is not None):
-            for number in range(len(there), segments):
+        if not there:
+            for number in reversed(range(segments)):
                 await store.create(segment_name(scope, stream, number))
         elif len(there) != segments:
             log = structlog.get_logger()

@@ -58,7 +58,7 @@ class PravegaSink:
     async def of_stream(cls, service: Service, scope: str, stream: str, *, segments: int, store_id: UUID) -> "PravegaSink":
         """Return the sink of *scope*/*stream*, made with *segments* segments where it is new; waits for the service as long as it takes.
 
-        A stream that has data keeps the number of segments it has: with another number its sources would go elsewhere, where
+        A stream that is there keeps the number of segments it has: with another number its sources would go elsewhere, where
         their numbers are not. Raises `ConfigError`.
         """
         controller = await service.found()
@@ -203,10 +203,13 @@ class PravegaSink:
 
 
 async def _made(client: SegmentClient, scope: str, stream: str, segments: int) -> list[StreamSegment]:
-    """Return the stream's segments, completed where it has no data; there is no controller that would do it."""
+    """Return the stream's segments, made where it is new; there is no controller that would do it.
+
+    The first is made last: who finds it finds all.
+    """
     there = await segments_of(client, scope, stream)
-    if not any(state.length for state in there):
-        for number in range(len(there), segments):
+    if not there:
+        for number in reversed(range(segments)):
             await client.create_segment(segment_name(scope, stream, number))
         there = await segments_of(client, scope, stream)
     return [StreamSegment(scope, stream, number, number / len(there), (number + 1) / len(there)) for number in range(len(there))]
