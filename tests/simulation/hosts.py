@@ -165,7 +165,7 @@ class ReceiverHost(Process):
 
     @property
     def held_bytes(self) -> tuple[int, int]:
-        """What the receiver holds of what it has read, and how much that may be: its limit, and a read of each connection, also a lost one."""
+        """What the receiver holds of what it has read, and how much that may be: its limit, and a read of each connection, lost or not."""
         if not self.running or self._memory is None or self.counters is None:
             return 0, 0
         return self._memory.used, self._memory.total + (self.counters.connections_open + self._clients) * _READ_BRINGS
