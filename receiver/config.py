@@ -12,7 +12,7 @@ from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.record import NAMESPACE
 from logdrive.sinks.controller import Login
-from logdrive.store.config import FaceConfig, is_loopback
+from logdrive.store.config import FaceConfig, RetentionConfig, is_loopback
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 """The dialects offered, the best first; who names none speaks plain Lumberjack."""
@@ -127,9 +127,12 @@ class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     listen: ListenConfig
     sink: SinkConfig
     limits: LimitsConfig = LimitsConfig()
+    retention: tuple[RetentionConfig, ...] = ()
     drain_seconds: Positive = 20.0
 
     def __post_init__(self) -> None:
-        """Refuse to serve a store that is elsewhere."""
+        """Refuse to serve a store that is elsewhere, or to cut what is in it."""
+        if self.retention and isinstance(self.sink.stream, ServiceAddress):
+            raise ValueError(f"retention is for a store of this process, and this sink's is at {self.sink.uri}: leave the tables out")
         if self.listen.pravega is not None and isinstance(self.sink.stream, ServiceAddress):
             raise ValueError(f"listen.pravega serves a store of this process, and this sink's is at {self.sink.uri}: leave the table out")

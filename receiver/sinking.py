@@ -84,8 +84,18 @@ async def _embedded(
     config: ReceiverConfig, path: str, clock: Clock, disk: Disk, transport: Transport, executor: Executor, random: Random
 ) -> AsyncIterator[Opened]:
     failure = Failure()
+    store_runs = running(
+        path,
+        failure,
+        disk=disk,
+        executor=executor,
+        clock=clock,
+        limits=store_limits(config),
+        random=random,
+        retention=[table.policy for table in config.retention],
+    )
     async with (
-        running(path, failure, disk=disk, executor=executor, clock=clock, limits=store_limits(config), random=random) as store,
+        store_runs as store,
         _face(config, store, transport, disk) as face,
     ):
         stream, dead = config.sink.stream, config.sink.dead_letters

@@ -34,8 +34,19 @@ async def run(
     failure, random = Failure(), random or SystemRandom()
     host, port = config.listen.pravega.where
     tls = config.listen.pravega.settings
+    retention = [table.policy for table in config.retention]
+    store_runs = running(
+        config.store.path,
+        failure,
+        disk=disk,
+        executor=executor,
+        clock=clock,
+        limits=StoreLimits(),
+        random=random,
+        retention=retention,
+    )
     async with (
-        running(config.store.path, failure, disk=disk, executor=executor, clock=clock, limits=StoreLimits(), random=random) as store,
+        store_runs as store,
         listening(store, host, port, tls, transport=transport, disk=disk) as address,
         controlled(store, config.listen.controller, address, clock=clock, random=random, disk=disk),
     ):

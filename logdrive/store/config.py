@@ -2,13 +2,14 @@
 
 import ipaddress
 import os.path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
 from logdrive.address import host_port
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls
+from logdrive.store.retention import Policy
 
 PRAVEGA_PORT = 6000
 CONTROLLER_PORT = 9090
@@ -92,11 +93,37 @@ class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             raise ValueError("path: it must be absolute, as in /var/lib/logdrive/store")
 
 
+class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One [[retention]] table: what is kept of the streams that *stream*, `scope/stream` with * and ?, names.
+
+    *readers* are the names of those who must have read what is cut off.
+    """
+
+    stream: str
+    max_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_age_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    readers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what would keep everything, and what names no stream."""
+        if self.stream.count("/") != 1:
+            raise ValueError('stream: write scope/stream, as in "logs/*"')
+        if self.max_bytes is None and self.max_age_seconds is None:
+            raise ValueError("give max_bytes, max_age_seconds, or both")
+
+    @property
+    def policy(self) -> Policy:
+        """What the store applies."""
+        age = None if self.max_age_seconds is None else int(self.max_age_seconds * 1000)
+        return Policy(self.stream, self.max_bytes, age, self.readers)
+
+
 class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole store.toml."""
 
     store: DirectoryConfig
     listen: StoreListenConfig
+    retention: tuple[RetentionConfig, ...] = ()
 
 
 def is_loopback(host: str) -> bool:

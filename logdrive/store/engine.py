@@ -23,7 +23,7 @@ from logdrive.store.commit import GroupCommit
 from logdrive.store.entry import CREATE, seed_of
 from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError
 from logdrive.store.freeing import Freeing
-from logdrive.store.index import SegmentIndex, SegmentInfo
+from logdrive.store.index import Appended, SegmentIndex, SegmentInfo
 from logdrive.store.opening import opened
 from logdrive.store.reader import LogReader
 from logdrive.store.recovery import Recovered
@@ -167,8 +167,20 @@ class Store(Submitting):
         """Return the names of the durable segments that begin with *prefix*, in the order of their creation."""
         return [name for name in self._index.by_name if name.startswith(prefix)]
 
-    def read(self, segment: str, offset: int, limit: int) -> bytes:
-        """Return up to *limit* durable bytes from *offset*, checked against their CRC; b"" at the end or beyond it.
+    def append_at(self, segment: str, offset: int) -> Appended:
+        """Return which append *offset*, in [start, length) of *segment*, belongs to. Raises `SegmentTruncatedError`, `StorageError`."""
+        self._check_open()
+        found = self._durable(segment)
+        if not found.start <= offset < found.length:
+            raise SegmentTruncatedError(segment, found.start)
+        extent = found.extent_at(offset)
+        try:
+            return Appended(extent.offset, extent.length, self._reader.time_ms(extent))
+        except OSError as error:
+            raise StorageError(f"the store can't read its log in {self.path}: {error}") from error
+
+    def read(self, segment: str, offset: int, limit: int, *, check: bool = True) -> bytes:
+        """Return up to *limit* durable bytes from *offset*, checked against their CRC unless told not to; b"" at the end or beyond it.
 
         Reads on the loop, from the page cache as a rule. Raises `SegmentTruncatedError` below the segment's start, and
         `DamagedError`, which concerns that place only.
@@ -179,7 +191,7 @@ class Store(Submitting):
         found = self._durable(segment)
         if offset < found.start:
             raise SegmentTruncatedError(segment, found.start)
-        return self._reader.read(found, offset, limit)
+        return self._reader.read(found, offset, limit, check=check)
 
     async def wait(self, segment: str, offset: int, timeout: float) -> bool:
         """Return True once *segment* is longer than *offset* or sealed, False after *timeout* seconds.

@@ -32,7 +32,7 @@ _REST_GROUPS: Final = 100
 _SEARCH: Final = 200_000
 """Extents looked at in one step, some milliseconds of the loop's time."""
 
-Copy = Callable[[SegmentIndex, Extent, bytes], "asyncio.Future[Any]"]
+Copy = Callable[[SegmentIndex, Extent, int, bytes], "asyncio.Future[Any]"]
 
 
 @dataclass(slots=True)
@@ -153,8 +153,8 @@ class Freeing:
         extents = self._next_extents(victim)
         try:
             data = await self._executor.run(self._read, [extent for _, extent in extents])
-            for (segment, extent), piece in zip(extents, data, strict=True):
-                self._copies.append(self._copy(segment, extent, piece))
+            for (segment, extent), (time_ms, piece) in zip(extents, data, strict=True):
+                self._copies.append(self._copy(segment, extent, time_ms, piece))
         except DamagedError as error:
             self._spoilt.add(victim.base)
             self._victim = None
@@ -196,5 +196,5 @@ class Freeing:
         victim.found.extend((number, offset) for offset, place in columns if base <= place < end)
         return len(segment.places) + 16
 
-    def _read(self, extents: list[Extent]) -> list[bytes]:
+    def _read(self, extents: list[Extent]) -> list[tuple[int, bytes]]:
         return [self._reader.entry(extent) for extent in extents]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from logdrive.record import ABSENT
 from logdrive.store.entry import APPEND, COPY, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry, EntryHead
 from logdrive.store.files import LogFiles
+from logdrive.store.readers import is_reader_key
 
 
 class SegmentInfo(NamedTuple):
@@ -22,6 +23,14 @@ class SegmentInfo(NamedTuple):
     sealed: bool
     modified_ms: int
     events: int
+
+
+class Appended(NamedTuple):
+    """One append: the segment's bytes [offset, offset + length), and when it came (ms since 1970)."""
+
+    offset: int
+    length: int
+    time_ms: int
 
 
 class Extent(NamedTuple):
@@ -104,7 +113,7 @@ class Index:
             return
         if change.kind == TRUNCATE:
             self._truncate(segment, change.previous, change.number)
-        elif segment.sealed:
+        elif segment.sealed and not (change.kind == UPDATE and is_reader_key(change.writer)):
             raise ContradictionError(f"an entry of segment {segment.name!r}, which is sealed")
         elif change.kind == MERGE:
             self._merge(segment, change.previous, change.number)

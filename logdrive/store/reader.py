@@ -30,8 +30,8 @@ class LogReader:
         self._window = b""
         self._window_at = -1
 
-    def read(self, segment: SegmentIndex, offset: int, limit: int) -> bytes:
-        """Return up to *limit* durable bytes from *offset*. Raises `DamagedError`, `StorageError`."""
+    def read(self, segment: SegmentIndex, offset: int, limit: int, *, check: bool = True) -> bytes:
+        """Return up to *limit* durable bytes from *offset*, unseen where there is no *check*. Raises `DamagedError`, `StorageError`."""
         pieces: list[bytes] = []
         end = min(segment.length, offset + limit)
         try:
@@ -39,7 +39,7 @@ class LogReader:
                 extent = segment.extent_at(offset)
                 skip = offset - extent.offset
                 count = min(extent.length - skip, end - offset)
-                pieces.append(self._piece(extent.place, extent.length, skip, count))
+                pieces.append(self._piece(extent.place, extent.length, skip, count) if check else self._raw(extent.place, skip, count))
                 offset += count
         except OSError as error:
             raise StorageError(f"the store can't read its log in {self._files.directory}: {error}") from error
@@ -47,10 +47,19 @@ class LogReader:
             self._window, self._window_at = b"", -1
         return b"".join(pieces) if len(pieces) != 1 else pieces[0]
 
-    def entry(self, extent: Extent) -> bytes:
-        """Return all of *extent*. Raises `DamagedError`, OSError."""
+    def entry(self, extent: Extent) -> tuple[int, bytes]:
+        """Return all of *extent*, and when it was appended (ms since 1970). Raises `DamagedError`, OSError."""
         self._window, self._window_at = b"", -1
-        return self._piece(extent.place, extent.length, 0, extent.length)
+        return self.time_ms(extent), self._piece(extent.place, extent.length, 0, extent.length)
+
+    def time_ms(self, extent: Extent) -> int:
+        """Return when *extent* was appended (ms since 1970). Raises `DamagedError`, OSError."""
+        start = extent.place - ENTRY_HEAD
+        base = self._files.base_of(start)
+        head = decode_head(self._file(base).pread(ENTRY_HEAD, start - base), 0, seed=self._seed, position=start)
+        if head is None:
+            raise self._damage(base, start)
+        return head.time_ms
 
     def forget(self, base: int) -> None:
         """Let go of the file of *base*, in which nothing is read any more."""
@@ -66,7 +75,7 @@ class LogReader:
         """Return *count* bytes after *skip* of the entry's data of *length* at *place*."""
         base = self._files.base_of(place)
         if place in self._checked and count < length:
-            return self._file(base).pread(count, place - base + skip)
+            return self._raw(place, skip, count)
         start = place - ENTRY_HEAD
         at = start - self._window_at
         if self._window_at < 0 or at < 0 or at + ENTRY_HEAD + length > len(self._window):
@@ -75,9 +84,16 @@ class LogReader:
         head = decode_head(self._window, at, seed=self._seed, position=start)
         data = self._window[at + ENTRY_HEAD : at + ENTRY_HEAD + length]
         if head is None or head.length != length or crc_of([data]) != head.data_crc:
-            raise DamagedError(self._files.path(base), start - base, "an entry read back is not what was written")
+            raise self._damage(base, start)
         self._remember(place)
         return data if count == length else data[skip : skip + count]
+
+    def _raw(self, place: int, skip: int, count: int) -> bytes:
+        base = self._files.base_of(place)
+        return self._file(base).pread(count, place - base + skip)
+
+    def _damage(self, base: int, start: int) -> DamagedError:
+        return DamagedError(self._files.path(base), start - base, "an entry read back is not what was written")
 
     def _remember(self, place: int) -> None:
         self._checked[place] = None

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from random import Random
 
 import structlog
@@ -13,6 +13,7 @@ from logdrive.errors import StorageError
 from logdrive.executor import Executor
 from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
+from logdrive.store.retention import Policy, Retention, first_of
 
 
 class Failure:
@@ -31,27 +32,46 @@ class Failure:
 
 @contextlib.asynccontextmanager
 async def running(
-    path: str, failure: Failure, *, disk: Disk, executor: Executor, clock: Clock, limits: StoreLimits, random: Random | None = None
+    path: str,
+    failure: Failure,
+    *,
+    disk: Disk,
+    executor: Executor,
+    clock: Clock,
+    limits: StoreLimits,
+    random: Random | None = None,
+    retention: Sequence[Policy] = (),
 ) -> AsyncIterator[Store]:
     """Open the store in *path* and run it while the context lasts; at the end what was submitted becomes durable first.
 
-    A store that fails meanwhile tells *failure*, upon which the context should end; it then raises that `StorageError`. Raises
-    what `Store.open` raises. Left by an exception, it lets go at once, as a killed process would.
+    *retention* is applied meanwhile. A store that fails tells *failure*, upon which the context should end; it then raises that
+    `StorageError`. Raises what `Store.open` raises. Left by an exception, it lets go at once, as a killed process would.
     """
     store = await Store.open(path, disk=disk, executor=executor, clock=clock, limits=limits, random=random)
     log = structlog.get_logger("logdrive.store")
     log.info("store opened", path=store.path, store=str(store.store_id), found=str(store.recovery))
     task = asyncio.create_task(_run(store, failure), name=f"store {path}")
+    trimming = asyncio.create_task(_trim(store, retention, clock), name=f"retention {path}")
     try:
         yield store
     except BaseException:
+        trimming.cancel()
         task.cancel()
-        await asyncio.wait([task])
+        await asyncio.wait([task, trimming])
         raise
+    trimming.cancel()
+    await asyncio.wait([trimming])
+    if not trimming.cancelled():
+        trimming.result()
     await store.close()
     await task
     if failure.error is not None:
         raise failure.error
+
+
+async def _trim(store: Store, policies: Sequence[Policy], clock: Clock) -> None:
+    if policies:
+        await Retention(store, first_of(policies), clock).run()
 
 
 async def _run(store: Store, failure: Failure) -> None:

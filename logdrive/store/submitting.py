@@ -13,6 +13,7 @@ from logdrive.store.commit import GroupCommit
 from logdrive.store.entry import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
 from logdrive.store.index import Extent, SegmentIndex
+from logdrive.store.readers import is_reader_key
 from logdrive.store.submission import Ahead, Submission, Submissions
 
 _MAX_EVENTS: Final = (1 << 32) - 1
@@ -76,10 +77,14 @@ class Submitting:
     def update(self, segment: str, attribute: UUID, expected: int | None, value: int) -> "asyncio.Future[bool]":
         """Set an attribute (a writer's number is one) to *value*, `ABSENT` to remove it, if it is *expected* (None: whatever it is).
 
-        The future is False where it is not, which is said only once what stands there is durable.
+        The future is False where it is not, which is said only once what stands there is durable. Of a sealed segment only readers'
+        positions (`logdrive.store.readers`) can be set.
         """
-        ahead = self._open_segment(segment)
         key = attribute.bytes
+        self._check_open()
+        ahead = self._submissions.segment(segment)
+        if ahead.sealed and not is_reader_key(key):
+            raise SegmentSealedError(segment)
         previous = self._submissions.number(segment, key)
         if expected is not None and expected != previous:
             return self._answer_after(self._submissions.pending(segment, key), False)
@@ -126,10 +131,10 @@ class Submitting:
         """Return the number submitted last for *writer*, durable or not."""
         return self._submissions.number(segment, writer.bytes)
 
-    def _copy(self, segment: SegmentIndex, extent: Extent, data: bytes) -> "asyncio.Future[None]":
-        """Let *extent* lie at the log's end, too."""
+    def _copy(self, segment: SegmentIndex, extent: Extent, time_ms: int, data: bytes) -> "asyncio.Future[None]":
+        """Let *extent*, appended at *time_ms*, lie at the log's end, too."""
         ahead = Ahead(segment.name, segment.number, segment.length)
-        return self._submit(ahead, COPY, None, parts=(data,), length=len(data), previous=extent.offset)
+        return self._submit(ahead, COPY, None, time_ms=time_ms, parts=(data,), length=len(data), previous=extent.offset)
 
     # -------------------------------------------------------------------------------------------------------------------
 
@@ -144,8 +149,10 @@ class Submitting:
             raise SegmentSealedError(segment)
         return ahead
 
-    def _submit(self, ahead: Ahead, kind: int, answer: Any, source: Ahead | None = None, **fields: Any) -> "asyncio.Future[Any]":
-        entry = Entry(kind, ahead.number, self._clock.now_ms(), **fields)
+    def _submit(
+        self, ahead: Ahead, kind: int, answer: Any, source: Ahead | None = None, time_ms: int | None = None, **fields: Any
+    ) -> "asyncio.Future[Any]":
+        entry = Entry(kind, ahead.number, self._clock.now_ms() if time_ms is None else time_ms, **fields)
         if not ABSENT <= entry.number <= _MAX_NUMBER:
             raise ValueError(f"{entry.number} is no number of 64 bits")
         self._commit.check(entry.length)

@@ -14,6 +14,7 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.record import NAMESPACE
 from logdrive.store.config import StoreConfig
+from logdrive.store.retention import Policy
 from receiver.config import ReceiverConfig
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -138,3 +139,27 @@ def test_an_address_that_is_none_is_told_how_it_is_written(tmp_path: Path, uri: 
         load(_write(tmp_path, f'[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "{uri}"\n'), ReceiverConfig, {})
     assert [mistake.key for mistake in told.value.mistakes] == ["sink.uri"]
     assert words in str(told.value)
+
+
+_RETENTION = '[[retention]]\nstream = "logs/*"\nmax_age_seconds = 60.0\nreaders = ["pipeline"]\n'
+
+
+def test_retention_is_told_by_tables_and_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    text = (CONFIG / "store.toml").read_text()
+    config = load(_write(tmp_path, text + _RETENTION), StoreConfig, {})
+    assert [table.policy for table in config.retention] == [Policy("logs/*", None, 60_000, ("pipeline",))]
+    for wrong, reason in (
+        ('stream = "logs"\nmax_bytes = 1', "write scope/stream"),
+        ('stream = "logs/a"', "give max_bytes, max_age_seconds"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            load(_write(tmp_path, f"{text}[[retention]]\n{wrong}\n"), StoreConfig, {})
+
+
+def test_a_receiver_cuts_nothing_in_a_store_that_is_elsewhere(tmp_path: Path) -> None:
+    text = (CONFIG / "receiver.toml").read_text()
+    assert load(_write(tmp_path, text + _RETENTION), ReceiverConfig, {}).retention
+    elsewhere = re.sub(r'uri = "file:[^"]*"', 'uri = "pravega://127.0.0.1:6000/logs/events"', text)
+    elsewhere = elsewhere.replace("[listen.pravega]", "[nothing]").replace('address = "127.0.0.1:6000"', "")
+    with pytest.raises(ConfigError, match="retention is for a store of this process"):
+        load(_write(tmp_path, elsewhere.replace("[nothing]", "") + _RETENTION), ReceiverConfig, {})

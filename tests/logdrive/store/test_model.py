@@ -48,8 +48,8 @@ class Life:
     async def run(self) -> None:
         faults.on_reach = self._reach
         if any("/log-" in path for path in self.disk.paths()):
-            found = verify(self.disk, PATH)
-            assert all(damage.file == INDEX and "the index: " in damage.reason for damage in found.damages), found.damages
+            damages = verify(self.disk, PATH).damages
+            assert all(damage.file == INDEX and "the index: " in damage.reason for damage in damages), damages
         if INDEX in self.disk.paths() and self.random.random() < 0.1:
             self.disk.flip_bit(INDEX, self.random.randrange(self.disk.stat(INDEX).size))
         clean = self.random.random() < 0.2
