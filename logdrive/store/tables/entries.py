@@ -59,18 +59,17 @@ def encode(changes: Sequence[Change], base: int) -> tuple[list[bytes], list[LogE
     return parts, entries
 
 
-def decode(data: bytes, base: int, *, longest: int) -> list[LogEntry]:
-    """Return the whole entries at the beginning of *data*, which stand from *base*. Raises ValueError where there is something else."""
+def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> list[LogEntry]:
+    """Return up to *most* whole entries from *at* in *data*, which stands from *base*. Raises ValueError where there is something else."""
     entries: list[LogEntry] = []
-    at = 0
-    while len(data) - at >= HEAD:
+    while len(data) - at >= HEAD and len(entries) < most:
         layout, key_size, size, version = _HEAD.unpack_from(data, at)
         if layout != _LAYOUT or key_size < 1 or size < _REMOVED or HEAD + key_size + size > longest:
             raise ValueError(f"no table entry at {base + at}")
-        end = at + HEAD + key_size + max(size, 0)
+        key_at = at + HEAD
+        end = key_at + key_size + max(size, 0)
         if end > len(data):
             break
-        key = data[at + HEAD : at + HEAD + key_size]
-        entries.append(LogEntry(key, base + at if version == _OWN else version, base + at, size))
+        entries.append(LogEntry(data[key_at : key_at + key_size], base + at if version == _OWN else version, base + at, size))
         at = end
     return entries

@@ -1,6 +1,7 @@
 """Indexes of tables, kept in memory as long as they are right and there is room."""
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from typing import Final
 from uuid import UUID
@@ -8,6 +9,7 @@ from uuid import UUID
 from logdrive.limits import TableLimits
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
+from logdrive.store.errors import SegmentTruncatedError
 from logdrive.store.tables.errors import NotATableError
 from logdrive.store.tables.log import info_of, load, settled
 from logdrive.store.tables.table import Table
@@ -34,7 +36,8 @@ class KeptTables:
                 self._tables.move_to_end(segment)
                 return table
             if segment not in self._loading:
-                await self._load(segment)
+                with contextlib.suppress(SegmentTruncatedError):  # while it was read: once more
+                    await self._load(segment)
             else:
                 await self._loading[segment].wait()
 

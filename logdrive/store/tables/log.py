@@ -16,6 +16,8 @@ from logdrive.store.tables.table import Table
 WRITER: Final = UUID("8c1f7f6e-5d0c-5c60-9a5e-7a1e5e9b7ab1")
 """Who appends to tables; its number is the log's length."""
 
+_AT_ONCE: Final = 1000
+
 
 def info_of(store: Store, segment: str) -> SegmentInfo:
     """Return what is durable of *segment*. Raises `NoSuchSegmentError`."""
@@ -25,28 +27,31 @@ def info_of(store: Store, segment: str) -> SegmentInfo:
     return info
 
 
-def piece(store: Store, segment: str, start: int, end: int, limits: TableLimits) -> tuple[bytes, list[LogEntry]]:
-    """Return durable bytes of *segment* from *start*, up to *end*, and the whole entries that they begin with.
+def piece(store: Store, segment: str, start: int, end: int, limits: TableLimits) -> bytes:
+    """Return durable bytes of *segment* from *start*, up to *end*: at least one entry."""
+    return store.read(segment, start, min(limits.page + limits.entry, end - start))
 
-    Raises `NoEntryError` where there is none.
-    """
-    data = store.read(segment, start, min(limits.page + limits.entry, end - start))
+
+def entries_in(segment: str, data: bytes, base: int, at: int, *, most: int, limits: TableLimits) -> list[LogEntry]:
+    """Return up to *most* entries from *at* in *data*, which stands from *base*. Raises `NoEntryError` where there is none."""
     try:
-        entries = decode(data, start, longest=limits.entry)
+        entries = decode(data, base, at, longest=limits.entry, most=most)
     except ValueError as error:
-        raise NoEntryError(segment, start) from error
-    if not entries:
-        raise NoEntryError(segment, start)
-    return data, entries
+        raise NoEntryError(segment, base + at) from error
+    if not entries and at == 0:
+        raise NoEntryError(segment, base)
+    return entries
 
 
 async def load(store: Store, segment: str, key_length: int, limits: TableLimits) -> Table:
-    """Return *segment*'s table with all that is durable now. Others go on meanwhile, now and then."""
+    """Return *segment*'s table with all that is durable now. Others go on meanwhile, every few ms."""
     info = info_of(store, segment)
     table = Table(key_length, info.start)
-    while table.position < info.length:
-        table.apply(piece(store, segment, table.position, info.length, limits)[1])
-        await asyncio.sleep(0)
+    while (base := table.position) < info.length:
+        data = piece(store, segment, base, info.length, limits)
+        while entries := entries_in(segment, data, base, table.position - base, most=_AT_ONCE, limits=limits):
+            table.apply(entries)
+            await asyncio.sleep(0)
     return table
 
 

@@ -19,7 +19,7 @@ from logdrive.store.tables.compaction import compact
 from logdrive.store.tables.entries import HEAD, Change, LogEntry
 from logdrive.store.tables.errors import FixedKeysError, TableError, TableNotEmptyError, TableOffsetError
 from logdrive.store.tables.kept import TABLE, KeptTables
-from logdrive.store.tables.log import extend, info_of, piece, settled
+from logdrive.store.tables.log import entries_in, extend, info_of, piece, settled
 from logdrive.store.tables.table import Table
 from logdrive.wire.pravega.tables import ANY_OFFSET, NOT_THERE, TableEntry, TableKey
 
@@ -201,8 +201,8 @@ class Tables:
         start = max(position, info.start)
         latest: dict[bytes, TableEntry] = {}
         if (end := start) < info.length:
-            data, entries = piece(self._store, segment, start, info.length, self._limits)
-            for entry in entries[: max(count, 1)]:
+            data = piece(self._store, segment, start, info.length, self._limits)
+            for entry in entries_in(segment, data, start, 0, most=max(count, 1), limits=self._limits):
                 end = entry.offset + entry.length
                 latest.pop(entry.key, None)
                 if not entry.removes:

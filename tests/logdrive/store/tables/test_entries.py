@@ -25,7 +25,7 @@ def test_known_entries_both_ways() -> None:
         + b"k".hex()
     )
     assert entries == [LogEntry(b"key", 100, 100, 3), LogEntry(b"key", 123, 123, -1), LogEntry(b"k", 7, 143, 0)]
-    assert decode(b"".join(parts), 100, longest=MOST) == entries
+    assert decode(b"".join(parts), 100, longest=MOST, most=99) == entries
     assert entries[0].value_at == 120
 
 
@@ -33,8 +33,9 @@ def test_known_entries_both_ways() -> None:
 def test_changes_come_back_as_far_as_they_are_whole(changes: list[Change], base: int, data: st.DataObject) -> None:
     parts, entries = encode(changes, base)
     whole = b"".join(parts)
-    cut = data.draw(st.integers(0, len(whole)))
-    assert decode(whole[:cut], base, longest=MOST) == [entry for entry in entries if entry.offset + entry.length <= base + cut]
+    cut, most = data.draw(st.integers(0, len(whole))), data.draw(st.integers(0, 10))
+    expected = [entry for entry in entries if entry.offset + entry.length <= base + cut]
+    assert decode(whole[:cut], base, longest=MOST, most=most) == expected[:most]
 
 
 @pytest.mark.parametrize(
@@ -43,10 +44,10 @@ def test_changes_come_back_as_far_as_they_are_whole(changes: list[Change], base:
 )
 def test_what_is_no_entry_is_refused_from_its_head(head: str) -> None:
     with pytest.raises(ValueError, match="no table entry at 5"):
-        decode(bytes.fromhex(head) + bytes(20), 5, longest=MOST)
+        decode(bytes.fromhex(head) + bytes(20), 5, longest=MOST, most=99)
 
 
 @given(st.binary(max_size=100))
 def test_garbage_raises_only_value_errors(data: bytes) -> None:
     with contextlib.suppress(ValueError):
-        decode(data, 0, longest=MOST)
+        decode(data, 0, longest=MOST, most=99)
