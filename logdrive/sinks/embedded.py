@@ -7,9 +7,12 @@ from uuid import UUID
 import structlog
 
 from logdrive.errors import TransientError
+from logdrive.record import ABSENT, LOST
 from logdrive.sinks.base import NumberConflictError
+from logdrive.sinks.embedded_places import Places
 from logdrive.store.engine import Store
 from logdrive.store.errors import NumberMismatchError, SegmentSealedError
+from logdrive.store.streams.streams import Streams
 from logdrive.wire.pravega.routing import segment_name, segment_number
 
 
@@ -18,10 +21,10 @@ class EmbeddedSink:
 
     keeps_numbers = True
 
-    def __init__(self, store: Store, segments: Sequence[str]) -> None:
+    def __init__(self, store: Store, segments: Sequence[str], places: Places | None = None) -> None:
         self.store_id = store.store_id
-        self.segments = tuple(segments)
-        self._store = store
+        self._segments = tuple(segments)
+        self._store, self._places = store, places
         self._submitted: dict[asyncio.Future[int], None] = {}
         self._sealed: dict[str, None] = {}
 
@@ -36,24 +39,46 @@ class EmbeddedSink:
         if not there:
             for number in reversed(range(segments)):
                 await store.create(segment_name(scope, stream, number))
-        elif len(there) != segments:
-            log = structlog.get_logger()
-            log.warning("the stream keeps its number of segments", stream=f"{scope}/{stream}", segments=len(there), configured=segments)
+        else:
+            _tell_number(f"{scope}/{stream}", len(there), segments)
         return cls(store, stream_segments(store, scope, stream))
 
+    @classmethod
+    async def of_streams(cls, store: Store, streams: Streams, scope: str, stream: str, segments: int) -> "EmbeddedSink":
+        """Return the sink of a stream that a controller may scale meanwhile, made where it is new.
+
+        Raises `TransientError` where it is sealed.
+        """
+        places = Places(store, streams, scope, stream)
+        there = await places.made(segments)
+        if there == 0:
+            raise TransientError(f"the stream {scope}/{stream} is sealed: let the sink's uri name another")
+        _tell_number(f"{scope}/{stream}", there, segments)
+        return cls(store, places.names, places)
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The names of the segments that take appends now."""
+        return self._places.names if self._places is not None else self._segments
+
     def segment_for(self, routing_key: str) -> str:
-        """Return the segment that *routing_key* belongs to, by Pravega's hash."""
-        return self.segments[segment_number(routing_key, len(self.segments))]
+        """Return the segment that *routing_key* belongs to now, by Pravega's hash."""
+        if self._places is not None:
+            return self._places.of_key(routing_key)
+        return self._segments[segment_number(routing_key, len(self._segments))]
 
     async def open(self, segment: str, writer: UUID) -> int:
-        """Return the writer's durable number, once nothing of it is pending."""
+        """Return the writer's durable number, once nothing of it is pending. Raises `SegmentMovedError` where the stream was scaled."""
+        if self._places is not None:
+            return await self._places.opened(segment, writer)
         return await self._store.number(segment, writer)
 
     def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
         """Submit one batch. A store that has too much to do, or whose segment was sealed, fails the future with `TransientError`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            stored = self._store.append(segment, batch, writer=writer, expected=previous, number=number, events=events)
+            expected = ABSENT if previous == LOST else previous
+            stored = self._store.append(segment, batch, writer=writer, expected=expected, number=number, events=events)
         except NumberMismatchError as error:
             raise NumberConflictError(f"the writer's number in {segment} is {error.current}, not {previous}") from None
         except TransientError as error:
@@ -68,7 +93,7 @@ class EmbeddedSink:
         return done
 
     def _tell_sealed(self, segment: str) -> None:
-        if segment not in self._sealed:
+        if self._places is None and segment not in self._sealed:
             self._sealed[segment] = None
             remedy = "a client of the store's face did that, and it can't be undone: let the sink's uri name another stream"
             structlog.get_logger().error("a segment of the stream is sealed and takes nothing", segment=segment, remedy=remedy)
@@ -86,6 +111,12 @@ class EmbeddedSink:
             done.set_exception(error)
         else:
             done.set_result(None)
+
+
+def _tell_number(stream: str, there: int, configured: int) -> None:
+    if there != configured:
+        log = structlog.get_logger()
+        log.warning("the stream keeps its number of segments", stream=stream, segments=there, configured=configured)
 
 
 def stream_segments(store: Store, scope: str, stream: str) -> list[str]:

@@ -13,6 +13,7 @@ from logdrive.store.config import StoreConfig
 from logdrive.store.controlled import controlled
 from logdrive.store.pravega.listening import listening
 from logdrive.store.running import Failure, either, running
+from logdrive.store.streams.catalogue import Catalogue
 
 
 async def run(
@@ -48,7 +49,7 @@ async def run(
     async with (
         store_runs as store,
         listening(store, host, port, tls, transport=transport, disk=disk) as address,
-        controlled(store, config.listen.controller, address, clock=clock, random=random, disk=disk),
+        controlled(Catalogue(store, clock=clock, random=random), config.listen.controller, address, disk=disk),
     ):
         started(address)
         await either(stop, failure.happened)

@@ -2,21 +2,17 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from random import Random
 
 import structlog
 
-from logdrive.clock import Clock
 from logdrive.disk import Disk
 from logdrive.errors import ConfigError, Mistake
 from logdrive.store.config import ControllerConfig
-from logdrive.store.engine import Store
+from logdrive.store.streams.catalogue import Catalogue
 
 
 @contextlib.asynccontextmanager
-async def controlled(
-    store: Store, config: ControllerConfig | None, face: tuple[str, int], *, clock: Clock, random: Random, disk: Disk
-) -> AsyncIterator[None]:
+async def controlled(catalogue: Catalogue, config: ControllerConfig | None, face: tuple[str, int], *, disk: Disk) -> AsyncIterator[None]:
     """Serve what *config* asks for, if anything, while the context lasts; *face* is where the segments are served.
 
     Raises `ConfigError` where it can't be had.
@@ -30,7 +26,7 @@ async def controlled(
         remedy = f"the controller needs gRPC, and {error.name} is not installed: pip install 'logdrive[pravega]', or leave the table out"
         raise ConfigError("listen", [Mistake("address", config.address, remedy)]) from error
     where, node = config.where, config.node(face)
-    async with controlling(store, where, config.settings, node, clock=clock, random=random, disk=disk) as (host, port):
+    async with controlling(catalogue, where, config.settings, node, disk=disk) as (host, port):
         log = structlog.get_logger("logdrive.store.controller")
         log.info("the controller listens", address=f"{host}:{port}", segments=f"{node[0]}:{node[1]}")
         yield

@@ -3,19 +3,16 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from random import Random
 from typing import Final
 
 import grpc
 import grpc.aio
 
-from logdrive.clock import Clock
 from logdrive.disk import Disk, words_of
 from logdrive.errors import ConfigError, Mistake
 from logdrive.limits import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.store.controller.service import Controller
-from logdrive.store.engine import Store
 from logdrive.store.streams.catalogue import Catalogue
 from logdrive.store.streams.streams import Streams
 from logdrive.store.streams.transactions import Transactions
@@ -32,13 +29,12 @@ _PEM_BYTES: Final = MIB
 
 @contextlib.asynccontextmanager
 async def controlling(
-    store: Store, where: tuple[str, int], tls: ServerTls | None, node: tuple[str, int], *, clock: Clock, random: Random, disk: Disk
+    catalogue: Catalogue, where: tuple[str, int], tls: ServerTls | None, node: tuple[str, int], *, disk: Disk
 ) -> AsyncIterator[tuple[str, int]]:
-    """Answer at *where* for the streams of *store*, whose segments clients find at *node*; yield the address with the real port.
+    """Answer at *where* for the streams of *catalogue*, whose segments clients find at *node*; yield the address with the real port.
 
     What was begun at the end is answered, within a few seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
     """
-    catalogue = Catalogue(store, clock=clock, random=random)
     transactions = Transactions(catalogue)
     controller = Controller(Streams(catalogue), transactions, *node)
     server = grpc.aio.server(options=_OPTIONS)

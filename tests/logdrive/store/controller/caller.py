@@ -13,6 +13,7 @@ from logdrive.disk import SystemDisk
 from logdrive.net.stream import ServerTls
 from logdrive.store.controller.listening import controlling
 from logdrive.store.engine import Store
+from logdrive.store.streams.catalogue import Catalogue
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 from tests.logdrive.store.harness import running
 from tests.support.memory_disk import MemoryDisk
@@ -42,7 +43,7 @@ async def calling(
 ) -> AsyncIterator[Caller]:
     async with (
         running(disk or MemoryDisk()) as store,
-        controlling(store, ("127.0.0.1", 0), tls, NODE, clock=VirtualClock(), random=Random(1), disk=SystemDisk()) as (_, port),
+        controlling(Catalogue(store, clock=VirtualClock(), random=Random(1)), ("127.0.0.1", 0), tls, NODE, disk=SystemDisk()) as (_, port),
         reached(port, credentials) as channel,
     ):
         yield Caller(channel, store)
