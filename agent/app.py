@@ -25,6 +25,7 @@ from agent.restore import Restorer
 from agent.source import Counting, Source, State
 from agent.start import decide_start
 from agent.status import Status
+from agent.summary import Summary
 from agent.tailer import Tailer
 from agent.talk import Services
 from logdrive.clock import Clock
@@ -69,6 +70,7 @@ class Agent:
         self.connection = Connection(services, transport, encoders)
         self._scanner = Scanner(self.book, self.tailer, disk=disk, clock=clock, rescan_seconds=config.agent.rescan_seconds, log=self._log)
         self._restorer = Restorer(self.book, self.tailer, self._namer, disk, clock, self._log)
+        self._summary = Summary(self.book, clock, self._log)
         self._file = CheckpointFile(disk, config.agent.state_dir)
         self._keeper = Keeper(self.book, self._file, clock=clock, executor=executor, keep_days=config.agent.keep_ended_days, log=self._log)
 
@@ -120,6 +122,7 @@ class Agent:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._keeper.run(ended), name="agent-checkpoint")
+                summary = group.create_task(self._summary.run(), name="agent-summary")
                 connection = group.create_task(self.connection.run(), name="agent-connection")
                 finding = [
                     group.create_task(self._tail(), name="agent-tail"),
@@ -131,6 +134,7 @@ class Agent:
                         task.cancel()
                     await self._drain()
                 finally:
+                    summary.cancel()
                     connection.cancel()
                     ended.set()
         except ExceptionGroup as failures:
@@ -153,11 +157,11 @@ class Agent:
         self.tailer.poll_all()
         while self._clock.monotonic() < until:
             if self.connection.settled and not any(_outstanding(source, until) for source in self.book.sources):
-                self._log.info("drained")
+                self._log.info("drained", **self._summary.total())
                 return
             await self._clock.sleep(_DRAIN_LOOK_SECONDS)
         left = sum(_outstanding(source, until) for source in self.book.sources)
-        self._log.warning("not drained in time: the rest follows after the next start", sources=left)
+        self._log.warning("not drained in time: the rest follows after the next start", sources_left=left, **self._summary.total())
 
 
 def _outstanding(source: Source, until: float) -> bool:

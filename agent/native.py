@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
+from agent.checkpoint import path_of, shown
 from agent.claims import MORE_COUNTS, Answer
 from agent.run import Run
 from agent.source import Outcome, Source, State
@@ -190,11 +191,10 @@ class NativeTalk:
 
     def _act(self, source: Source, outcome: Outcome, count: int, index: int) -> None:
         services = self._services
-        path = source.generation.place.path if source.generation is not None else ""
         if outcome is Outcome.ASK_MORE:
             services.demand.ask(source)
         elif outcome is Outcome.ASK_NEXT:
-            services.log.error("position does not fit", path=path, count=count, reason=source.problem)
+            services.log.error("position does not fit", path=self._path(source), count=count, reason=source.problem)
             self._free(source)
             services.demand.ask(source)
         elif outcome is Outcome.DONE:
@@ -240,12 +240,17 @@ class NativeTalk:
     def _pause(self, source: Source, code: int, reason: str) -> None:
         services = self._services
         seconds = pause_after(code, source.refusals, services.random.random())
-        services.log.warning("source refused", origin=str(source.origin), reason=reason, again_in=round(seconds, 1))
+        services.log.warning(
+            "source refused", path=self._path(source), origin=str(source.origin), reason=reason, again_in=round(seconds, 1)
+        )
         services.demand.forget(source)
         self._free(source)
         source.refused(reason, services.clock.monotonic() + seconds)
         self._paused[source] = None
         services.demand.changed.set()
+
+    def _path(self, source: Source) -> str:
+        return shown(path_of(self._services.book.sources[source].path))
 
     def end(self) -> None:
         """Take every source off the connection."""

@@ -16,6 +16,7 @@ from agent.run import REMOVED, TRUNCATED, Mark
 from agent.tailer import Tailer
 from logdrive.clock import Clock
 from logdrive.disk import Disk, FileStat
+from logdrive.record import position_of
 
 
 class Restorer:
@@ -52,7 +53,12 @@ class Restorer:
             if settings is None:
                 self._book.absent[entry.origin] = entry
             elif found is None:
-                self._log.info("file gone while the agent was away", path=path)
+                self._log.warning(
+                    "file gone while the agent was away",
+                    path=path,
+                    acknowledged=position_of(entry.number),
+                    unknown=f"whether it grew beyond the {max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
+                )
                 self._ended(entry, Mark(REMOVED, exact=False))
             else:
                 place.name, stat = found

@@ -1,0 +1,62 @@
+"""What the agent says of itself: one line a minute while something happens, and the sums at its end."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agent.book import Book
+from agent.source import Acknowledged
+from logdrive.clock import Clock
+
+_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is acknowledged since the start, and what is left. *files* and *unread_bytes* are of files followed now."""
+
+    lines: int
+    bytes: int
+    gap_bytes: int
+    files: int
+    behind: int
+    unread_bytes: int
+
+    @classmethod
+    def of(cls, book: Book) -> "Standing":
+        """Return how *book* stands. About 1 µs a source."""
+        total = Acknowledged()
+        total.add(book.finished)
+        for source in book.sources:
+            total.add(source.acknowledged)
+        behind = sum(bool(source.kept) or source.has_more for source in book.sources)
+        unread = sum(followed.generation.unread for followed in book.living.values())
+        return cls(total.events, total.bytes, total.gap_bytes, len(book.living), behind, unread)
+
+
+class Summary:
+    """Tells how far the agent is. *lines* and *bytes* are those of the minute; `total` tells those since the start."""
+
+    def __init__(self, book: Book, clock: Clock, log: Any) -> None:
+        self._book, self._clock, self._log = book, clock, log
+        self._last = Standing.of(book)
+
+    async def run(self) -> None:
+        """Tell each minute, for ever, unless nothing was acknowledged and nothing is left."""
+        while True:
+            await self._clock.sleep(_SECONDS)
+            last, now = self._last, Standing.of(self._book)
+            self._last = now
+            if (now.lines, now.bytes, now.gap_bytes) != (last.lines, last.bytes, last.gap_bytes) or now.behind:
+                self._log.info(
+                    "in the last minute",
+                    lines=now.lines - last.lines,
+                    bytes=now.bytes - last.bytes,
+                    files=now.files,
+                    sources_behind=now.behind,
+                    unread_bytes=now.unread_bytes,
+                )
+
+    def total(self) -> dict[str, int]:
+        """Return what was acknowledged since the start."""
+        now = Standing.of(self._book)
+        return {"lines": now.lines, "bytes": now.bytes, "files": now.files}

@@ -1,0 +1,82 @@
+"""The agent says what it does: a line a minute, sums at the end, and what it can't know."""
+
+from typing import Any
+
+from structlog.testing import capture_logs
+
+from tests.agent.world import LOG, World, lines
+from tests.support.virtual_time import run
+
+
+def test_a_line_a_minute_while_something_happens_and_the_sums_at_the_end() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        with capture_logs() as said:
+            world.start()
+            world.write(lines(0, 10))
+            await world.clock.sleep(200)
+            world.write(lines(10, 5))
+            world.write(lines(0, 1), "/logs/new.log")
+            await world.clock.sleep(61)
+            await world.stop()
+        minutes = [told for told in said if told["event"] == "in the last minute"]
+        assert [(told["lines"], told["bytes"], told["files"]) for told in minutes] == [(10, 120, 1), (6, 72, 2)]
+        assert all((told["sources_behind"], told["unread_bytes"]) == (0, 0) for told in minutes)
+        (drained,) = [told for told in said if told["event"] == "drained"]
+        assert (drained["lines"], drained["bytes"], drained["files"]) == (16, 192, 2)
+
+    run(main())
+
+
+def test_what_is_left_is_told_while_nothing_gets_through() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 10))
+        with capture_logs() as said:
+            world.start()
+            await world.clock.sleep(130)
+            await world.kill()
+        minutes = [told for told in said if told["event"] == "in the last minute"]
+        assert [(told["lines"], told["sources_behind"], told["unread_bytes"]) for told in minutes] == [(0, 1, 120)] * 2
+
+    run(main())
+
+
+def test_a_file_gone_meanwhile_is_a_warning_of_what_is_unknown() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        await world.stop()
+        world.disk.remove(LOG)
+        with capture_logs() as said:
+            world.start()
+            await world.settle()
+            await world.stop()
+        (warning,) = _warnings(said)
+        assert (warning["path"], warning["acknowledged"]) == (LOG, 120)
+        assert "beyond the 120 bytes seen last" in warning["unknown"]
+
+    run(main())
+
+
+def test_a_refused_source_is_named_by_its_path() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.refuse = lambda frame: (5, "no route")
+        world.write(lines(0, 10))
+        with capture_logs() as said:
+            world.start()
+            await world.clock.sleep(5)
+            await world.kill()
+        assert [(told["event"], told["path"]) for told in _warnings(said)] == [("source refused", LOG)]
+
+    run(main())
+
+
+def _warnings(said: Any) -> list[Any]:
+    return [told for told in said if told["log_level"] == "warning"]
