@@ -48,7 +48,10 @@ def _from(payload: bytes, at: int) -> tuple[bytes, int] | None:
         return payload, log.get("lines", 1)
     log["offset"], rest = at, data[at - start :]
     if "lines" not in log:
-        rest = rest.removesuffix(log.get("eol", "\n").encode())
+        eol: str = log.get("eol", "\n")
+        if len(rest) < len(eol):  # it begins within CR LF
+            log["eol"] = eol = rest.decode()
+        rest = rest.removesuffix(eol.encode())
     value.pop("event", None)
     try:
         value["message"] = rest.decode()

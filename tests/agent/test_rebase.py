@@ -1,6 +1,7 @@
 """Runs told from another number on: what is left is exactly the bytes after it (rules D5, A2)."""
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,3 +27,13 @@ def test_a_run_from_another_number_on_holds_the_bytes_after_it(text: bytes, data
         assert records[0]["log"]["offset"] == start
         assert later.events == sum(record["log"].get("lines", 1) for record in records)
         assert later.size == sum(EVENT_HEAD + len(payload) for payload in later.records)
+
+
+@pytest.mark.parametrize("encoder", _ENCODERS)
+def test_a_run_from_within_a_line_end_on_holds_only_its_newline(encoder: Encoder) -> None:
+    text = b"\x80\r\n"  # not UTF-8: a record of its own, whose line end stands beside its text
+    chunk = Chunk.whole(text)
+    (run,) = data_runs(chunk, encoder.encode(chunk), 0, 0)
+    for start in range(1, 3):
+        (later,) = rebased(run, number_of(start, text[:start])).records
+        assert file_bytes(orjson.loads(later)) == text[start:]
