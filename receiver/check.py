@@ -40,8 +40,8 @@ async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: 
     """Look at certificates, addresses, and the store's directory or the service, in that order."""
     findings: list[Finding] = []
     listeners = [("listen", config.listen.where, config.listen.tls, config.listen.settings)]
-    if (face := config.listen.pravega) is not None:
-        listeners.append(("listen.pravega", face.where, face.tls or "off", face.settings))
+    faces = [face for face in (config.listen.pravega, config.listen.controller) if face is not None]
+    listeners += [(face.table, face.where, face.tls or "off", face.settings) for face in faces]
     for name, where, tls, settings in listeners:
         findings.append(_certificate(name, tls, clock, disk) if isinstance(tls, ServerTlsConfig) else _plain(name))
         if findings[-1].ok:

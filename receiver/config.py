@@ -12,7 +12,7 @@ from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.record import NAMESPACE
 from logdrive.sinks.controller import Login
-from logdrive.store.config import FaceConfig, RetentionConfig, is_loopback
+from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig, is_loopback
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 """The dialects offered, the best first; who names none speaks plain Lumberjack."""
@@ -36,10 +36,13 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     keepalive_seconds: Positive = 3.0
     idle_seconds: Positive = 900.0
     pravega: FaceConfig | None = None
+    controller: ControllerConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no address."""
+        """Refuse what is no address, and a controller that could not say where segments are."""
         host_port(self.address)
+        if self.controller is not None:
+            self.controller.check(self.pravega)
 
     @property
     def where(self) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import structlog
 
-from logdrive.address import StreamAddress
+from logdrive.address import ServiceAddress, StreamAddress
 from logdrive.clock import Clock
 from logdrive.disk import Disk
 from logdrive.executor import Executor
@@ -21,9 +21,13 @@ from logdrive.sinks.controller import Controllers
 from logdrive.sinks.embedded import EmbeddedSink
 from logdrive.sinks.pravega import PravegaSink
 from logdrive.sinks.pravega_service import Service, served
+from logdrive.store.controlled import controlled
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
 from logdrive.store.running import Failure, running
+from logdrive.store.streams.catalogue import Catalogue
+from logdrive.store.streams.journal import SEGMENT as JOURNAL
+from logdrive.store.streams.streams import Streams
 from receiver.config import ReceiverConfig
 
 T = TypeVar("T")
@@ -98,9 +102,20 @@ async def _embedded(
         store_runs as store,
         _face(config, store, transport, disk) as face,
     ):
-        stream, dead = config.sink.stream, config.sink.dead_letters
-        sink = await EmbeddedSink.of_stream(store, stream.scope, stream.stream, config.sink.segments)
-        yield Opened(sink, await EmbeddedSink.of_stream(store, dead.scope, dead.stream, 1), failure, face)
+        catalogue = Catalogue(store, clock=clock, random=random)
+        sink = await _embedded_sink(config, store, catalogue, config.sink.stream, config.sink.segments)
+        dead = await _embedded_sink(config, store, catalogue, config.sink.dead_letters, 1)
+        async with controlled(catalogue, config.listen.controller, face or ("", 0), disk=disk):
+            yield Opened(sink, dead, failure, face)
+
+
+async def _embedded_sink(
+    config: ReceiverConfig, store: Store, catalogue: Catalogue, stream: StreamAddress | ServiceAddress, segments: int
+) -> EmbeddedSink:
+    """Return a sink that follows scalings where a controller can scale, or once did; without one streams stay as they were made."""
+    if config.listen.controller is None and store.info(JOURNAL) is None:
+        return await EmbeddedSink.of_stream(store, stream.scope, stream.stream, segments)
+    return await EmbeddedSink.of_streams(store, Streams(catalogue), stream.scope, stream.stream, segments)
 
 
 @contextlib.asynccontextmanager

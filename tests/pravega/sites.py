@@ -20,6 +20,7 @@ from logdrive.sinks.pravega_service import Service, served
 from logdrive.store.controller.listening import controlling
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
+from logdrive.store.streams.catalogue import Catalogue
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.pravega.real import RealPravega
 
@@ -66,7 +67,7 @@ async def our_site(directory: Path) -> AsyncIterator[Site]:
     running = asyncio.create_task(store.run(asyncio.Event()))
     async with (
         listening(store, "127.0.0.1", 0, None, transport=SystemTransport(), disk=disk) as face,
-        controlling(store, ("127.0.0.1", 0), None, face, clock=clock, random=Random(1), disk=disk) as (_, port),
+        controlling(Catalogue(store, clock=clock, random=Random(1)), ("127.0.0.1", 0), None, face, disk=disk) as (_, port),
         reached("127.0.0.1", port, None, None) as controller,
     ):
         yield Site(port, controller, directory)

@@ -36,7 +36,7 @@ def test_the_shipped_store_configuration_loads() -> None:
 
 
 _EXAMPLES = {"listen.identity", "listen.tls", "listen.pravega.tls", "sink.uri", "sink.store_id", "sink.tls"}  # keys that show no default
-_EXAMPLE_TABLES = {"listen.pravega.tls", "sink.tls"}
+_EXAMPLE_TABLES = {"listen.controller", "listen.pravega.tls", "sink.tls"}
 
 
 def test_what_is_commented_out_is_the_default() -> None:
@@ -87,6 +87,21 @@ def test_plain_pravega_beyond_loopback_must_be_asked_for(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="loopback"):
         load(_write(tmp_path, start), ReceiverConfig, {})
     assert load(_write(tmp_path, start + 'tls = "off"\n'), ReceiverConfig, {}).listen.pravega is not None
+
+
+def test_a_controller_must_know_where_it_sends_clients(tmp_path: Path) -> None:
+    start = '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n'
+    face = '[listen.pravega]\naddress = "0.0.0.0:6000"\ntls = "off"\n'
+    controller = '[listen.controller]\naddress = "127.0.0.1"\n'
+    with pytest.raises(ConfigError, match=r"give \[listen.pravega\], too"):
+        load(_write(tmp_path, start + controller), ReceiverConfig, {})
+    with pytest.raises(ConfigError, match="advertise is missing"):
+        load(_write(tmp_path, start + face + controller), ReceiverConfig, {})
+    with pytest.raises(ConfigError, match=r"loopback addresses: give \[listen.controller.tls\]"):
+        load(_write(tmp_path, start + face + '[listen.controller]\naddress = "0.0.0.0"\n'), ReceiverConfig, {})
+    found = load(_write(tmp_path, start + face + controller + 'advertise = "store.example.com"\n'), ReceiverConfig, {}).listen.controller
+    assert found is not None
+    assert (found.where, found.node(("0.0.0.0", 6000))) == (("127.0.0.1", 9090), ("store.example.com", 6000))
 
 
 _SERVICE = '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://{host}:6000/logs/events"\n'
