@@ -62,8 +62,9 @@ def run(
 
 @pipeline.command(epilog="Example: logdrive pipeline audit /data/logs --json")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option("--allow-unknown-ends", is_flag=True, help="End with 0 where all that is missing are ends of files that nobody saw.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def audit(directory: str, as_json: bool) -> int:
+def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
     """Prove from the tables in DIR that no byte was lost or doubled, or list which were; ends with 1 then."""
     found = _audited(directory)
     if as_json:
@@ -71,8 +72,8 @@ def audit(directory: str, as_json: bool) -> int:
     else:
         from logdrive.pipeline.audit_text import tell
 
-        tell(found)
-    return 0 if found.complete else _INCOMPLETE
+        tell(found, allow_unknown_ends=allow_unknown_ends)
+    return 0 if found.complete or (allow_unknown_ends and found.complete_but_for_ends) else _INCOMPLETE
 
 
 @pipeline.command(epilog="Example: logdrive pipeline report /data/logs --out report.html")

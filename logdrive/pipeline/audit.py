@@ -51,6 +51,21 @@ class Gap:
     end_exact: bool
     lost_bytes: int
 
+    @property
+    def end_unseen(self) -> bool:
+        """Whether more than [start, end) may be lost."""
+        return not self.end_exact and self.reason != NOT_WANTED
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEnd:
+    """A life of a file whose end nobody saw (rule P4): it had *position* bytes when it was seen last, and may have had more."""
+
+    source: str
+    path: str | None
+    position: int
+    reason: str
+
 
 @dataclass(slots=True)
 class Source:
@@ -75,6 +90,11 @@ class Source:
     gaps: list[Gap] = field(default_factory=list)
 
     @property
+    def is_open(self) -> bool:
+        """Whether more of this file may come; a foreign client has no end to wait for."""
+        return self.state == "open" and not self.foreign
+
+    @property
     def heard_at(self) -> str:
         """When it was heard of, as text; empty where that is not known."""
         return datetime.fromtimestamp(self.heard / 1000, UTC).isoformat(sep=" ", timespec="seconds") if self.heard else ""
@@ -82,7 +102,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the audit found. `complete` speaks of what has arrived: an open source may have more to come."""
+    """What the audit found. `complete` speaks of what has arrived: an open source may have more to come. Without a source it is false."""
 
     complete: bool
     sources: int
@@ -94,12 +114,20 @@ class Verdict:
     duplicate_events: int
     quarantined_events: int
     skipped_bytes: int
+    open_sources: int
+    foreign_events: int
     gaps: list[Gap]
+    unknown_ends: list[UnknownEnd]
     by_source: list[Source]
     faults: list[Fault]
     cut_events: int
     overlapping_events: int
     uncommitted_rows: int
+
+    @property
+    def complete_but_for_ends(self) -> bool:
+        """Whether nothing stands against `complete` but ends that nobody saw."""
+        return bool(self.unknown_ends) and not (self.lost_bytes or self.duplicate_events or self.faults)
 
     def as_json(self) -> dict[str, Any]:
         """Return what `--json` prints."""
@@ -129,7 +157,7 @@ def verdict(sources: list[Source], proof: Proof, doubled: int) -> Verdict:
     lost_events = sum(max(0, fault.expected - fault.found) for fault in proof.faults)
     duplicates = doubled + sum(max(0, fault.found - fault.expected) for fault in proof.faults)
     return Verdict(
-        complete=not (lost_bytes or at_least or duplicates or proof.faults),
+        complete=bool(sources) and not (lost_bytes or at_least or duplicates or proof.faults),
         sources=len(sources),
         events=proof.rows - proof.uncommitted,
         bytes=sum(source.bytes for source in sources),
@@ -139,13 +167,21 @@ def verdict(sources: list[Source], proof: Proof, doubled: int) -> Verdict:
         duplicate_events=duplicates,
         quarantined_events=proof.quarantined,
         skipped_bytes=sum(source.skipped_bytes for source in sources),
+        open_sources=sum(source.is_open for source in sources),
+        foreign_events=sum(source.events for source in sources if source.foreign),
         gaps=[gap for source in sources for gap in source.gaps],
+        unknown_ends=[end for source in sources if (end := _unknown_end(source)) is not None],
         by_source=sources,
         faults=proof.faults,
         cut_events=proof.cut,
         overlapping_events=proof.whole,
         uncommitted_rows=proof.uncommitted,
     )
+
+
+def _unknown_end(source: Source) -> UnknownEnd | None:
+    last = max((gap for gap in source.gaps if gap.end_unseen), key=lambda gap: gap.end, default=None)
+    return UnknownEnd(source.source, source.path, last.end, last.reason) if last is not None else None
 
 
 def heads_of(table: pa.Table) -> list[Head]:
@@ -205,9 +241,9 @@ def _judge(source: Source, gaps: list[Head]) -> None:
         lost = [] if gap.mark_reason == NOT_WANTED else subtract(subtract(union([interval]), fine), union(told))
         told.append(interval)
         exact = gap.mark_exact is not False
-        source.lost_at_least = source.lost_at_least or not (exact or gap.mark_reason == NOT_WANTED)
         source.gaps.append(Gap(source.source, source.path, *interval, gap.mark_reason or "", exact, size(lost)))
     if not source.foreign:
         for start, end in subtract(union([(0, source.last)]), union([*fine, *told])):
             source.gaps.append(Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start))
+    source.lost_at_least = any(gap.end_unseen for gap in source.gaps)
     source.lost_bytes = sum(gap.lost_bytes for gap in source.gaps)

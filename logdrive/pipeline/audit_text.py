@@ -1,28 +1,25 @@
 """An audit for people: a table of sources, what is wrong, and one last line that says it all."""
 
 import sys
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from logdrive.pipeline.audit import Source, Verdict
+from logdrive.pipeline.audit import Gap, Source, Verdict
 
 _MOST = 60  # sources shown; those with something to say come first
+_UNSEEN = {"removed": "removed while {their} agent was away", "truncated": "truncated before {they} read to the end"}
 
 
-def tell(found: Verdict) -> None:
+def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
     """Print *found* on standard output."""
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     if found.by_source:
         console.print(_sources(found.by_source))
     for gap in found.gaps:
-        length = (
-            f"{'at least ' if not gap.end_exact else ''}{gap.lost_bytes:,} bytes lost"
-            if gap.lost_bytes or not gap.end_exact
-            else "not lost"
-        )
-        console.print(f"gap [{gap.start:,}, {gap.end:,}) of {escape(gap.path or gap.source)}: {escape(gap.reason)}, {length}")
+        console.print(escape(_gap(gap)))
     for fault in found.faults:
         console.print(
             f"batch {fault.batch} of {escape(fault.path or fault.source or '?')}: {fault.what} ({fault.found:,} of {fault.expected:,})"
@@ -34,17 +31,64 @@ def tell(found: Verdict) -> None:
     ):
         if count:
             console.print(f"{count:,} {text}")
-    print(last_line(found))
+    print(last_line(found, allow_unknown_ends=allow_unknown_ends))
 
 
-def last_line(found: Verdict) -> str:
-    """Return the verdict in one line."""
-    lost = f"{'at least ' if found.lost_at_least else ''}{found.lost_bytes:,} bytes"
-    lost += f" and {found.lost_events:,} lines" if found.lost_events else ""
-    return (
-        f"{'complete' if found.complete else 'NOT COMPLETE'}: {found.events:,} lines, {found.bytes:,} bytes, {found.sources:,} sources, "
-        f"{lost} lost, {found.duplicate_events:,} lines doubled"
+def last_line(found: Verdict, *, allow_unknown_ends: bool = False) -> str:
+    """Return the verdict in one line: figures in a shape that programs may rely on, then what they do not speak of."""
+    if not found.sources:
+        return "nothing to judge: " + (f"{found.events:,} records name no source" if found.events else "no batch has been read yet")
+    figures = (
+        f"{found.events:,} lines, {found.bytes:,} bytes, {found.sources:,} sources, "
+        f"{found.lost_bytes:,} bytes lost, {found.duplicate_events:,} lines doubled"
     )
+    return "; ".join([f"{_judgement(found, allow_unknown_ends)}: {figures}", *_beside(found)])
+
+
+def _judgement(found: Verdict, allow_unknown_ends: bool) -> str:
+    if found.complete_but_for_ends and allow_unknown_ends:
+        return f"complete but for {_many(len(found.unknown_ends), 'unknown end')}"
+    return "complete" if found.complete else "NOT COMPLETE"
+
+
+def _beside(found: Verdict) -> Iterator[str]:
+    """Yield what the figures leave out."""
+    if found.faults:
+        missing = f", {_many(found.lost_events, 'line')} missing" if found.lost_events else ""
+        yield f"{_many(len(found.faults), 'batch', 'batches')} whose rows are not as the header says{missing}"
+    if found.unknown_ends:
+        yield _unknown_ends(found)
+    heard = [source for source in found.by_source if source.is_open and source.heard]
+    if found.open_sources:
+        oldest = min(heard, key=lambda source: source.heard).heard_at if heard else "at an unknown time"
+        yield f"{_many(found.open_sources, 'source')} open, the one heard of longest ago {oldest}"
+    if found.foreign_events:
+        yield f"{_many(found.foreign_events, 'line')} of foreign clients are not judged (at least once)"
+
+
+def _unknown_ends(found: Verdict) -> str:
+    ends, one = found.unknown_ends, len(found.unknown_ends) == 1
+    told = f"the end of {_many(len(ends), 'file')} was not seen: {' or '.join(sorted({_unseen(end.reason, one=one) for end in ends}))}"
+    names = {end.source for end in ends}
+    if any(source.lost_bytes for source in found.by_source if source.source in names):
+        return told
+    return f"{told}; up to {f'{ends[0].position:,} it is' if one else 'where they were last seen they are'} complete"
+
+
+def _unseen(reason: str, *, one: bool) -> str:
+    return _UNSEEN.get(reason, reason).format(their="its" if one else "their", they="it was" if one else "they were")
+
+
+def _gap(gap: Gap) -> str:
+    name = gap.path or gap.source
+    if gap.end_unseen and gap.start == gap.end:
+        return f"the end of {name} was not seen, it had {gap.end:,} bytes before: {_unseen(gap.reason, one=True)}"
+    length = f"{gap.lost_bytes:,} bytes lost" if gap.lost_bytes else "not lost"
+    return f"gap [{gap.start:,}, {gap.end:,}) of {name}: {gap.reason}, {length}{', its end was not seen' if gap.end_unseen else ''}"
+
+
+def _many(count: int, one: str, many: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _sources(sources: list[Source]) -> Table:
@@ -53,14 +97,14 @@ def _sources(sources: list[Source]) -> Table:
         table.columns[column].justify = "right"
     shown = sorted(sources, key=lambda source: (not source.gaps, -source.events))[:_MOST]
     for source in sorted(shown, key=lambda source: (source.host or "", source.path or "")):
-        lost = f"{'≥ ' if source.lost_at_least else ''}{source.lost_bytes:,}"
+        ended = f"ended: {source.ended}" if source.ended else source.state
         table.add_row(
             escape(source.host or ""),
             escape(source.path or ("(foreign client)" if source.foreign else source.source)),
-            f"ended: {source.ended}" if source.ended else source.state,
+            escape(f"{ended}, end not seen" if source.lost_at_least else ended),
             "" if source.foreign else f"{source.last:,}",
             f"{source.events:,}",
-            f"[red]{lost}[/]" if source.lost_bytes or source.lost_at_least else "0",
+            f"[red]{source.lost_bytes:,}[/]" if source.lost_bytes else "0",
             source.heard_at,
         )
     if len(sources) > len(shown):

@@ -24,12 +24,14 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
     )
     environment.filters |= {"duration": duration, "short": short, "size": size, "number": lambda value: f"{value:,}"}
     shown = _shown(verdict.by_source)
+    judgement, told = last_line(verdict).split(": ", 1)
     return environment.get_template("report.html.j2").render(
         directory=directory,
         made=f"{made or datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         verdict=verdict,
-        line=last_line(verdict),
-        open_sources=sum(source.state == "open" for source in verdict.by_source),
+        judgement=judgement.capitalize(),
+        figures=told,
+        ended_sources=sum(source.state == "ended" for source in verdict.by_source),
         rate=_rate(found),
         delay=_delay(found),
         legs=found.legs,

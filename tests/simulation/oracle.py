@@ -141,7 +141,7 @@ def _verdict(verdict: Verdict) -> None:
     unexplained = [gap for gap in verdict.gaps if gap.reason == "unexplained" and gap.lost_bytes]
     if unexplained:
         raise BrokenPromise("each byte is in an event or a gap", str(unexplained[0]))
-    if verdict.complete != (not verdict.lost_bytes and not verdict.lost_at_least):
+    if verdict.complete != (verdict.sources > 0 and not verdict.lost_bytes and not verdict.lost_at_least):
         raise BrokenPromise("the audit's verdict is true", f"complete is {verdict.complete} with {verdict.lost_bytes} lost bytes")
 
 

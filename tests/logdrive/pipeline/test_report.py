@@ -79,7 +79,8 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 9, "rows are missing or doubled")
     text = Reader(page(str(tmp_path), judged(tmp_path, [fault]))).text
     assert "Not complete" in text
-    assert "at least 29 bytes and 1 lines lost" in text
+    assert "29 bytes lost, 0 lines doubled; 1 batch whose rows are not as the header says, 1 line missing;" in text
+    assert "≥ 20" in text
     assert "removed" in text
     assert "rows are missing or doubled" in text
 
@@ -99,7 +100,7 @@ def test_paths_and_reasons_are_never_markup(tmp_path: Path) -> None:
 def test_empty_tables_have_a_report_too(tmp_path: Path) -> None:
     with bronze(tmp_path):
         pass
-    assert "Complete" in Reader(page(str(tmp_path), judged(tmp_path))).text
+    assert "Nothing to judge" in Reader(page(str(tmp_path), judged(tmp_path))).text
 
 
 def test_a_cover_bar_fills_itself_and_shows_what_is_lost(tmp_path: Path) -> None:

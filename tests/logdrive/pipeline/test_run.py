@@ -20,7 +20,7 @@ from logdrive.pipeline.config import PipelineConfig
 from logdrive.pipeline.hop import walk
 from logdrive.pipeline.rebuild import source_pieces
 from logdrive.pipeline.run import Outcome, Plan, run
-from tests.logdrive.pipeline.filling import send
+from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served, store
 
@@ -240,3 +240,22 @@ def test_commands_end_as_promised(tmp_path: Path) -> None:
     wrong = command("run", "--from", "file://x")
     assert b"give --from URI and --to DIR" in wrong.communicate(timeout=60)[1]
     assert wrong.returncode == 2
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobody_saw(tmp_path: Path) -> None:
+    segment = Segment()
+    at = send(segment, "a", lines("a", 0, 2))
+    segment.gap("a", at, at, "removed", exact=False)
+    catch_up(tmp_path / "unseen", segment)
+    catch_up(tmp_path / "empty")
+    unseen, empty = str(tmp_path / "unseen"), str(tmp_path / "empty")
+    said = []
+    for code, arguments in ((1, [empty]), (1, [unseen]), (0, [unseen, "--allow-unknown-ends"])):
+        audited = command("audit", *arguments)
+        said.append(audited.communicate(timeout=200)[0].decode().splitlines()[-1])
+        assert audited.returncode == code, said
+    assert said[0] == "nothing to judge: no batch has been read yet"
+    assert said[1].startswith("NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled; ")
+    assert said[2].startswith("complete but for 1 unknown end: 2 lines, ")
