@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -39,6 +40,11 @@ class LogFiles:
         """Return the base of the file that holds *position*."""
         return self.bases[bisect_right(self.bases, position) - 1]
 
+    def span_of(self, position: int) -> tuple[int, int]:
+        """Return the base of the file that holds *position*, and where the next file begins."""
+        at = bisect_right(self.bases, position)
+        return self.bases[at - 1], self.bases[at] if at < len(self.bases) else sys.maxsize
+
     def path(self, base: int) -> str:
         """Return where the file of *base* stands."""
         return os.path.join(self.directory, file_name(base))
@@ -72,7 +78,7 @@ class LogFiles:
         """Count an entry whose *length* bytes at *place* belong to a segment."""
         self.live[self.base_of(place)] += ENTRY_HEAD + length
 
-    def lose(self, place: int, length: int) -> None:
-        """Count it out again."""
-        self.live[self.base_of(place)] -= ENTRY_HEAD + length
+    def lose(self, place: int, length: int, entries: int) -> None:
+        """Count *entries* out again that have *length* bytes together and lie in the file of *place*."""
+        self.live[self.base_of(place)] -= ENTRY_HEAD * entries + length
         self.changed = True
