@@ -13,6 +13,7 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.limits import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.store.controller.service import Controller
+from logdrive.store.retention import Retention
 from logdrive.store.streams.catalogue import Catalogue
 from logdrive.store.streams.streams import Streams
 from logdrive.store.streams.transactions import Transactions
@@ -36,19 +37,24 @@ async def controlling(
     What was begun at the end is answered, within a few seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
     """
     transactions = Transactions(catalogue)
-    controller = Controller(Streams(catalogue), transactions, *node)
+    streams = Streams(catalogue)
+    controller = Controller(streams, transactions, *node)
     server = grpc.aio.server(options=_OPTIONS)
     server.add_generic_rpc_handlers((controller.handlers(),))
     port = _bind(server, where, tls, disk)
     async with catalogue.turn():
         pass  # what a crash left undone is done before anybody is answered
     await server.start()
-    leases = asyncio.create_task(transactions.run(), name="transaction-leases")
+    upkeep = [
+        asyncio.create_task(transactions.run(), name="transaction-leases"),
+        asyncio.create_task(Retention(catalogue.store, streams.policy_of, catalogue.clock).run(), name="streams-retention"),
+    ]
     try:
         yield where[0], port
     finally:
-        leases.cancel()
-        await asyncio.wait([leases])
+        for task in upkeep:
+            task.cancel()
+        await asyncio.wait(upkeep)
         await server.stop(_GRACE_SECONDS)
 
 

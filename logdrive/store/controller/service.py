@@ -127,9 +127,7 @@ class Controller:
     async def get_segments(self, request: pb.GetSegmentsRequest) -> pb.SegmentsAtTime:
         """Tell where a stream begins, or where it was at a time."""
         info = request.streamInfo
-        stream = await self._streams.stream(info.scope, info.stream)
-        cut = layout.at_time(stream, request.timestamp) if request.timestamp > 0 else layout.head(stream)
-        return answers.places(info, cut, TOKEN)
+        return answers.places(info, await self._streams.place_at(info.scope, info.stream, request.timestamp or None), TOKEN)
 
     async def get_segments_immediately_following(self, request: pb.SegmentId) -> pb.SuccessorResponse:
         """Tell which segments took a segment's place."""

@@ -99,6 +99,11 @@ class Catalogue:
         place = found.places.get(stream) if found is not None else None
         return place.stream.next_number if place is not None else 0
 
+    def config_of(self, scope: str, stream: str) -> StreamConfig | None:
+        """Return what the maker of a stream asked for, as far as it is known without a turn."""
+        found = self._state.place(scope, stream)
+        return found.stream.config if found is not None else None
+
     # Adopting ----------------------------------------------------------------------------------------------------------
 
     async def adopt_all(self) -> None:

@@ -15,7 +15,7 @@ CURRENT = -1
 
 
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a stream's maker asked for, as it was asked: types and units are Pravega's. Scaling and retention are kept, not acted on."""
+    """What a stream's maker asked for, as it was asked: types and units are Pravega's. Nothing is scaled by itself."""
 
     scale_type: int = 0
     target_rate: int = 0

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from logdrive.store.retention import Policy
 from logdrive.store.streams import layout
 from logdrive.store.streams.catalogue import Catalogue
 from logdrive.store.streams.errors import (
@@ -22,6 +23,7 @@ from logdrive.store.streams.layout import Range
 from logdrive.store.streams.names import check_scope, check_stream, name_of
 from logdrive.store.streams.state import Place, Put, ScopePut, Segment, Stream, StreamConfig, StreamPut, TransactionPut
 
+_BY_AGE, _BY_SIZE = 1, 2  # Pravega's types of retention, in ms and in bytes
 MAX_SEGMENTS = 10_000
 """Segments that a stream may be made with, or scaled to in one step."""
 
@@ -133,6 +135,26 @@ class Streams:
         """Return a stream's state, for the questions of `logdrive.store.streams.layout`."""
         async with self._catalogue.turn():
             return (await self._catalogue.place(scope, stream)).stream
+
+    async def place_at(self, scope: str, stream: str, time_ms: int | None = None) -> dict[int, int]:
+        """Return where the stream begins, or a place at or before what was written at *time_ms*: segment id to offset.
+
+        Retention may have cut more off segments than was asked for here; that is taken into account.
+        """
+        found = await self.stream(scope, stream)
+        places = layout.head(found) if time_ms is None else layout.at_time(found, time_ms)
+        infos = {number: self._catalogue.store.info(name_of(scope, stream, number)) for number in places}
+        return {number: max(offset, info.start if (info := infos[number]) is not None else 0) for number, offset in places.items()}
+
+    def policy_of(self, name: str) -> Policy | None:
+        """Return how much of the stream *name*, `scope/stream`, its maker wants kept: a size or an age."""
+        config = self._catalogue.config_of(*name.split("/", 1))
+        if config is None or config.retention_param <= 0:
+            return None
+        return {
+            _BY_AGE: Policy(name, max_age_ms=config.retention_param),
+            _BY_SIZE: Policy(name, max_bytes=config.retention_param),
+        }.get(config.retention_type)
 
     async def scope_exists(self, scope: str) -> bool:
         """Tell whether there is such a scope."""

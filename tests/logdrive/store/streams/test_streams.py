@@ -6,6 +6,7 @@ import errno
 import pytest
 
 from logdrive.errors import StorageError, TransientError
+from logdrive.store.retention import Retention
 from logdrive.store.streams import layout
 from logdrive.store.streams.errors import (
     BadNameError,
@@ -196,6 +197,26 @@ def test_streams_that_sinks_made_are_taken_in_when_asked_for_and_at_a_start() ->
             assert await there.streams.streams(SCOPE) == [STREAM]
             with pytest.raises(StreamExistsError):
                 await there.streams.create("more", "app", CONFIG)
+
+    run(main())
+
+
+def test_streams_are_kept_to_the_size_that_their_makers_ask_for_and_begin_where_that_leaves_them() -> None:
+    async def main() -> None:
+        async with rig() as there:
+            await there.streams.create_scope(SCOPE)
+            await there.streams.create(SCOPE, STREAM, StreamConfig(min_segments=1, retention_type=2, retention_param=30))
+            await there.streams.create(SCOPE, "whole", StreamConfig(min_segments=1))
+            for n in range(10):
+                for stream in (STREAM, "whole"):
+                    await there.write(name_of(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode())
+            await Retention(there.store, there.streams.policy_of, there.catalogue.clock).apply()
+            assert await there.streams.place_at(SCOPE, STREAM) == {0: 70}
+            assert await there.streams.place_at(SCOPE, "whole") == {0: 0}
+            await there.streams.configure(SCOPE, STREAM, StreamConfig(retention_type=1, retention_param=60_000))
+            found = there.streams.policy_of(f"{SCOPE}/{STREAM}")
+            assert found is not None
+            assert (found.max_age_ms, found.max_bytes) == (60_000, None)
 
     run(main())
 
