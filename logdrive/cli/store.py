@@ -23,7 +23,8 @@ from logdrive.disk import SystemDisk
 from logdrive.net.stream import ClientTls
 from logdrive.sinks.attach import attached
 from logdrive.sinks.blocking import Target
-from logdrive.sinks.pravega_client import SegmentClient, connected
+from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
+from logdrive.sinks.reader_position import position, set_position
 from logdrive.sinks.stream_reader import Contents, contents, merged, segments_of
 from logdrive.store.app import run as serve
 from logdrive.store.config import StoreConfig
@@ -120,6 +121,39 @@ def cat(uri: str, ca: str | None, cert: str | None, key: str | None, follow: boo
             sys.stdout.buffer.flush()
 
     _with_client(address, _tls(ca, cert, key), copy)
+
+
+@store.command(epilog="Example: logdrive store readers file:///var/lib/logdrive/store#logs/app pipeline")
+@click.argument("uri")
+@click.argument("reader")
+@_tls_options
+@click.option("--at-end", "at_end", is_flag=True, help="Let it need nothing of what is there now.")
+@click.option("--forget", is_flag=True, help="Let it be as if it had never read: it needs everything.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def readers(uri: str, reader: str, ca: str | None, cert: str | None, key: str | None, at_end: bool, forget: bool, as_json: bool) -> None:
+    """Show how far READER, which a [[retention]] table names, has read a stream, and how many bytes it is behind."""
+    if at_end and forget:
+        raise click.UsageError("--at-end and --forget exclude each other")
+    address = _address(uri)
+
+    async def ask(client: SegmentClient) -> list[tuple[SegmentState, int | None]]:
+        states = await segments_of(client, address.scope, address.stream)
+        for state in states if at_end or forget else ():
+            await set_position(client, state.segment, reader, state.length if at_end else None)
+        return [(state, await position(client, state.segment, reader)) for state in states]
+
+    rows = [
+        {"segment": state.segment, "position": place, "behind": state.length - max(state.start, place or 0)}
+        for state, place in _with_client(address, _tls(ca, cert, key), ask)
+    ]
+    if as_json:
+        emit_json({"uri": uri, "reader": reader, "segments": rows})
+        return
+    table = Table("segment", "position", "behind", box=None)
+    table.columns[1].justify = table.columns[2].justify = "right"
+    for row in rows:
+        table.add_row(str(row["segment"]), "never" if row["position"] is None else f"{row['position']:,}", f"{row['behind']:,}")
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 @store.command(epilog="Example: logdrive store verify /var/lib/logdrive/store --json")

@@ -1,4 +1,4 @@
-"""`logdrive store verify`: its exit code, its lines, its object."""
+"""`logdrive store verify` and `store readers`: exit codes, lines, objects."""
 
 import asyncio
 from pathlib import Path
@@ -60,3 +60,17 @@ def test_damage_exits_with_1_and_is_named_by_file_and_offset(directory: Path) ->
 def test_a_stream_over_the_network_and_what_is_no_store_are_refused(tmp_path: Path) -> None:
     assert CliRunner().invoke(logdrive, ["store", "verify", "pravega://localhost:6000/logs/app"]).exit_code == 2
     assert CliRunner().invoke(logdrive, ["store", "verify", str(tmp_path)]).exit_code == 1
+
+
+def test_a_readers_position_is_shown_set_to_the_end_and_forgotten(directory: Path) -> None:
+    uri = f"file://{directory}#logs/app"
+
+    def told(*options: str) -> list[tuple[int | None, int]]:
+        result = CliRunner().invoke(logdrive, ["store", "readers", uri, "pipeline", "--json", *options])
+        assert result.exit_code == 0, result.output
+        return [(row["position"], row["behind"]) for row in orjson.loads(result.stdout)["segments"]]
+
+    assert told() == [(None, 11)]
+    assert told("--at-end") == told() == [(11, 0)]
+    assert told("--forget") == [(None, 11)]
+    assert CliRunner().invoke(logdrive, ["store", "readers", uri, "pipeline", "--at-end", "--forget"]).exit_code == 2
