@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import structlog
 
-from logdrive.cli.output import emit_json, set_up_logging
+from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.config import load
 
 if TYPE_CHECKING:
@@ -90,19 +90,19 @@ def report(directory: str, out: Path) -> None:
     print(f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} sources, {found.events:,} events")
 
 
-@pipeline.command(epilog="Example: logdrive pipeline cat /data/logs 6f1c… > app.log")
+@pipeline.command(epilog="Example: logdrive pipeline cat /data/logs /var/log/app.log > app.log")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.argument("source")
 def cat(directory: str, source: str) -> None:
-    """Print the file of one source, byte for byte as it was; SOURCE is an id as the audit lists them."""
+    """Print the file of one source, byte for byte as it was; SOURCE is its id as the audit lists it, the id's beginning, or a path."""
     _require_spark()
-    from logdrive.pipeline.rebuild import source_pieces
+    from logdrive.pipeline.rebuild import find_source, source_pieces
 
     try:
-        for _, data in source_pieces(directory, source):
+        for _, data in source_pieces(directory, find_source(directory, source)):
             sys.stdout.buffer.write(data)
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException("\n".join(map(escaped, str(error).split("\n")))) from error
 
 
 def _require_spark() -> None:

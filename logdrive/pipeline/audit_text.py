@@ -1,7 +1,7 @@
 """An audit for people: a table of sources, what is wrong, and one last line that says it all."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,6 +10,7 @@ from rich.table import Table
 from logdrive.pipeline.audit import Gap, Source, Verdict
 
 _MOST = 60  # sources shown; those with something to say come first
+_SHORT_ID, _ID = 8, 36  # characters
 _UNSEEN = {"removed": "removed while {their} agent was away", "truncated": "truncated before {they} read to the end"}
 
 
@@ -92,13 +93,15 @@ def _many(count: int, one: str, many: str | None = None) -> str:
 
 
 def _sources(sources: list[Source]) -> Table:
-    table = Table("host", "path", "state", "last", "lines", "lost", "heard of", box=None, header_style="bold")
-    for column in (3, 4, 5):
+    table = Table("id", "host", "path", "state", "last", "lines", "lost", "heard of", box=None, header_style="bold")
+    for column in (4, 5, 6):
         table.columns[column].justify = "right"
+    length = _telling([source.source for source in sources])
     shown = sorted(sources, key=lambda source: (not source.gaps, -source.events))[:_MOST]
     for source in sorted(shown, key=lambda source: (source.host or "", source.path or "")):
         ended = f"ended: {source.ended}" if source.ended else source.state
         table.add_row(
+            source.source[:length],
             escape(source.host or ""),
             escape(source.path or ("(foreign client)" if source.foreign else source.source)),
             escape(f"{ended}, end not seen" if source.lost_at_least else ended),
@@ -108,5 +111,10 @@ def _sources(sources: list[Source]) -> Table:
             source.heard_at,
         )
     if len(sources) > len(shown):
-        table.add_row("", f"… and {len(sources) - len(shown):,} more, without gaps")
+        table.add_row("", "", f"… and {len(sources) - len(shown):,} more, without gaps")
     return table
+
+
+def _telling(ids: Collection[str]) -> int:
+    """Return how much of each of *ids* tells it from the others; `pipeline cat` takes that much."""
+    return next((length for length in range(_SHORT_ID, _ID) if len({one[:length] for one in ids}) == len(ids)), _ID)

@@ -1,16 +1,19 @@
 """Files out of their rows, byte for byte (rule R2)."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.schema import EVENTS
+from logdrive.pipeline.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables import open_existing, paths
 
 COLUMNS = ("start", "end", "message", "eol", "original")
 """The columns of `events` that a file is rebuilt from."""
+
+_LISTED = 20  # sources that a refusal names
 
 
 def row_bytes(rows: pa.Table) -> pa.ChunkedArray:
@@ -43,3 +46,53 @@ def source_pieces(directory: str, source: str) -> Iterator[tuple[int, bytes]]:
     if not rows.num_rows:
         raise ValueError(f"no rows of a source {source}")
     yield from rebuild(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A source as a person may mean it: one life of a file, with every path it had; the last one is its latest."""
+
+    source: str
+    host: str | None
+    paths: list[str]
+    position: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.source}  {self.paths[-1] if self.paths else '(no path)'} of {self.host or 'an unnamed host'}, {self.position:,} bytes"
+        )
+
+
+def find_source(directory: str, wanted: str) -> str:
+    """Return the id of the one source that *wanted* means: the beginning of its id, the path it has, or one that it had.
+
+    Raises ValueError, which lists what could be meant.
+    """
+    lives = _lives(directory)
+    ways = (
+        [life for life in lives if life.source == wanted],
+        [life for life in lives if life.paths[-1:] == [wanted]],
+        [life for life in lives if wanted in life.paths],
+        [life for life in lives if wanted and life.source.startswith(wanted.lower())],
+    )
+    found = next((way for way in ways if way), [])
+    if len(found) == 1:
+        return found[0].source
+    listed, many = found or lives, f"{len(found)} sources" if found else "no source"
+    more = [f"… and {len(listed) - _LISTED:,} more: see `logdrive pipeline audit`"] if len(listed) > _LISTED else []
+    there = [str(life) for life in listed[:_LISTED]] + more or ["(none of a file at all)"]
+    raise ValueError("\n  ".join([f"{wanted!r} means {many}; give an id, or as much of it as tells it from the others:", *there]))
+
+
+def _lives(directory: str) -> list[Life]:
+    """Return every source that has positions, by path."""
+    columns = ["source", "host", "path", "position", "received"]
+    rows = open_existing(paths(directory)[1], BATCHES).read(columns, pc.field("kind") == "data")
+    named = rows.group_by(["source", "host", "path"], use_threads=False).aggregate([("position", "max"), ("received", "max")])
+    lives: dict[str, Life] = {}
+    for row in named.sort_by("received_max").to_pylist():
+        before = lives.get(row["source"])
+        had, position = (before.paths, before.position) if before else ([], 0)
+        path = [row["path"]] if row["path"] else []
+        lives[row["source"]] = Life(row["source"], row["host"], [*had, *path], max(position, row["position_max"]))
+    return sorted(lives.values(), key=lambda life: (life.paths[-1:], life.host or "", life.source))

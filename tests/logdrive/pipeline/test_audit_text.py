@@ -104,3 +104,18 @@ def test_the_list_says_at_least_nothing(capsys: pytest.CaptureFixture[str]) -> N
     assert f"the end of /var/log/a.log was not seen, it had {at} bytes before: removed while its agent was away" in said
     assert "ended: removed, end not seen" in said
     assert "at least" not in said
+
+
+def test_sources_are_listed_with_as_much_of_their_ids_as_tells_them_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    segment = Segment()
+    for name in ("a", "b"):
+        send(segment, name, lines(name, 0, 2))
+    found = found_in(segment)
+    tell(found)
+    rows = capsys.readouterr().out.splitlines()[1:3]
+    assert sorted(row.split()[0] for row in rows) == sorted(source_id(name)[:8] for name in ("a", "b"))
+    for source, name in zip(found.by_source, ("6f1c2d3e4a5b", "6f1c2d3e4a99"), strict=True):
+        source.source = name
+    tell(found)
+    rows = capsys.readouterr().out.splitlines()[1:3]
+    assert [row.split()[0] for row in rows] == ["6f1c2d3e4a5", "6f1c2d3e4a9"]
