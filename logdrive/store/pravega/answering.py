@@ -1,5 +1,7 @@
 """Requests that are answered where they stand, and how the store's refusals are told (specification, sections 3, 5 and 0)."""
 
+from typing import Final
+
 from logdrive.errors import LogdriveError
 from logdrive.store.errors import NoSuchSegmentError, OverloadedError, SegmentSealedError
 from logdrive.store.pravega import lifecycle, metadata, tabular
@@ -10,6 +12,8 @@ from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import CreateTransientSegment, MergeSegments, MergeSegmentsBatch
 
 Request = metadata.Request | lifecycle.Request | tabular.Request
+
+_TEXT: Final = 1000
 
 
 async def answer(shared: Shared, request: Request) -> Message:
@@ -24,11 +28,11 @@ async def answer(shared: Shared, request: Request) -> Message:
         except SegmentSealedError as error:
             return SegmentIsSealed(request.request_id, error.segment)
         except ValueError as error:
-            return ErrorMessage(request.request_id, _segment(request), str(error), ILLEGAL_ARGUMENT)
+            return ErrorMessage(request.request_id, _segment(request), str(error)[:_TEXT], ILLEGAL_ARGUMENT)
         except HangUpError:
             raise
         except LogdriveError as error:
-            return ErrorMessage(request.request_id, _segment(request), str(error), UNSPECIFIED)
+            return ErrorMessage(request.request_id, _segment(request), str(error)[:_TEXT], UNSPECIFIED)
 
 
 async def _answered(shared: Shared, request: Request) -> Message:

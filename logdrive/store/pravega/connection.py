@@ -141,7 +141,11 @@ class Connection:
                 await self._write(messages)
 
     async def _write(self, messages: Sequence[Message]) -> None:
-        await self._stream.write([part for message in messages for part in encode(message, self._frames.peer_version)])
+        try:
+            parts = [part for message in messages for part in encode(message, self._frames.peer_version)]
+        except ValueError as error:  # as long as a request may be, its answer can be longer than a frame
+            raise HangUpError(str(error)) from error
+        await self._stream.write(parts)
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> str:

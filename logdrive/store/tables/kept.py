@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.limits import TableLimits
-from logdrive.record import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
 from logdrive.store.tables.errors import NotATableError
@@ -69,7 +68,7 @@ class KeptTables:
         try:
             info_of(self._store, segment)
             kind = self._store.attribute(segment, TABLE)
-            if kind == ABSENT:
+            if not 0 < kind <= 1 + self._limits.fixed_key:
                 raise NotATableError(segment)
             self._tables[segment] = await load(self._store, segment, kind - 1, self._limits)
         finally:

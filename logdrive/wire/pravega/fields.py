@@ -59,7 +59,10 @@ def _fixed(layout: str) -> Kind[int]:
         return shape.unpack_from(payload, at)[0], at + shape.size
 
     def write(value: int, parts: list[bytes]) -> None:
-        parts.append(shape.pack(value))
+        try:
+            parts.append(shape.pack(value))
+        except struct.error as error:
+            raise ValueError(f"{value} in a field of {shape.size} bytes") from error
 
     return Kind(read, write)
 

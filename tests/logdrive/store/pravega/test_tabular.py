@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from logdrive.limits import TableLimits
+from logdrive.store.tables.kept import TABLE
 from logdrive.wire.pravega.control import (
     ErrorMessage,
     KeepAlive,
@@ -18,7 +19,14 @@ from logdrive.wire.pravega.control import (
     TableSegmentNotEmpty,
 )
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.segments import CreateSegment, DeleteSegment, SegmentDeleted
+from logdrive.wire.pravega.segments import (
+    NO_VALUE,
+    CreateSegment,
+    DeleteSegment,
+    MergeSegmentsBatch,
+    SegmentDeleted,
+    UpdateSegmentAttribute,
+)
 from logdrive.wire.pravega.tables import (
     NOT_THERE,
     CreateTableSegment,
@@ -193,3 +201,25 @@ async def test_a_sealed_table_is_read_and_not_changed(made: World) -> None:
     await made.store.seal(T)
     assert await peer.ask(put(entry(b"a", b"2"))) == SegmentIsSealed(7, T, "", -1)
     assert await content(peer) == {b"a": b"1"}
+
+
+@pytest.mark.parametrize("kind", [-1, 0, 258, 1 << 60])
+def test_a_segment_type_that_no_table_has_makes_no_table(kind: int) -> None:
+    @in_world
+    async def none(made: World) -> None:
+        peer = await made.peer()
+        await peer.ask(CreateSegment(1, T))
+        await peer.ask(UpdateSegmentAttribute(2, T, TABLE, kind, NO_VALUE))
+        assert isinstance(await peer.ask(GetTableSegmentInfo(3, T)), ErrorMessage)
+
+    none()
+
+
+@in_world
+async def test_an_answer_longer_than_a_frame_ends_the_connection_and_nothing_else(made: World) -> None:
+    peer, other = await made.peer(), await made.peer()
+    await other.ask(CreateSegment(1, "t"))
+    await peer.say(MergeSegmentsBatch(1, "t", ("x" * 250,) * 65_536))
+    assert await peer.rest() == []
+    assert await other.ask(KeepAlive()) == KeepAlive()
+    assert made.network.failures == []
