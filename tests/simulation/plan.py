@@ -249,7 +249,7 @@ _KINDS: dict[str, tuple[int, str, _Draw]] = {
     "arm": (8, "process", _arm),
     "stop": (2, "process", _stop),
     "forget": (1, "agent", _forget),
-    "cut": (3, "agent", _cut),
+    "cut": (5, "process", _cut),
     "part": (1, "agent", _part),
     "move": (2, "balancer", _nothing),
     "roll": (1, "receivers", _stop),
