@@ -17,8 +17,8 @@ from logdrive.limits import MIB
 from logdrive.net.identity import names_in
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls, Stream, Transport
-from logdrive.sinks.pravega_client import connected
-from logdrive.sinks.stream_reader import segments_of
+from logdrive.sinks.blocking import Target
+from logdrive.sinks.stream_places import placed
 from logdrive.store.opening import LOCK_NAME
 from receiver.config import ReceiverConfig, SinkConfig
 
@@ -59,8 +59,9 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
     """Ask the service for the stream, and say what "durable" means there (rule S1)."""
     where = f"{stream.host}:{stream.port}"
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS), connected(transport, stream.host, stream.port, sink.settings) as client:
-            there = await segments_of(client, stream.scope, stream.stream)
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            target = Target(stream.host, stream.port, sink.settings)
+            there = await placed(transport, target, stream.scope, stream.stream, login=sink.credentials)
     except TimeoutError:
         return [Finding("sink.uri", False, f"{where} does not answer within {_ANSWER_SECONDS:g} s: a start would wait for it")]
     except TransientError as error:

@@ -28,11 +28,13 @@ class Child:
     def __init__(self, name: str, command: list[str], log: Path) -> None:
         self.name, self._command, self._log = name, command, log
         self._process: subprocess.Popen[bytes] | None = None
+        self._from = 0
         self.starts = 0
 
     def start(self) -> None:
         """Start it, again after a kill."""
         with self._log.open("ab") as output:
+            self._from = output.tell()
             self._process = subprocess.Popen(self._command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         self.starts += 1
 
@@ -40,6 +42,15 @@ class Child:
         """Raise `DemoError` if it ended by itself."""
         if self._process is not None and self._process.poll() is not None:
             raise DemoError(f"the {self.name} ended with exit code {self._process.returncode}:\n{tail(self._log)}")
+
+    def wait_until_it_says(self, words: str, seconds: float = 60) -> None:
+        """Return once it has said *words* since it was started. Raises `DemoError` where it ends or takes too long."""
+        until = time.monotonic() + seconds
+        while words.encode() not in self._log.read_bytes()[self._from :]:
+            self.check()
+            if time.monotonic() > until:
+                raise DemoError(f"the {self.name} does not say {words!r} within {seconds:.0f} s:\n{tail(self._log)}")
+            time.sleep(0.05)
 
     def kill(self) -> None:
         """SIGKILL: no goodbye, nothing flushed."""

@@ -17,11 +17,11 @@ from logdrive.limits import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.sinks.blocking import BlockingClient, Target
-from logdrive.sinks.controller import Endpoint, NoSuchStreamError, StreamSegment, over_grpc, past_of
+from logdrive.sinks.controller import StreamSegment, over_grpc
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
 from logdrive.sinks.pravega_discovery import is_controller
 from logdrive.sinks.segment_reader import Hop, Mark, SegmentReader
-from logdrive.sinks.stream_reader import segments_of
+from logdrive.sinks.stream_places import home_of, placed
 from logdrive.store.config import PRAVEGA_PORT
 from logdrive.wire.pravega.routing import segment_name
 
@@ -137,26 +137,10 @@ class Face:
         return self.found.controller
 
     async def _states(self) -> list[SegmentState]:
-        if not await self._asks_controller():
-            async with connected(SystemTransport(), self.target.host, self.target.port, self.target.tls) as client:
-                return await segments_of(client, self.scope, self.stream)
-        async with over_grpc(self.target.host, self.target.port, self.target.tls, None) as controller:
-            try:
-                past = await past_of(controller, self.scope, self.stream)
-            except NoSuchStreamError:
-                return []
-            ids = dict.fromkeys((*past.oldest, *past.later))
-            segments = sorted((StreamSegment(self.scope, self.stream, id_, 0.0, 1.0) for id_ in ids), key=lambda made: made.number)
-            for segment in segments:
-                self.found.names[segment.number] = segment.name
-                self.found.homes[segment.name] = self._target(await controller.endpoint(segment))
-        states = [await self._state(segment.name) for segment in segments]
-        return [state for state in states if state is not None]
-
-    async def _state(self, segment: str) -> SegmentState | None:
-        home = self.found.homes[segment]
-        async with connected(SystemTransport(), home.host, home.port, home.tls) as client:
-            return await client.segment_info(segment)
+        found = await placed(SystemTransport(), self.target, self.scope, self.stream)
+        self.found.names.update({one.number: one.state.segment for one in found})
+        self.found.homes.update({one.state.segment: one.home for one in found})
+        return [one.state for one in found]
 
     async def _home(self, segment: str) -> Target:
         if not await self._asks_controller():
@@ -165,11 +149,8 @@ class Face:
             number, _, epoch = segment.rpartition("/")[2].partition(".#epoch.")
             asked = StreamSegment(self.scope, self.stream, int(epoch) << 32 | int(number), 0.0, 1.0)
             async with over_grpc(self.target.host, self.target.port, self.target.tls, None) as controller:
-                self.found.homes[segment] = self._target(await controller.endpoint(asked))
+                self.found.homes[segment] = home_of(self.target, await controller.endpoint(asked))
         return self.found.homes[segment]
-
-    def _target(self, endpoint: Endpoint) -> Target:
-        return Target(endpoint.host, endpoint.port, self.target.tls)
 
 
 def face_at(uri: str, tls: ClientTls | None = None) -> Face:

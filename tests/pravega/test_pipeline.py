@@ -2,12 +2,14 @@
 
 import asyncio
 import subprocess
+from pathlib import Path
 from uuid import UUID
 
 import orjson
 import pytest
 
 from logdrive.pipeline.face import face_at
+from tests.pravega.real import RealPravega
 from tests.pravega.receivers import receiver
 from tests.pravega.sites import Site
 from tests.pravega.test_scaling import merge, split
@@ -72,13 +74,12 @@ async def test_a_table_is_made_of_a_stream_that_was_scaled__A1_A3(site: Site) ->
     assert (audit["bytes"], audit["events"], audit["lost_bytes"], audit["duplicate_events"], audit["gaps"]) == (30_000, 3000, 0, 0, [])
 
 
+@pytest.mark.pravega_server
 @pytest.mark.process
 @pytest.mark.spark
-@at_a_site
-async def test_the_demo_with_its_kills_is_complete(site: Site) -> None:
-    stream = fresh()
-    uri, work = f"pravega://127.0.0.1:{site.port}/demo/{stream}", site.scratch / stream
-    outcome = orjson.loads(await logdrive("demo", "--lines", "8000", "--work", str(work), "--sink", uri, "--json"))
+def test_the_demo_with_its_kills_is_complete(pravega: RealPravega, tmp_path: Path) -> None:
+    uri, work = f"pravega://127.0.0.1:{pravega.controller}/demo/{fresh()}", tmp_path / "demo"
+    outcome = orjson.loads(asyncio.run(logdrive("demo", "--lines", "8000", "--work", str(work), "--sink", uri, "--json")))
     assert outcome["complete"]
     assert (outcome["lost"], outcome["doubled"], outcome["kills"]) == (0, 0, 2)
     assert outcome["table_lines"] >= outcome["lines"] == 8000

@@ -22,6 +22,7 @@ from tests.pravega.sites import Site, Sites, contents, service
 
 SOURCE = UUID("00112233-4455-6677-8899-aabbccddeeff")
 STORE_ID = UUID(int=7)
+SECONDS = 280  # Spark takes most of it, on a machine with other things to do
 
 
 def at_a_site(scenario: Callable[[Site], Coroutine[Any, Any, None]]) -> Callable[[Sites], None]:
@@ -30,7 +31,7 @@ def at_a_site(scenario: Callable[[Site], Coroutine[Any, Any, None]]) -> Callable
     @wraps(scenario)
     def test(sites: Sites) -> None:
         async def main() -> None:
-            async with asyncio.timeout(120), sites() as site:
+            async with asyncio.timeout(SECONDS), sites() as site:
                 await scenario(site)
 
         asyncio.run(main())

@@ -36,7 +36,7 @@ def test_the_shipped_store_configuration_loads() -> None:
 
 
 _EXAMPLES = {"listen.identity", "listen.tls", "listen.pravega.tls", "sink.uri", "sink.store_id", "sink.tls"}  # keys that show no default
-_EXAMPLE_TABLES = {"listen.controller", "listen.pravega.tls", "sink.tls"}
+_EXAMPLE_TABLES = {"listen.controller", "listen.pravega.tls", "sink.login", "sink.tls"}
 
 
 def test_what_is_commented_out_is_the_default() -> None:
@@ -178,3 +178,15 @@ def test_a_receiver_cuts_nothing_in_a_store_that_is_elsewhere(tmp_path: Path) ->
     elsewhere = elsewhere.replace("[listen.pravega]", "[nothing]").replace('address = "127.0.0.1:6000"', "")
     with pytest.raises(ConfigError, match="retention is for a store of this process"):
         load(_write(tmp_path, elsewhere.replace("[nothing]", "") + _RETENTION), ReceiverConfig, {})
+
+
+def test_a_login_is_for_a_service_and_may_come_from_the_environment(tmp_path: Path) -> None:
+    path = tmp_path / "receiver.toml"
+    text = '[listen]\naddress = "127.0.0.1:5044"\ntls = "off"\n[sink]\nuri = "%s"\n[sink.login]\nuser = "logdrive"\npassword = "x"\n'
+    path.write_text(text % "pravega://127.0.0.1:9090/logs/app")
+    login = load(str(path), ReceiverConfig, {"LOGDRIVE_SINK__LOGIN__PASSWORD": "secret"}).sink.credentials
+    assert login is not None
+    assert (login.user, login.password) == ("logdrive", "secret")
+    path.write_text(text % "file:///store#logs/app")
+    with pytest.raises(ConfigError, match="asks nobody"):
+        load(str(path), ReceiverConfig, {})
