@@ -1,12 +1,13 @@
 """The changes of all streams, durable in a segment of the store itself.
 
 Each is one event of the segment `_system/_controller/0.#epoch.0`, in JSON, appended only where the one before it ended, so that
-nothing that was not read can lie between two of them. Now and then the whole state is written anew, and what lies before is cut off.
+nothing that was not read can lie between two of them. Now and then the whole state is put again, and what lies before is cut off:
+since changes only say what things are now, it does no harm if a crash comes between.
 """
 
 import asyncio
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import uuid5
 
@@ -25,6 +26,7 @@ SEGMENT: Final = segment_name(SYSTEM, "_controller", 0)
 _WRITER: Final = uuid5(NAMESPACE, SEGMENT)
 _HEAD: Final = struct.Struct(">ii")
 _READ: Final = 1 * MIB
+_PORTION: Final = 1 * MIB
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(Change)
 
@@ -34,8 +36,7 @@ class Journal:
 
     def __init__(self, store: Store, *, slack: int = MIB) -> None:
         self._store, self._slack = store, slack
-        self._end = 0
-        self._whole_at = self._whole_size = 0
+        self._begin = self._end = self._whole = 0
 
     async def replay(self) -> State:
         """Return the state as it is durable, once nothing of the journal is pending. Raises `StorageError` where it is unreadable."""
@@ -46,14 +47,11 @@ class Journal:
         info = self._store.info(SEGMENT)
         assert info is not None
         state, place = State(), info.start
-        self._whole_at, self._whole_size = place, 0
         while place < info.length:
             change, size = self._record(place)
-            if change.whole:
-                state, self._whole_at, self._whole_size = State(), place, size
             state.apply(change.puts)
             place += size
-        self._end = info.length
+        self._begin, self._end = info.start, info.length
         return state
 
     def _record(self, place: int) -> tuple[Change, int]:
@@ -80,13 +78,13 @@ class Journal:
         return self._append(Change(tuple(puts)))
 
     def shorten(self, state: State) -> "list[asyncio.Future[Any]]":
-        """Write *state*, which all changes submitted add up to, anew, where that makes the journal much shorter."""
-        if self._end - self._whole_at - self._whole_size < max(self._slack, 4 * self._whole_size):
+        """Put *state*, which all changes submitted add up to, again, where that makes the journal much shorter."""
+        if self._end - self._begin < max(self._slack, 4 * self._whole):
             return []
-        begin = self._end
-        written = self._append(Change(state.whole(), whole=True))
-        self._whole_at, self._whole_size = begin, self._end - begin
-        return [written, self._store.truncate(SEGMENT, begin)]
+        self._begin = self._end
+        written: list[asyncio.Future[Any]] = [self._append(Change(puts)) for puts in _portions(state)]
+        self._whole = self._end - self._begin
+        return [*written, self._store.truncate(SEGMENT, self._begin)]
 
     def _append(self, change: Change) -> "asyncio.Future[int]":
         body = _encode(change)
@@ -95,3 +93,17 @@ class Journal:
         future = self._store.append(SEGMENT, parts, writer=_WRITER, expected=None, number=number, events=1, expected_offset=self._end)
         self._end += _HEAD.size + len(body)
         return future
+
+
+def _portions(state: State) -> Iterator[tuple[Put, ...]]:
+    """Yield the puts that make *state* from nothing, as many at once as go well into one record."""
+    portion: list[Put] = []
+    size = 0
+    for put in state.whole():
+        portion.append(put)
+        size += len(_encode(put))
+        if size > _PORTION:
+            yield tuple(portion)
+            portion, size = [], 0
+    if portion:
+        yield tuple(portion)

@@ -10,6 +10,9 @@ from logdrive.store.streams.state import CURRENT, Segment, Stream, StreamConfig
 
 Range = tuple[float, float]
 
+MAX_HISTORY = 100_000
+"""Segments of a stream that have not been cut off, current and past: its record in the journal has them all."""
+
 
 def new_stream(config: StreamConfig, count: int, first_number: int, now_ms: int) -> Stream:
     """Return a stream of *count* equal key ranges, which begins at *now_ms*."""
@@ -54,6 +57,8 @@ def scaled(stream: Stream, sealed: Iterable[int], ranges: Sequence[Range], now_m
         raise PreconditionError("only current segments can be replaced")
     if _joined(ranges) != _joined([(s.low, s.high) for s in replaced]):
         raise PreconditionError("the new key ranges must be those of the segments that they replace, without gap or overlap")
+    if len(stream.segments) + len(ranges) > MAX_HISTORY:
+        raise PreconditionError(f"the stream has {len(stream.segments)} segments, past ones counted: truncate it first")
     epoch = len(stream.epochs)
     kept = [msgspec.structs.replace(s, until=epoch) if s.id in gone else s for s in stream.segments]
     new = [Segment(segment_id(stream.next_number + n, epoch), low, high) for n, (low, high) in enumerate(sorted(ranges))]

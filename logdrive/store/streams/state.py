@@ -95,10 +95,9 @@ Put = ScopePut | StreamPut | TransactionPut
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One record of the journal. A *whole* one is the state from nothing: what came before it is of no use any more."""
+    """One record of the journal."""
 
     puts: tuple[Put, ...]
-    whole: bool = False
 
 
 @dataclass(slots=True)
@@ -153,12 +152,11 @@ class State:
                 if place.stream.status != "deleted":
                     yield scope, name, place
 
-    def whole(self) -> tuple[Put, ...]:
-        """Return the puts that make this state from nothing."""
-        puts: list[Put] = []
+    def whole(self) -> Iterator[Put]:
+        """Yield the puts that make this state from nothing."""
         for scope, found in self.scopes.items():
-            puts.append(ScopePut(scope, found.present))
+            yield ScopePut(scope, found.present)
             for name, place in found.places.items():
-                puts.append(StreamPut(scope, name, place.stream))
-                puts += [TransactionPut(scope, name, key, now) for key, now in place.transactions.items()]
-        return tuple(puts)
+                yield StreamPut(scope, name, place.stream)
+                for key, now in place.transactions.items():
+                    yield TransactionPut(scope, name, key, now)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from logdrive.limits import KIB
 from logdrive.store.retention import Policy
 from logdrive.store.streams import layout
 from logdrive.store.streams.catalogue import Catalogue
@@ -26,6 +27,8 @@ from logdrive.store.streams.state import Place, Put, ScopePut, Segment, Stream, 
 _BY_AGE, _BY_SIZE = 1, 2  # Pravega's types of retention, in ms and in bytes
 MAX_SEGMENTS = 10_000
 """Segments that a stream may be made with, or scaled to in one step."""
+MAX_TAGS = 64 * KIB
+"""Characters of all tags of a stream."""
 
 
 class Streams:
@@ -72,6 +75,7 @@ class Streams:
     async def create(self, scope: str, stream: str, config: StreamConfig) -> None:
         """Make a stream of *config*.min_segments equal key ranges."""
         check_stream(stream)
+        _check_size(config)
         if not 1 <= config.min_segments <= MAX_SEGMENTS:
             raise PreconditionError(f"a stream has 1 to {MAX_SEGMENTS} segments, not {config.min_segments}")
         async with self._catalogue.turn() as state:
@@ -85,6 +89,7 @@ class Streams:
 
     async def configure(self, scope: str, stream: str, config: StreamConfig) -> None:
         """Change what a stream's maker asked for; its segments stay as they are."""
+        _check_size(config)
         async with self._catalogue.turn():
             place = await self._active(scope, stream)
             await self._put(scope, stream, msgspec.structs.replace(place.stream, config=config))
@@ -174,3 +179,8 @@ class Streams:
 
 def _names(places: Mapping[str, Place]) -> list[str]:
     return sorted(name for name, place in places.items() if place.stream.status != "deleted")
+
+
+def _check_size(config: StreamConfig) -> None:
+    if sum(len(tag) for tag in config.tags) + len(config.tags) > MAX_TAGS:
+        raise PreconditionError(f"the tags of a stream have {MAX_TAGS} characters at most")

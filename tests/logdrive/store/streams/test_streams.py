@@ -23,6 +23,7 @@ from logdrive.store.streams.errors import (
 from logdrive.store.streams.journal import SEGMENT
 from logdrive.store.streams.names import name_of, segment_id
 from logdrive.store.streams.state import StreamConfig
+from logdrive.store.streams.streams import MAX_TAGS
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, WRITER, Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -73,6 +74,8 @@ def test_what_is_not_so_is_refused_and_changes_nothing() -> None:
                 await streams.create("none", STREAM, CONFIG)
             with pytest.raises(PreconditionError):
                 await streams.create(SCOPE, "other", StreamConfig(min_segments=0))
+            with pytest.raises(PreconditionError):
+                await streams.create(SCOPE, "other", StreamConfig(tags=("x" * MAX_TAGS,)))
             with pytest.raises(ScopeNotEmptyError):
                 await streams.delete_scope(SCOPE)
             with pytest.raises(NoSuchScopeError):
