@@ -68,13 +68,14 @@ class _Start:
         self._begun = 0
 
     def recover(self, new_id: Callable[[], UUID]) -> Recovered:
-        snapshots = self._snapshots()
-        self._covered = max((snapshot.tip.position for snapshot in snapshots.values()), default=0)
+        newer = self._load(INDEX_NAME)
+        older = self._load(OLDER_NAME) if newer is None else None
+        self._covered = max((found.tip.position for found in (newer, older) if found is not None), default=0)
         self._drop_torn_file()
         if not self._there.bases:
             return self._new_store(new_id())
         store_id = self._store_id()
-        self._choose(snapshots, store_id)
+        self._choose(newer, older, store_id)
         self._check_continuity()
         self._replay(store_id)
         end = min(self._tip.position, self._ends[self._there.bases[-1]])
@@ -83,7 +84,7 @@ class _Start:
         self._check_living()
         log = Log(self._disk, self._index.files, store_id, self._limits, self._tip)
         log.start(store_is_new=False)
-        indexed = snapshots[INDEX_NAME].tip if self._report.index == "used" else None
+        indexed = newer.tip if newer is not None and self._report.index == "used" else None
         return Recovered(log, self._index, indexed, self._report)
 
     def _new_store(self, store_id: UUID) -> Recovered:
@@ -97,38 +98,40 @@ class _Start:
 
     # The index -----------------------------------------------------------------------------------------------------------
 
-    def _snapshots(self) -> dict[str, Snapshot]:
-        """Return the indexes that can be read, the newer one first."""
-        found: dict[str, Snapshot] = {}
-        for name in (INDEX_NAME, OLDER_NAME):
-            try:
-                found[name] = load(self._disk, self._directory, name)
-            except FileNotFoundError:
-                reason = "missing"
-            except ValueError as error:
-                reason = f"damaged ({error})"
-            if name == INDEX_NAME and not found:
-                self._report.index = reason
-        return found
+    def _load(self, name: str) -> Snapshot | None:
+        """Return what an index file says, None where that is nothing good; the report then says why, of the newer one."""
+        try:
+            return load(self._disk, self._directory, name)
+        except FileNotFoundError:
+            reason = "missing"
+        except ValueError as error:
+            reason = f"damaged ({error})"
+        if name == INDEX_NAME:
+            self._report.index = reason
+        return None
 
-    def _choose(self, snapshots: dict[str, Snapshot], store_id: UUID) -> None:
+    def _choose(self, newer: Snapshot | None, older: Snapshot | None, store_id: UUID) -> None:
         """Begin with the first index that fits the log; with an empty one where none does, and the log is there from its beginning."""
-        ours = (found.tip.position for found in snapshots.values() if found.store_id == store_id)
-        self._covered = max(self._begun, *ours, 0)
-        for name, snapshot in snapshots.items():
-            reason = self._misfit(snapshot, store_id)
-            if not reason:
-                self._index, self._tip = snapshot.index, snapshot.tip
-                if name != INDEX_NAME:
-                    self._report.index += f", {name} used"
-                for base in self._there.bases:  # those begun after it was written, and those it had given up
-                    self._index.files.meet(base)
+        self._covered = max(self._begun, _proven(newer, store_id))
+        if newer is not None:
+            self._report.index = self._misfit(newer, store_id)
+            if not self._report.index:
+                self._report.index = "used"
+                self._begin_with(newer)
                 return
-            if name == INDEX_NAME:
-                self._report.index = reason
-        if (first := self._there.bases[0]) > 0:
+            older = self._load(OLDER_NAME)
+        self._covered = max(self._covered, _proven(older, store_id))
+        if older is not None and not self._misfit(older, store_id):
+            self._report.index += f", {OLDER_NAME} used"
+            self._begin_with(older)
+        elif (first := self._there.bases[0]) > 0:
             remedy = f"restore {INDEX_NAME} and {OLDER_NAME} from a backup"
             raise DamagedError(self._there.path(first), 0, f"the log before it was freed, and the index is {self._report.index}: {remedy}")
+
+    def _begin_with(self, snapshot: Snapshot) -> None:
+        self._index, self._tip = snapshot.index, snapshot.tip
+        for base in self._there.bases:  # those begun after it was written, and those it had given up
+            self._index.files.meet(base)
 
     def _misfit(self, snapshot: Snapshot, store_id: UUID) -> str:
         """Return what is wrong with *snapshot*: the log must have, where it ends, the entry that it ends with."""
@@ -276,3 +279,8 @@ class _Start:
     def _report_cut(self, path: str, offset: int, size: int) -> None:
         self._report.cut_file, self._report.cut_offset = path, offset
         self._report.cut_bytes += size
+
+
+def _proven(snapshot: Snapshot | None, store_id: UUID) -> int:
+    """Return how far *snapshot* proves that the log of *store_id* was durable."""
+    return snapshot.tip.position if snapshot is not None and snapshot.store_id == store_id else 0

@@ -104,8 +104,8 @@ _STORE = (
         "logdrive.store.recovery",
         (
             (
-                "                self._index, self._tip = snapshot.index, snapshot.tip\n",
-                "                self._index, self._tip = snapshot.index, snapshot.tip\n                [segment.numbers.clear() for segment in self._index.by_name.values()]\n",
+                "        self._index, self._tip = snapshot.index, snapshot.tip\n",
+                "        self._index, self._tip = snapshot.index, snapshot.tip\n        [segment.numbers.clear() for segment in self._index.by_name.values()]\n",
             ),
         ),
     ),
