@@ -1,7 +1,9 @@
 """What the protocol's early draft could do, done through the later protocol: docs/protocols/pravega-early-draft.md."""
 
 import asyncio
+import re
 import struct
+from pathlib import Path
 from uuid import UUID
 
 from logdrive.record import ABSENT, framed, framed_all
@@ -166,3 +168,12 @@ async def test_a_keep_alive_is_echoed_whatever_it_carries_and_wherever_it_comes(
     assert await peer.hear() == KeepAlive()
     assert await peer.ask(AppendBlock(W, framed(b"hi")), KeepAlive()) == KeepAlive()
     assert await peer.ask(AppendBlockEnd(W, 10, b"", 1, 1, 2)) == DataAppended(W, 1, ABSENT, 2, 10)
+
+
+def test_the_page_names_tests_that_there_are() -> None:
+    root = Path(__file__).parents[4]
+    page = (root / "docs/protocols/pravega-early-draft.md").read_text()
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    named = re.findall(r"\btest_\w+(?!\w|\.py)", page)
+    assert len(named) > 10
+    assert [name for name in named if f"def {name}" not in tests] == []
