@@ -1,8 +1,10 @@
 """`logdrive demo`: the whole way, with kills, in a few minutes."""
 
+import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from logdrive.address import ServiceAddress, sink_address
 from logdrive.cli.output import emit_json
 from logdrive.demo.performance import Outcome, Performance, Say
+from logdrive.demo.system import machine_logs
 from logdrive.store.config import is_loopback
 
 _MARK = ".logdrive-demo"
@@ -30,26 +33,46 @@ _MARK = ".logdrive-demo"
     callback=lambda context, option, value: _service(value),
     help="A new stream at a Pravega on this machine, as in pravega://127.0.0.1:9090/demo/logs (default: a store in the work directory).",
 )
+@click.option(
+    "--system-logs/--no-system-logs",
+    default=True,
+    help="Read this machine's own readable /var/log, too (32 MiB at most); it does by default.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
-def demo(lines: int, work: Path | None, sink: str | None, as_json: bool) -> int:
+def demo(lines: int, work: Path | None, sink: str | None, system_logs: bool, as_json: bool) -> int:
     """Watch log lines travel from rotating files to an audited table, with the receiver and the agent killed on the way."""
     place = _prepared(work)
-    on_terminal = sys.stderr.isatty() and not as_json
-    if on_terminal:
+    logs = machine_logs() if system_logs else []
+    _announce(place, logs)
+
+    def play(say: Say) -> Outcome:
+        return Performance(place, lines, say, machine_logs=logs, service=sink).run()
+
+    if sys.stderr.isatty() and not as_json:
         columns = (BarColumn(24), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task("", total=1.0)
-            outcome = Performance(
-                place, lines, lambda text, share: progress.update(task, description=text, completed=share), service=sink
-            ).run()
+            outcome = play(lambda text, share: progress.update(task, description=text, completed=share))
             progress.update(task, description="done", completed=1.0)
     else:
-        outcome = Performance(place, lines, _plain_lines(), service=sink).run()
+        outcome = play(_plain_lines())
+    print(f"to remove what it left: rm -r {shlex.quote(str(place))}", file=sys.stderr)
     if as_json:
         emit_json(outcome.as_json())
     else:
         _tell(outcome)
     return 0 if outcome.complete and not outcome.lost and not outcome.doubled else 1
+
+
+def _announce(place: Path, logs: Sequence[str]) -> None:
+    """Say, before anything happens, what is read and where what is made stays."""
+    print(f"everything happens, and stays, in {place}", file=sys.stderr)
+    if logs:
+        print(
+            f"besides what 24 applications write there, {len(logs)} of this machine's own logs in /var/log are read, and copied there "
+            "(not with --no-system-logs)",
+            file=sys.stderr,
+        )
 
 
 def _service(uri: str | None) -> str | None:

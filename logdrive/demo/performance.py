@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from logdrive.demo.applications import Applications
-from logdrive.demo.system import Child, DemoError, free_port, logdrive, machine_logs, run_step, wait_for_port
+from logdrive.demo.system import Child, DemoError, free_port, logdrive, run_step, wait_for_port
 
 _APPLICATIONS = 24
 _WRITING_SECONDS = 12.0
@@ -82,14 +82,17 @@ class Outcome:
 
 
 class Performance:
-    """One demo in one work directory, which is left as it is for looking around. *service* is the stream, where not the directory's."""
+    """One demo in one work directory, which is left as it is for looking around. *service* is the stream, where not the directory's.
 
-    def __init__(self, work: Path, lines: int, say: Say, *, machine: bool = True, service: str | None = None) -> None:
+    *machine_logs* are read beside what the applications write.
+    """
+
+    def __init__(self, work: Path, lines: int, say: Say, *, machine_logs: Sequence[str] = (), service: str | None = None) -> None:
         self._work, self._lines, self._say = work, lines, say
         self._receiver_port, self._face_port = free_port(), free_port()
         self._own_store = service is None
         self._uri = service or f"file://{work / 'store'}#demo/logs"
-        self._machine_logs = machine_logs() if machine else []
+        self._machine_logs = machine_logs
         self._receiver = Child("receiver", logdrive("receiver", "run", "--config", str(work / "receiver.toml")), work / "receiver.log")
         self._agent = Child("agent", logdrive("agent", "run", "--config", str(work / "agent.toml")), work / "agent.log")
 
@@ -100,6 +103,7 @@ class Performance:
             self._prepare()
             applications = self._write_and_kill()
             self._say("the agent drains: every line acknowledged, then it ends", 0.5)
+            self._agent.wait_until_it_says("files found")  # before, SIGTERM would end it as it ends any program
             self._agent.drain(_DRAIN_SECONDS + 15)
             audit = self._tabulate()
             self._receiver.drain(30)
