@@ -57,7 +57,7 @@ def sink_address(uri: str) -> StreamAddress | ServiceAddress:
         raise ValueError(f"{uri!r}: write file:///path#scope/stream or pravega://host:port/scope/stream")
     scope, slash, stream = parts.path.removeprefix("/").partition("/")
     if not (slash and _is_name(scope) and _is_name(stream)) or parts.query or parts.fragment:
-        raise ValueError(f"{uri!r}: after the port goes /scope/stream, of letters, digits, '.' and '-', as in pravega://host:6000/logs/app")
+        raise ValueError(f"{uri!r}: after the port goes /scope/stream, of letters, digits, '.' and '-', as in pravega://host:6000/logs/events")
     try:
         host, port = host_port(parts.netloc, 0)
     except ValueError as error:
@@ -74,9 +74,9 @@ def stream_address(uri: str) -> StreamAddress:
     if parts.scheme != "file":
         raise ValueError(f"{uri!r}: only file:///path#scope/stream is served by this version")
     if parts.netloc or not parts.path.startswith("/"):
-        raise ValueError(f"{uri!r}: the path must be absolute, as in file:///var/lib/logdrive/store#logs/app")
+        raise ValueError(f"{uri!r}: the path must be absolute, as in file:///var/lib/logdrive/store#logs/events")
     if not (slash and _is_name(scope) and _is_name(stream)):
-        raise ValueError(f"{uri!r}: after # goes scope/stream, of letters, digits, '.' and '-', as in #logs/app")
+        raise ValueError(f"{uri!r}: after # goes scope/stream, of letters, digits, '.' and '-', as in #logs/events")
     return StreamAddress(parts.path, scope, stream)
 
 

@@ -38,7 +38,7 @@ def cli() -> None:
     Receive and store:           logdrive receiver run --config receiver.toml
     Ship what files hold:        logdrive agent ship /var/log/*.log --to localhost:5044 --ca ca.pem --cert client.pem --key client.key
     Follow files:                logdrive agent run --config agent.toml
-    Into tables:                 logdrive pipeline run --from file:///var/lib/logdrive/store#logs/app --to /data/logs --once
+    Into tables:                 logdrive pipeline run --from file:///var/lib/logdrive/store#logs/events --to /data/logs --once
     Complete?                    logdrive pipeline audit /data/logs
     """
 

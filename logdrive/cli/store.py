@@ -70,7 +70,7 @@ def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@store.command("ls", epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/app --json")
+@store.command("ls", epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events --json")
 @click.argument("uri")
 @_tls_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -107,7 +107,7 @@ def list_(uri: str, ca: str | None, cert: str | None, key: str | None, as_json: 
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-@store.command(epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/app --follow | grep ERROR")
+@store.command(epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/events --follow | grep ERROR")
 @click.argument("uri")
 @_tls_options
 @click.option("--follow", is_flag=True, help="Go on with what arrives.")
@@ -123,7 +123,7 @@ def cat(uri: str, ca: str | None, cert: str | None, key: str | None, follow: boo
     _with_client(address, _tls(ca, cert, key), copy)
 
 
-@store.command(epilog="Example: logdrive store readers file:///var/lib/logdrive/store#logs/app pipeline")
+@store.command(epilog="Example: logdrive store readers file:///var/lib/logdrive/store#logs/events pipeline")
 @click.argument("uri")
 @click.argument("reader")
 @_tls_options
