@@ -4,7 +4,7 @@ import structlog
 
 from logdrive.disk import Disk
 from logdrive.executor import Executor
-from logdrive.store.index_file import replace
+from logdrive.store.index_file import OLDER_NAME, load, replace
 from logdrive.store.log import Tip
 from logdrive.store.recovery import Recovered
 from logdrive.store.snapshot import Snapshot, encode_snapshot
@@ -14,7 +14,7 @@ class Checkpoint:
     """The index files of a store in *directory*; failing to write them fails nothing.
 
     *needed_from* is where the log must be kept from, so that a start can go on from the older one: no file that ends up to there
-    is needed for it. -1 where that is not known.
+    is needed for it. -1 where that is not known; `look_up` may know.
     """
 
     def __init__(self, found: Recovered, directory: str, *, disk: Disk, executor: Executor) -> None:
@@ -23,8 +23,22 @@ class Checkpoint:
         self._index = found.index
         self._written: Tip | None = found.indexed
         self._directory = directory
+        self._looked = False
         self._disk = disk
         self._executor = executor
+
+    async def look_up(self) -> None:
+        """Find out what the older one needs, if it was written before this start and the newer one is good."""
+        if self.needed_from < 0 and self._written is not None and not self._looked:
+            self._looked = True
+            self.needed_from = await self._executor.run(self._last_of_older)
+
+    def _last_of_older(self) -> int:
+        try:
+            older = load(self._disk, self._directory, OLDER_NAME)
+        except (OSError, ValueError):
+            return -1
+        return older.tip.last if older.store_id == self._log.store_id else -1
 
     async def write(self) -> bool:
         """Write it, unless it covers the whole log; the index must have all that the log has. False where it can't be written."""

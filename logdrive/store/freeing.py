@@ -113,6 +113,7 @@ class Freeing:
         if self._emptied == base:
             self._emptied = -1
             faults.reach("store.free.after_copy")
+        await self._checkpoint.look_up()
         if end > self._checkpoint.needed_from and not await self._checkpoint.write():
             self._give_up()
             return False

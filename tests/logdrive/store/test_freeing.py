@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from logdrive import faults
+from logdrive.errors import TransientError
 from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
@@ -222,5 +223,40 @@ def test_power_cut_at_any_step_of_freeing_loses_nothing(point: str) -> None:
                 await passing(store, 20, await store.number(SEGMENT, WRITER) + 1)
             async with running(after, LIMITS) as store:
                 assert store.read(KEPT, 0, 1000) == b"kept" * number
+
+    run(main())
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_cutting_off_makes_room_on_a_full_disk(restarted: bool) -> None:
+    async def main() -> None:
+        disk = MemoryDisk(capacity=40_000)
+
+        async def fill(store: Store) -> None:
+            while True:
+                try:
+                    await submit(store, bytes(900), max(0, await store.number(SEGMENT, WRITER)) + 1)
+                except TransientError:
+                    return
+
+        async with running(disk, LIMITS, clean=False) as store:
+            await created(store)
+            await fill(store)
+            before = logs(disk)
+            if not restarted:
+                await make_room(store, before)
+        if restarted:
+            disk.capacity = disk.used() + 200  # no room for another index
+            async with running(disk, LIMITS) as store:
+                await make_room(store, before)
+
+    async def make_room(store: Store, before: list[str]) -> None:
+        info = store.info(SEGMENT)
+        assert info is not None
+        await store.truncate(SEGMENT, info.length)
+        await asyncio.sleep(1)
+        for number in range(1000, 1010):
+            await submit(store, bytes(900), number)
+        assert store.read(SEGMENT, info.length, 9000) == bytes(9000)
 
     run(main())
