@@ -19,8 +19,12 @@ SCOPE, STREAM = "users", "events"
 _PATIENCE_SECONDS = 60.0
 
 
+def manager_of(uri: str) -> Any:
+    return pravega_client.StreamManager(uri, tls_enabled=True) if uri.startswith("tls:") else pravega_client.StreamManager(uri)
+
+
 def made(uri: str, segments: int, stream: str = STREAM) -> Any:
-    manager = pravega_client.StreamManager(uri)
+    manager = manager_of(uri)
     manager.create_scope(SCOPE)
     manager.create_stream(SCOPE, stream, segments)
     return manager
@@ -52,13 +56,13 @@ def write(uri: str, segments: str, keys: str, start: str, end: str) -> None:
 
 
 def read(uri: str, group: str, wanted: str) -> list[str]:
-    manager = pravega_client.StreamManager(uri)
+    manager = manager_of(uri)
     reader = manager.create_reader_group(group, SCOPE, STREAM).create_reader("one")
     return asyncio.run(taken(reader, int(wanted)))
 
 
 def administer(uri: str) -> list[Any]:
-    manager = pravega_client.StreamManager(uri)
+    manager = manager_of(uri)
     told: list[Any] = [manager.create_scope(SCOPE), manager.create_scope(SCOPE)]
     scaling = pravega_client.StreamScalingPolicy.auto_scaling_policy_by_data_rate(10, 2, 2)
     retention = pravega_client.StreamRetentionPolicy.by_size(10 << 30)

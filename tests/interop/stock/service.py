@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -23,21 +24,24 @@ _SECONDS = 90
 
 
 class Service:
-    """A store's process. Clients are sent for segments to *advertise*, if that is given."""
+    """A store's process. Clients are sent for segments to *advertise*, if that is given; with *tls*, a directory, to localhost."""
 
-    def __init__(self, root: Path, advertise: int | None = None) -> None:
+    def __init__(self, root: Path, advertise: int | None = None, tls: Path | None = None) -> None:
         self.segments, self.controller = free_port(), free_port()
-        self._root = root
+        self._root, self._tls = root, tls
         sent = f'advertise = "127.0.0.1:{advertise}"\n' if advertise is not None else ""
+        if tls is not None:
+            sent = f'advertise = "localhost:{self.segments}"\n'
         (root / "store.toml").write_text(
-            f'[store]\npath = "{root}/store"\n\n[listen.pravega]\naddress = "127.0.0.1:{self.segments}"\n\n'
-            f'[listen.controller]\naddress = "127.0.0.1:{self.controller}"\n{sent}'
+            f'[store]\npath = "{root}/store"\n\n'
+            f'[listen.pravega]\naddress = "127.0.0.1:{self.segments}"\n{_tls("pravega", tls)}\n'
+            f'[listen.controller]\naddress = "127.0.0.1:{self.controller}"\n{sent}{_tls("controller", tls)}'
         )
         self._process: Process | None = None
 
     @property
     def uri(self) -> str:
-        return f"tcp://127.0.0.1:{self.controller}"
+        return f"tcp://127.0.0.1:{self.controller}" if self._tls is None else f"tls://localhost:{self.controller}"
 
     def start(self) -> None:
         """Start it and wait until it listens."""
@@ -59,7 +63,8 @@ class Service:
     def scenario(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
         """Begin a scenario."""
         command = [sys.executable, "-m", "tests.interop.stock.scenarios", name, self.uri, *map(str, arguments)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        environment = {**os.environ, "pravega_client_tls_cert_path": str(self._tls / "ca.pem" if self._tls is not None else "")}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
     def told(self, name: str, *arguments: object) -> Any:
         """Return what a scenario prints."""
@@ -99,13 +104,20 @@ def ended(process: "subprocess.Popen[str]") -> Any:
 
 
 @contextlib.contextmanager
-def serving(root: Path, advertise: int | None = None) -> Iterator[Service]:
-    service = Service(root, advertise)
+def serving(root: Path, advertise: int | None = None, tls: Path | None = None) -> Iterator[Service]:
+    service = Service(root, advertise, tls)
     try:
         service.start()
         yield service
     finally:
         service.kill()
+
+
+def _tls(table: str, directory: Path | None) -> str:
+    """Return the table by which a face shows a certificate and asks for none: the client has none to show."""
+    if directory is None:
+        return ""
+    return f'\n[listen.{table}.tls]\ncert = "{directory}/server.pem"\nkey = "{directory}/server.key"\nclients = "any"\n'
 
 
 def by_key(events: Sequence[str]) -> dict[str, list[int]]:

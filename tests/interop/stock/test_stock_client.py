@@ -43,6 +43,13 @@ def test_routed_events_come_back_in_the_order_of_their_keys(service: "Service") 
     assert read == {str(key): list(range(100)) for key in range(KEYS)}
 
 
+def test_both_faces_are_reached_over_tls_and_their_certificates_verified(tmp_path: Path, certificates: Path) -> None:
+    with serving(tmp_path, tls=certificates) as service:
+        service.told("write", 2, KEYS, 0, 20)
+        read = by_key(service.told("read", "group", KEYS * 20))
+    assert read == {str(key): list(range(20)) for key in range(KEYS)}
+
+
 def test_readers_leave_and_join_and_lag_and_go_on_where_the_group_was(service: "Service") -> None:
     parts = service.told("handed_over")
     assert [len(part) for part in parts] == [3, 97, 100]
