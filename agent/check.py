@@ -108,8 +108,8 @@ def _entry(found: Found, checkpoint: Checkpoint | None) -> Entry | None:
 
 async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Finding:
     settings = config.output
+    name, port = host_port(host)
     try:
-        name, port = host_port(host)
         tls = None if settings.tls == "off" else settings.tls.settings(("logdrive/1",) if settings.dialect != "lumberjack/2" else ())
         async with asyncio.timeout(settings.connect_seconds):
             stream = await transport.connect(name, port, tls)
@@ -118,7 +118,7 @@ async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Fin
     except TimeoutError:
         return Finding(host, ok=False, detail=f"no connection within {settings.connect_seconds:g} s")
     except LogdriveError as error:
-        return Finding(host, ok=False, detail=str(error))
+        return Finding(host, ok=False, detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "))
     if tls is not None and settings.dialect == "logdrive/1" and agreed is None:
         return Finding(host, ok=False, detail="it does not speak logdrive/1")
     return Finding(host, ok=True, detail=f"reached{f', it is {identity}' if identity else ''}{f', speaks {agreed}' if agreed else ''}")

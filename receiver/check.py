@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from cryptography import x509
 
@@ -39,13 +40,11 @@ class Finding:
 async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport) -> list[Finding]:
     """Look at certificates, addresses, and the store's directory or the service, in that order."""
     findings: list[Finding] = []
-    listeners = [("listen", config.listen.where, config.listen.tls, config.listen.settings)]
-    faces = [face for face in (config.listen.pravega, config.listen.controller) if face is not None]
-    listeners += [(face.table, face.where, face.tls or "off", face.settings) for face in faces]
-    for name, where, tls, settings in listeners:
-        findings.append(_certificate(name, tls, clock, disk) if isinstance(tls, ServerTlsConfig) else _plain(name))
-        if findings[-1].ok:
-            findings.append(await _address(name, where, settings, transport))
+    for name, where, tls, settings in _listeners(config):
+        before = _certificates(name, tls, clock, disk) if isinstance(tls, ServerTlsConfig) else [_plain(name)]
+        findings += before
+        if all(finding.ok for finding in before):
+            findings += await _address(name, where, settings, transport)
     stream = config.sink.stream
     if isinstance(stream, ServiceAddress):
         return [*findings, *await _service(stream, config.sink, transport)]
@@ -53,6 +52,19 @@ async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: 
     if findings[-1].ok:
         findings.append(_durability(stream.path, disk))
     return findings
+
+
+async def listenable(config: ReceiverConfig, transport: Transport) -> None:
+    """Raise `ConfigError` where an address or a certificate can't be used: to be known before there is a store."""
+    for _, (host, port), _, settings in _listeners(config):
+        await (await transport.listen(host, port, settings, _turn_away)).close()
+
+
+def _listeners(config: ReceiverConfig) -> list[tuple[str, tuple[str, int], ServerTlsConfig | Literal["off"], ServerTls | None]]:
+    """Return the name, address and TLS of each table of the configuration that listens."""
+    faces = [face for face in (config.listen.pravega, config.listen.controller) if face is not None]
+    own = ("listen", config.listen.where, config.listen.tls, config.listen.settings)
+    return [own, *((face.table, face.where, face.tls or "off", face.settings) for face in faces)]
 
 
 async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transport) -> list[Finding]:
@@ -80,8 +92,25 @@ def _plain(name: str) -> Finding:
     return Finding(f"{name}.tls", True, "off: whoever reaches this port may speak, and everything on the way can be read")
 
 
+def _certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> list[Finding]:
+    """Look at the certificate's dates and names, and whether its key and CA are there; if they fit is seen when the address is bound."""
+    others = [
+        Finding(f"{name}.tls.{key}", False, f"{path} can't be read: {(error.strerror or str(error)).lower()}")
+        for key, path in (("key", tls.key), ("ca", tls.ca))
+        if path is not None and (error := _unreadable(path, disk)) is not None
+    ]
+    return [_certificate(name, tls, clock, disk), *others]
+
+
+def _unreadable(path: str, disk: Disk) -> OSError | None:
+    try:
+        disk.open(path).close()
+    except OSError as error:
+        return error
+    return None
+
+
 def _certificate(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> Finding:
-    """Look at the certificate's dates and names; whether it loads with its key is seen when the address is bound."""
     key = f"{name}.tls.cert"
     try:
         with contextlib.closing(disk.open(tls.cert)) as file:
@@ -97,14 +126,15 @@ def _certificate(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> F
     return Finding(key, True, f"speaks for {', '.join(names_in(certificate)) or 'no name'} until {ends:%Y-%m-%d}; {clients}")
 
 
-async def _address(name: str, where: tuple[str, int], tls: ServerTls | None, transport: Transport) -> Finding:
+async def _address(name: str, where: tuple[str, int], tls: ServerTls | None, transport: Transport) -> list[Finding]:
     host, port = where
     try:
         listener = await transport.listen(host, port, tls, _turn_away)
     except ConfigError as error:
-        return Finding(f"{name}.address", False, str(error))
+        table = f"{name}.tls" if error.file == "tls" else name
+        return [Finding(f"{table}.{each.key}", False, f"{each.value}: {each.remedy}") for each in error.mistakes]
     await listener.close()
-    return Finding(f"{name}.address", True, f"{host}:{port} is free")
+    return [Finding(f"{name}.address", True, f"{host}:{port} is free")]
 
 
 async def _turn_away(stream: Stream) -> None:

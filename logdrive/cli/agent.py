@@ -18,7 +18,7 @@ from logdrive.config import load, naming
 _config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The agent's TOML file.")
 
 
-@click.group()
+@click.group(epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config agent.toml")
 def agent() -> None:
     """Follow files through rotation and restarts, and deliver every line once."""
 

@@ -12,14 +12,14 @@ from logdrive.cli.runtime import run as run_program
 from logdrive.config import load, naming
 from receiver.app import Started
 from receiver.app import run as receive
-from receiver.check import Finding
+from receiver.check import Finding, listenable
 from receiver.check import check as check_receiver
 from receiver.config import ReceiverConfig
 
 _config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The receiver's TOML file.")
 
 
-@click.group()
+@click.group(epilog="Example: logdrive receiver check --config receiver.toml && logdrive receiver run --config receiver.toml")
 def receiver() -> None:
     """Take connections from agents and Beats, append what they send to durable segments, acknowledge after that."""
 
@@ -36,6 +36,7 @@ def run(path: str, log_level: str) -> None:
         structlog.get_logger("receiver").info("listening", address=_text(found.address), pravega=_text(found.pravega))
 
     async def program(machine: Machine) -> None:
+        await listenable(config, machine.transport)
         await receive(
             config,
             clock=machine.clock,

@@ -34,7 +34,7 @@ from logdrive.store.verify import verify as verify_store
 T = TypeVar("T")
 
 
-@click.group()
+@click.group(epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events")
 def store() -> None:
     """The embedded store: append-only segments in one directory, one copy on one disk."""
 

@@ -62,6 +62,20 @@ def test_a_certificate_that_is_missing_or_none_is_found(tmp_path: Path) -> None:
     assert "no PEM certificate" in _found(_config(tmp_path, tls=tls))["listen.tls.cert"].detail
 
 
+def test_all_files_that_are_missing_are_named_at_once(tmp_path: Path) -> None:
+    tls = ServerTlsConfig(cert=str(tmp_path / "no.pem"), key=str(tmp_path / "no.key"), ca=str(tmp_path / "ca.pem"))
+    found = _found(_config(tmp_path, tls=tls))
+    assert [name for name, finding in found.items() if not finding.ok] == ["listen.tls.cert", "listen.tls.key", "listen.tls.ca"]
+
+
+def test_a_key_of_another_certificate_is_told_by_its_own_name(tmp_path: Path) -> None:
+    write_certificates(str(tmp_path), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC))
+    tls = ServerTlsConfig(cert=str(tmp_path / "server.pem"), key=str(tmp_path / "client.key"), clients="any")
+    assert _found(_config(tmp_path / "store", tls=tls))["listen.tls.key"].detail.startswith(
+        f"{tmp_path}/client.key: it is not the private key"
+    )
+
+
 def test_a_good_certificate_is_shown_with_its_names_and_its_end(tmp_path: Path) -> None:
     made = tmp_path / "tls"
     write_certificates(str(made), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC))

@@ -36,6 +36,23 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...], le
     assert f"Example: logdrive {' '.join(path)}" in (leaf.epilog or "")
 
 
+@pytest.mark.parametrize("name", ["agent", "receiver", "store"])
+def test_every_group_shows_an_example(name: str) -> None:
+    group = cli.get_command(click.Context(cli), name)
+    assert group is not None
+    assert f"Example: logdrive {name} " in (group.epilog or "")
+
+
+def test_a_receiver_makes_no_store_before_its_certificates_and_port_are_good(tmp_path: Path) -> None:
+    path, store = tmp_path / "receiver.toml", tmp_path / "store"
+    tls = f'[listen.tls]\ncert = "{tmp_path}/no.pem"\nkey = "{tmp_path}/no.key"\nclients = "any"\n'
+    path.write_text(f'[listen]\naddress = "127.0.0.1:0"\n{tls}[sink]\nuri = "file://{store}#logs/events"\n')
+    done = _logdrive("receiver", "run", "--config", str(path))
+    assert done.returncode == 2, done.stderr
+    assert f"{path}: listen.tls.cert" in done.stderr
+    assert not store.exists()
+
+
 @pytest.mark.parametrize("program", ["receiver", "agent", "store"])
 def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(tmp_path: Path, program: str) -> None:
     path = tmp_path / "config.toml"
