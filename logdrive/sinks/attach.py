@@ -63,7 +63,7 @@ def _check_there(disk: Disk, address: StreamAddress) -> None:
         there = False
     if not there:
         remedy = f"there is no store in {address.path}: start the receiver or `logdrive store run` that writes it, or correct the path"
-        raise ConfigError(address.uri, [Mistake("uri", address.uri, remedy)])
+        raise ConfigError(address.uri, [Mistake("uri", "", remedy)])
 
 
 def _check_stream(store: Store, address: StreamAddress) -> None:
@@ -72,7 +72,7 @@ def _check_stream(store: Store, address: StreamAddress) -> None:
         own = [name for name in streams if not name.startswith("_")]  # the others are the service's books
         there = f"there are: {', '.join(own)}" if own else "it has none yet: no agent has sent anything"
         remedy = f"there is no stream {address.scope}/{address.stream} in the store {address.path}; {there}"
-        raise ConfigError(address.uri, [Mistake("uri", address.uri, remedy)])
+        raise ConfigError(address.uri, [Mistake("uri", "", remedy)])
 
 
 @contextlib.asynccontextmanager
