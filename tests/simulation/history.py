@@ -271,8 +271,8 @@ class World:
     def _kill(self, who: str, power: bool, down: float, seed: int) -> None:
         self.processes[who].kill(power=power, down=down)
 
-    def _arm(self, who: str, point: str, passages: int, power: bool, down: float, seed: int) -> None:
-        self.processes[who].arm(point, passages, power=power, down=down)
+    def _arm(self, who: str, point: str, passages: int, power: bool, down: float, seed: int, then_off: float = 0.0) -> None:
+        self.processes[who].arm(point, passages, power=power, down=down, then_off=then_off)
 
     def _stop(self, who: str, down: float, seed: int) -> None:
         self.processes[who].stop(down)

@@ -187,7 +187,10 @@ def _arm(pick: Random, plan: Plan) -> Values:
     rooms = [room for room, hosts in _rooms(plan).items() if who in hosts]
     passed = [point for point in faults.POINTS if not point.startswith("store.free.")]  # nothing is freed here
     point = pick.choice([point for point in passed if point.partition(".")[0] in rooms])
-    return {"whom": who, "point": point, "passages": pick.choice((1, 1, 2, 5)), "power": pick.random() < 0.6, "down": _down(pick)}
+    power = pick.random() < 0.5
+    then_off = pick.choice((0.0, 0.3, 2.0)) if not power else 0.0
+    passages = pick.choice((1, 1, 2, 5))
+    return {"whom": who, "point": point, "passages": passages, "power": power, "then_off": then_off, "down": _down(pick)}
 
 
 def _rooms(plan: Plan) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import dataclass
 from random import Random
 
 from logdrive import faults
@@ -16,6 +17,17 @@ from tests.support.virtual_time import VirtualClock
 
 _RESTART_SECONDS = 1.0
 _DRAIN_SECONDS = 200.0
+
+
+@dataclass(slots=True)
+class _Armed:
+    """A death at a fault point."""
+
+    point: str
+    passages: int
+    power: bool
+    down: float
+    then_off: float
 
 
 class Process:
@@ -35,7 +47,8 @@ class Process:
         self._again = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._restart_in = _RESTART_SECONDS
-        self._armed: tuple[str, int, bool, float] | None = None
+        self._armed: _Armed | None = None
+        self._calmed = False
         self._over = False
 
     async def _main(self, stop: asyncio.Event) -> None:
@@ -116,20 +129,29 @@ class Process:
             self._restart_in = down
             self._stop.set()
 
-    def arm(self, point: str, passages: int, *, power: bool, down: float) -> None:
-        """Kill it when it passes the fault point *point* for the *passages*-th time from now."""
-        self._armed = (point, passages, power, down)
+    def arm(self, point: str, passages: int, *, power: bool, down: float, then_off: float = 0.0) -> None:
+        """Kill it when it passes the fault point *point* for the *passages*-th time from now.
+
+        With *then_off* its power is cut so many seconds after it was started again: what it found may not have been durable.
+        """
+        self._armed = _Armed(point, passages, power, down, then_off)
 
     def passed(self, point: str) -> None:
         """Learn that the program is at a fault point; it may not survive that."""
-        if self._armed is None or self._armed[0] != point or not self.running:
+        armed = self._armed
+        if armed is None or armed.point != point or not self.running:
             return
-        _, left, power, down = self._armed
-        self._armed = (point, left - 1, power, down)
-        if left == 1:
+        armed.passages -= 1
+        if armed.passages == 0:
             self.trace.add(self.name, f"is at {point}")
-            self.kill(power=power, down=down)
+            self.kill(power=armed.power, down=armed.down)
+            if armed.then_off:
+                asyncio.get_running_loop().call_later(armed.down + armed.then_off, self._off_again, armed.down)
             raise asyncio.CancelledError
+
+    def _off_again(self, down: float) -> None:
+        if not self._calmed:
+            self.kill(power=True, down=down)
 
     async def finish(self) -> None:
         """Stop it for good. Raises TimeoutError where it does not end."""
@@ -173,7 +195,7 @@ class Process:
 
     def calm(self) -> None:
         """Let nothing more go wrong that was asked for and has not happened yet."""
-        self._armed = None
+        self._armed, self._calmed = None, True
         self.disk.mend()
 
 
