@@ -13,11 +13,11 @@ from logdrive.errors import LogdriveError, ProtocolError, TransientError
 from logdrive.limits import PRAVEGA_WRITERS
 from logdrive.record import ABSENT
 from logdrive.sinks.base import NumberConflictError
-from logdrive.sinks.pravega_answers import expected
+from logdrive.sinks.pravega_answers import TokenError, expected
 from logdrive.sinks.pravega_link import Link
 from logdrive.sinks.pravega_writer import AppendWriter
 from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
-from logdrive.wire.pravega.control import InvalidEventNumber
+from logdrive.wire.pravega.control import AuthTokenCheckFailed, InvalidEventNumber
 from logdrive.wire.pravega.layout import Message
 
 _MOST = PRAVEGA_WRITERS // 2
@@ -69,7 +69,12 @@ class Writers:
         return begun
 
     def receive(self, message: Message) -> None:
-        """Hand an answer to the writers that it concerns. Raises `ProtocolError` where it makes no sense."""
+        """Hand an answer to the writers that it concerns. Raises `ProtocolError` where it makes no sense.
+
+        A refused token ends the connection: an append's refusal names no writer, a read's names another request (Pravega's quirk).
+        """
+        if isinstance(message, AuthTokenCheckFailed):
+            raise TokenError("the service wants a valid token")
         try:
             if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
                 if message.writer in self._writers:

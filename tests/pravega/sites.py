@@ -6,23 +6,24 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
 from logdrive.executor import ThreadExecutor
-from logdrive.net.stream import Transport
+from logdrive.net.settings import ServerTlsConfig
+from logdrive.net.stream import ClientTls, Transport
 from logdrive.net.tcp import SystemTransport
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.controller import StreamSegment
 from logdrive.sinks.pravega_client import SegmentClient, connected
 from logdrive.sinks.pravega_controller import GrpcController, reached
 from logdrive.sinks.pravega_service import Service, served
-from logdrive.store.controller.listening import controlling
-from logdrive.store.engine import Store
-from logdrive.store.pravega.listening import listening
-from logdrive.store.streams.catalogue import Catalogue
+from logdrive.store.app import run
+from logdrive.store.config import ControllerConfig, DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.pravega.real import RealPravega
+from tests.support.installation import free_port
 
 SCALE_SECONDS = 30.0
 Keys = tuple[float, float]
@@ -60,18 +61,35 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def our_site(directory: Path) -> AsyncIterator[Site]:
-    """Run our store in *directory* while the context lasts."""
-    disk, executor, clock = SystemDisk(), ThreadExecutor("store"), SystemClock()
-    store = await Store.open(str(directory / "store"), disk=disk, executor=executor, clock=clock)
-    running = asyncio.create_task(store.run(asyncio.Event()))
-    async with (
-        listening(store, "127.0.0.1", 0, None, transport=SystemTransport(), disk=disk) as face,
-        controlling(Catalogue(store, clock=clock, random=Random(1)), ("127.0.0.1", 0), None, face, disk=disk) as (_, port),
-        reached("127.0.0.1", port, None, None) as controller,
-    ):
+async def our_site(directory: Path, tls: ServerTlsConfig | None = None, trusted: ClientTls | None = None) -> AsyncIterator[Site]:
+    """Run our store in *directory*, as `logdrive store run` does, while the context lasts."""
+    executor, stop = ThreadExecutor("store"), asyncio.Event()
+    config = StoreConfig(
+        store=DirectoryConfig(path=str(directory / "store")),
+        listen=StoreListenConfig(
+            pravega=FaceConfig(address=f"127.0.0.1:{free_port()}", tls=tls),
+            controller=ControllerConfig(address=f"127.0.0.1:{(port := free_port())}", tls=tls),
+        ),
+    )
+    started: asyncio.Future[tuple[str, int]] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(
+        run(
+            config,
+            clock=SystemClock(),
+            disk=SystemDisk(),
+            transport=SystemTransport(),
+            executor=executor,
+            stop=stop,
+            started=started.set_result,
+        )
+    )
+    beginnings: list[asyncio.Future[Any]] = [running, started]
+    await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        await running
+    async with reached("127.0.0.1", port, trusted, None) as controller:
         yield Site(port, controller, directory)
-    await store.close()
+    stop.set()
     await running
     executor.close()
 
@@ -87,9 +105,9 @@ Sites = Callable[[], AbstractAsyncContextManager[Site]]
 
 
 @contextlib.asynccontextmanager
-async def service(site: Site, transport: Transport | None = None) -> AsyncIterator[Service]:
+async def service(site: Site, transport: Transport | None = None, tls: ClientTls | None = None) -> AsyncIterator[Service]:
     """Connect to *site* as a receiver does."""
-    target = Target("127.0.0.1", site.port)
+    target = Target("127.0.0.1", site.port, tls)
     random = Random(1)
     async with served(transport or SystemTransport(), target, clock=SystemClock(), random=random) as made:
         yield made

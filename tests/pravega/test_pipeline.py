@@ -74,6 +74,7 @@ async def test_a_table_is_made_of_a_stream_that_was_scaled__A1_A3(site: Site) ->
     assert (audit["bytes"], audit["events"], audit["lost_bytes"], audit["duplicate_events"], audit["gaps"]) == (30_000, 3000, 0, 0, [])
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.pravega_server
 @pytest.mark.process
 @pytest.mark.spark

@@ -1,3 +1,4 @@
+import io.pravega.shared.security.crypto.StrongPasswordProcessor;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Properties;
@@ -26,6 +27,14 @@ class Server {
         for (int at = 4; at < arguments.length; at++) {
             String[] pair = arguments[at].split("=", 2);
             properties.setProperty(pair[0], pair[1]);
+        }
+        String user = properties.getProperty("singlenode.security.auth.credentials.username");
+        if (user != null) {
+            Path accounts = directory.resolve("accounts");
+            String password = properties.getProperty("singlenode.security.auth.credentials.pwd");
+            String kept = StrongPasswordProcessor.builder().build().encryptPassword(password);
+            Files.writeString(accounts, user + ":" + kept + ":prn::*,READ_UPDATE;\n");
+            properties.setProperty("singlenode.security.auth.pwdAuthHandler.accountsDb.location", accounts.toString());
         }
         Path file = directory.resolve("server.properties");
         try (var out = Files.newOutputStream(file)) {
