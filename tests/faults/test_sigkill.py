@@ -66,7 +66,7 @@ def _settle(system: Installation, writer: Writer, receiver: Process, agent: Proc
     assert len(ledger.sources) == len(writer.contents()), "a file was delivered under two names"
 
 
-def _runs_until_killed(process: Process, write: Callable[[], None]) -> None:
+def runs_until_killed(process: Process, write: Callable[[], None]) -> None:
     """Keep the lines coming until *process* has reached its fault point."""
     until = time.monotonic() + 25
     while process.running() and time.monotonic() < until:
@@ -80,7 +80,7 @@ def test_agent_killed_at_a_fault_point__D3_D4_G3(system: Installation, point: st
     writer = Writer(system.logs, 1)
     writer.write(2000)
     receiver, agent = system.receiver(), system.agent(fault=f"{point}:2")
-    _runs_until_killed(agent, lambda: writer.write(300))
+    runs_until_killed(agent, lambda: writer.write(300))
     assert agent.wait(1) == -9, f"{point} was never reached:\n{agent.said()}"
     writer.write(500)
     if forget:
@@ -89,7 +89,7 @@ def test_agent_killed_at_a_fault_point__D3_D4_G3(system: Installation, point: st
 
 
 _RECEIVERS = [point for point in faults.POINTS if point.startswith(("receiver.", "store.")) and not point.startswith("store.free.")]
-"""A receiver frees nothing here; tests/logdrive/store/test_kill.py kills one that does."""
+"""A receiver frees nothing here; test_retention.py and tests/logdrive/store/test_kill.py kill some that do."""
 
 
 @pytest.mark.parametrize("point", _RECEIVERS)
@@ -97,7 +97,7 @@ def test_receiver_killed_at_a_fault_point__D2_D3(system: Installation, point: st
     writer = Writer(system.logs, 2)
     writer.write(2000)
     receiver, agent = system.receiver(fault=f"{point}:2"), system.agent()
-    _runs_until_killed(receiver, lambda: writer.write(600))
+    runs_until_killed(receiver, lambda: writer.write(600))
     if receiver.running():  # some points are passed only on the way out
         receiver.terminate()
     assert receiver.wait(1) == -9, f"{point} was never reached:\n{receiver.said()}"
