@@ -66,6 +66,7 @@ class Retention:
 
     def __init__(self, store: Store, policy_of: PolicyOf, clock: Clock) -> None:
         self._store, self._policy_of, self._clock = store, policy_of, clock
+        self._times: dict[str, tuple[int, int]] = {}
         self._log = structlog.get_logger("logdrive.store").bind(store=store.path)
 
     async def run(self) -> None:
@@ -80,7 +81,9 @@ class Retention:
     async def apply(self) -> None:
         """Cut every stream once. Raises what the store raises."""
         streams: dict[str, list[str]] = {}
-        for segment in self._store.segments():
+        there = self._store.segments()
+        self._times = {segment: self._times[segment] for segment in there if segment in self._times}
+        for segment in there:
             if (stream := stream_of(segment)) is not None:
                 streams.setdefault(stream, []).append(segment)
         for stream, segments in streams.items():
@@ -104,13 +107,18 @@ class Retention:
             if info is not None:
                 cuts.append(_Cut(segment, info.start, info.start, self._limit(segment, info.start, info.length, policy.readers)))
                 kept += info.length - info.start
+        before = self._clock.now_ms() - policy.max_age_ms if policy.max_age_ms is not None else None
+        if before is None and not _exceeds(kept, policy.max_bytes):
+            return cuts
         oldest = [(self._time(cut), row) for row, cut in enumerate(cuts) if cut.at < cut.limit]
         heapify(oldest)
-        before = self._clock.now_ms() - policy.max_age_ms if policy.max_age_ms is not None else None
         looked = 0
         while oldest and (_exceeds(kept, policy.max_bytes) or (before is not None and oldest[0][0] < before)):
-            _, row = heappop(oldest)
+            told, row = heappop(oldest)
             cut = cuts[row]
+            if self._times.pop(cut.segment)[0] == cut.start and (time_ms := self._time(cut)) != told:
+                heappush(oldest, (time_ms, row))  # another segment has the name by now
+                continue
             end = boundary_after(self._store, cut.segment, cut.at)
             if end <= cut.limit:
                 kept -= end - cut.at
@@ -123,7 +131,12 @@ class Retention:
         return cuts
 
     def _time(self, cut: _Cut) -> int:
-        return self._store.append_at(cut.segment, cut.at).time_ms
+        """Return when what stands at the cut was stored; read from the log once, as most segments begin where they began before."""
+        at, time_ms = self._times.get(cut.segment, (-1, 0))
+        if at != cut.at:
+            time_ms = self._store.append_at(cut.segment, cut.at).time_ms
+            self._times[cut.segment] = cut.at, time_ms
+        return time_ms
 
     def _limit(self, segment: str, start: int, length: int, readers: Sequence[str]) -> int:
         """Return the furthest offset that *segment* may begin at: a reader never heard of needs all of it."""

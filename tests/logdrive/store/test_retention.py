@@ -225,3 +225,19 @@ def test_a_running_store_with_retention_always_begins_with_a_batch_and_its_log_s
                 assert sum(disk.stat(path).size for path in disk.paths()) < 4 * 40_000 + 3 * limits.log_file
 
     run(main())
+
+
+def test_a_new_segment_is_not_taken_for_the_one_that_had_its_name() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk()) as store:
+            policy = Policy("*/*", max_age_ms=150_000)
+            retention = Retention(store, first_of([policy]), VirtualClock())
+            await batches(store, SEGMENT, 2)
+            await retention.apply()
+            await asyncio.sleep(3600)
+            await store.delete(SEGMENT)
+            ends = await batches(store, SEGMENT, 2)
+            await retention.apply()
+            assert span(store) == (0, ends[2])
+
+    run(main())
