@@ -15,6 +15,7 @@ from logdrive.limits import PRAVEGA_TAIL_READS
 from logdrive.net.stream import Stream
 from logdrive.store.pravega.answering import Request, answer
 from logdrive.store.pravega.appending import Appending, HangUpError
+from logdrive.store.pravega.own import changed_by
 from logdrive.store.pravega.reading import Reading
 from logdrive.store.pravega.shared import Shared
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
@@ -77,6 +78,8 @@ class Connection:
                 await self._serve(message, tasks)
 
     async def _serve(self, message: Message, tasks: asyncio.TaskGroup) -> None:
+        if (own := changed_by(message)) is not None:
+            raise HangUpError(f"a {type(message).__name__} of {own}, which is the store's own")
         match message:
             case _ if isinstance(message, Append):
                 await self._append(message)

@@ -18,11 +18,10 @@ from logdrive.limits import MIB
 from logdrive.record import NAMESPACE
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
-from logdrive.store.streams.names import SYSTEM
+from logdrive.store.streams.names import OWN
 from logdrive.store.streams.state import Change, Put, State
-from logdrive.wire.pravega.routing import segment_name
 
-SEGMENT: Final = segment_name(SYSTEM, "_controller", 0)
+SEGMENT: Final = f"{OWN}0.#epoch.0"
 _WRITER: Final = uuid5(NAMESPACE, SEGMENT)
 _HEAD: Final = struct.Struct(">ii")
 _READ: Final = 1 * MIB

@@ -10,6 +10,9 @@ from logdrive.wire.pravega.routing import segment_name
 SYSTEM: Final = "_system"
 """The scope of the store's own segments, which has no streams of users."""
 
+OWN: Final = f"{SYSTEM}/_controller/"
+"""What the names of the store's own segments begin with."""
+
 _NAME: Final = re.compile(r"_?[A-Za-z0-9.-]+")
 _FIRST_SEGMENT: Final = re.compile(r"([^/]+)/([^/]+)/0\.#epoch\.0")
 _SCOPE_LENGTH: Final = 255

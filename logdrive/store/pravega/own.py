@@ -1,0 +1,17 @@
+"""Segments that are the store's own: clients may read them, and nothing else."""
+
+from logdrive.store.streams.names import OWN
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.segments import GetSegmentAttribute, GetStreamSegmentInfo, LocateOffset, MergeSegmentsBatch, ReadSegment
+
+_READING = GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment
+
+
+def changed_by(message: Message) -> str | None:
+    """Return the store's own segment that *message* would change, None where there is none."""
+    if isinstance(message, _READING):
+        return None
+    names = [getattr(message, field, "") for field in ("segment", "target", "source", "parent")]
+    if isinstance(message, MergeSegmentsBatch):
+        names += message.sources
+    return next((name for name in names if name.startswith(OWN)), None)
