@@ -3,24 +3,22 @@
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import structlog
 
 from logdrive.cli.output import emit_json, escaped, set_up_logging
+from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.config import load
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit import Verdict
-    from logdrive.pipeline.run import Outcome, Plan, Tell
+    from logdrive.pipeline.run import Plan
 
 _INCOMPLETE = 1
 
@@ -30,7 +28,7 @@ def pipeline() -> None:
     """Spark: from streams to tables, audited byte by byte."""
 
 
-@pipeline.command(epilog="Example: logdrive pipeline run --from file:///var/lib/logdrive/store#logs/app --to /data/logs --once")
+@pipeline.command(epilog="Example: logdrive pipeline run --from file:///var/lib/logdrive/store#logs/events --to /data/logs --once")
 @click.option("--config", "path", type=click.Path(dir_okay=False), help="A TOML file, instead of --from and --to.")
 @click.option("--from", "source", metavar="URI", help="The stream: file:///path#scope/stream or pravega://host:port/scope/stream.")
 @click.option("--to", "target", metavar="DIR", type=click.Path(file_okay=False), help="Where the tables are, made where missing.")
@@ -51,11 +49,11 @@ def run(
     set_up_logging("info")
     plan = _configured(path, once, master) if path else _asked(source, target, once, master, (ca, cert, key))
     started = time.monotonic()
-    with _stopped_by_signals() as stop, _telling(plan, quiet=as_json) as tell:
-        outcome = run_plan(plan, stop, tell)
+    with _stopped_by_signals() as stop, shown(plan, quiet=as_json) as (starting, tell):
+        outcome = run_plan(plan, stop, tell, starting=starting)
     seconds = round(time.monotonic() - started, 1)
     if as_json:
-        emit_json(asdict(outcome) | {"seconds": seconds})
+        emit_json(outcome.as_json() | {"seconds": seconds})
     else:
         print(f"{outcome.events:,} events of {outcome.batches:,} batches, {outcome.bytes:,} stored bytes, in {seconds} s")
 
@@ -114,12 +112,12 @@ def _require_spark() -> None:
 def _audited(directory: str) -> "Verdict":
     _require_spark()
     from logdrive.pipeline.audit import audit as audited
+    from logdrive.pipeline.scratch import scratch
     from logdrive.pipeline.session import session
 
-    with (
-        tempfile.NamedTemporaryFile(prefix="logdrive-spark-", suffix=".log") as log,
-        session("logdrive audit", log=Path(log.name)) as spark,
-    ):
+    with scratch() as place, ExitStack() as held:
+        with starting_spark():
+            spark = held.enter_context(session("logdrive audit", log=place / "spark.log"))
         return audited(directory, spark)
 
 
@@ -170,23 +168,3 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _telling(plan: "Plan", *, quiet: bool) -> Iterator["Tell"]:
-    """Yield what shows progress: a bar on a terminal when the end is known, else a line a commit."""
-    if not (plan.once and sys.stderr.isatty()) or quiet:
-        log = structlog.get_logger("pipeline")
-        yield lambda so_far: log.info("committed", events=so_far.events, batches=so_far.batches, bytes=so_far.bytes)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeElapsedColumn, TransferSpeedColumn
-
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
-    with Progress("reading", *columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=None)
-
-        def tell(so_far: "Outcome") -> None:
-            progress.update(task, total=so_far.waiting, completed=so_far.bytes)
-
-        yield tell

@@ -8,8 +8,8 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -54,13 +54,22 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run has added so far; *waiting* is how many stored bytes there were to read when it began."""
+    """What a run has added so far; *there* is how many stored bytes there were to read when it began."""
 
     micro_batches: int = 0
     batches: int = 0
     events: int = 0
     bytes: int = 0
-    waiting: int = 0
+    there: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many of the bytes that were there when it began have not been read."""
+        return max(0, self.there - self.bytes)
+
+    def as_json(self) -> dict[str, int]:
+        """Return what `--json` prints."""
+        return asdict(self) | {"waiting": self.waiting}
 
     def count(self, more: Committed) -> None:
         """Add a commit."""
@@ -73,11 +82,18 @@ class Outcome:
 Tell = Callable[[Outcome], None]
 
 
-def run(plan: Plan, stop: threading.Event, tell: Tell = lambda _: None, clock: Clock | None = None, spark: Any = None) -> Outcome:
+def run(
+    plan: Plan,
+    stop: threading.Event,
+    tell: Tell = lambda _: None,
+    clock: Clock | None = None,
+    spark: Any = None,
+    starting: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Outcome:
     """Read into the tables until all that was there at the start is (`once`), or until *stop*; then the running micro-batch ends first.
 
-    *tell* is called after every commit; *spark* is a session to use instead of one of its own. Raises `ConfigError`,
-    `StorageError`, and what ended the query for good.
+    *tell* is called after every commit; *spark* is a session to use instead of one of its own, which starts inside *starting*.
+    Raises `ConfigError`, `StorageError`, and what ended the query for good.
     """
     with ExitStack() as held:
         face = held.enter_context(reached(plan.uri, plan.tls))
@@ -86,13 +102,14 @@ def run(plan: Plan, stop: threading.Event, tell: Tell = lambda _: None, clock: C
         tables = held.enter_context(Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression))
         job = _Run(plan, tables, face, stop, tell)
         start = job.begin()
-        if plan.once and not job.outcome.waiting:
+        if plan.once and not job.outcome.there:
             return job.outcome
-        log = Path(plan.directory, "spark.log")
-        own = session("logdrive pipeline", master=plan.master, memory=plan.memory, log=log)
-        with own if spark is None else nullcontext(spark) as found:
-            found.dataSource.register(LogdriveSource)
-            return job.until_done(found, start)
+        if spark is None:
+            log = Path(plan.directory, "spark.log")
+            with starting():
+                spark = held.enter_context(session("logdrive pipeline", master=plan.master, memory=plan.memory, log=log))
+        spark.dataSource.register(LogdriveSource)
+        return job.until_done(spark, start)
 
 
 @dataclass
@@ -150,7 +167,7 @@ class _Run:
             points[number] = Point(
                 self.tables.end(state.segment), *((chain[standing - 1].offset, chain[standing - 1].crc) if standing else ())
             )
-            self.outcome.waiting += max(0, state.length - points[number].next) if not self.failures else 0
+            self.outcome.there += max(0, state.length - points[number].next) if not self.failures else 0
         return Progress(points, {})
 
     def _query(self, spark: Any, start: Progress) -> None:

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.pipeline.java import java_home
+from logdrive.pipeline.scratch import scratch
 
 _LOGGING = """\
 rootLogger.level = {level}
@@ -54,8 +54,8 @@ def session(
     require_spark()
     os.environ["JAVA_HOME"] = str(java_home(os.environ))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # not the python3 that PATH names
-    with tempfile.TemporaryDirectory(prefix="logdrive-spark-", ignore_cleanup_errors=True) as scratch:
-        spark = _started(settings(name, master or _local(), memory, scratch, level), log)
+    with scratch() as place:
+        spark = _started(settings(name, master or _local(), memory, str(place), level), log)
         try:
             yield spark
         finally:
@@ -64,9 +64,9 @@ def session(
             _end(gateway)
 
 
-def settings(name: str, master: str, memory: str, scratch: str, level: str) -> dict[str, str]:
-    """Return Spark's configuration. Only what differs from its defaults, with the reason where it is not plain."""
-    logging = Path(scratch, "log4j2.properties")
+def settings(name: str, master: str, memory: str, place: str, level: str) -> dict[str, str]:
+    """Return Spark's configuration, its files in *place*: what differs from its defaults, with the reason where it is not plain."""
+    logging = Path(place, "log4j2.properties")
     logging.write_text(_LOGGING.format(level=level))
     values = {
         "spark.app.name": name,
@@ -87,8 +87,8 @@ def settings(name: str, master: str, memory: str, scratch: str, level: str) -> d
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(_cores()),
             "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",  # files are looked at here, not by a job of as many tasks
-            "spark.local.dir": scratch,
-            "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
+            "spark.local.dir": place,
+            "spark.sql.warehouse.dir": os.path.join(place, "warehouse"),
         }
     return values
 
