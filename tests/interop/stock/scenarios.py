@@ -16,7 +16,7 @@ from typing import Any
 import pravega_client
 
 SCOPE, STREAM = "users", "events"
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 120.0
 
 
 def manager_of(uri: str) -> Any:
