@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -20,12 +20,14 @@ from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.config import load, naming
 from logdrive.disk import SystemDisk
+from logdrive.errors import ConfigError, Mistake
 from logdrive.net.stream import ClientTls
 from logdrive.sinks.attach import attached
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
 from logdrive.sinks.reader_position import position, set_position
-from logdrive.sinks.stream_reader import Contents, contents, merged, segments_of
+from logdrive.sinks.stream_places import placed
+from logdrive.sinks.stream_reader import Contents, contents, merged
 from logdrive.store.app import run as serve
 from logdrive.store.config import StoreConfig
 from logdrive.store.verify import Verification
@@ -78,8 +80,8 @@ def list_(uri: str, ca: str | None, cert: str | None, key: str | None, as_json: 
     """List the segments of a stream: lengths, batches, events, sources. Works beside a running receiver, too."""
     address = _address(uri)
 
-    async def ask(client: SegmentClient) -> list[Contents]:
-        return [await contents(client, state) for state in await segments_of(client, address.scope, address.stream)]
+    async def ask(client: SegmentClient, states: list[SegmentState]) -> list[Contents]:
+        return [await contents(client, state) for state in states]
 
     found = _with_client(address, _tls(ca, cert, key), ask)
     rows = [
@@ -115,8 +117,8 @@ def cat(uri: str, ca: str | None, cert: str | None, key: str | None, follow: boo
     """Print the lines of a stream as their files had them, segment after segment."""
     address = _address(uri)
 
-    async def copy(client: SegmentClient) -> None:
-        async for text in merged(client, await segments_of(client, address.scope, address.stream), follow=follow):
+    async def copy(client: SegmentClient, states: list[SegmentState]) -> None:
+        async for text in merged(client, states, follow=follow):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
@@ -136,8 +138,7 @@ def readers(uri: str, reader: str, ca: str | None, cert: str | None, key: str | 
         raise click.UsageError("--at-end and --forget exclude each other")
     address = _address(uri)
 
-    async def ask(client: SegmentClient) -> list[tuple[SegmentState, int | None]]:
-        states = await segments_of(client, address.scope, address.stream)
+    async def ask(client: SegmentClient, states: list[SegmentState]) -> list[tuple[SegmentState, int | None]]:
         for state in states if at_end or forget else ():
             await set_position(client, state.segment, reader, state.length if at_end else None)
         return [(state, await position(client, state.segment, reader)) for state in states]
@@ -196,15 +197,18 @@ def _tls(ca: str | None, cert: str | None, key: str | None) -> ClientTls | None:
     return ClientTls(ca=ca, cert=cert, key=key) if ca is not None else None
 
 
-def _with_client(address: StreamAddress | ServiceAddress, tls: ClientTls | None, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+def _with_client(
+    address: StreamAddress | ServiceAddress, tls: ClientTls | None, ask: Callable[[SegmentClient, list[SegmentState]], Awaitable[T]]
+) -> T:
     """Return what *ask* returns, from a client of the service, or of whoever serves the store; from here, where nobody does."""
 
     async def program(machine: Machine) -> T:
-        async with (
-            _reached(address, tls, machine) as target,
-            connected(machine.transport, target.host, target.port, target.tls) as client,
-        ):
-            asked = asyncio.ensure_future(ask(client))
+        async with AsyncExitStack() as stack:
+            target = await stack.enter_async_context(_reached(address, tls, machine))
+            there = await placed(machine.transport, target, address.scope, address.stream)
+            home = _one_home(address, [one.home for one in there] or [target])
+            client = await stack.enter_async_context(connected(machine.transport, home.host, home.port, home.tls))
+            asked = asyncio.ensure_future(ask(client, [one.state for one in there]))
             stopped = asyncio.ensure_future(machine.stop.wait())
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
@@ -215,6 +219,14 @@ def _with_client(address: StreamAddress | ServiceAddress, tls: ClientTls | None,
 
     set_up_logging("warning")
     return run_program(program)
+
+
+def _one_home(address: StreamAddress | ServiceAddress, homes: list[Target]) -> Target:
+    """Return the one segment store that has all the segments. Raises `ConfigError` where they are spread over several."""
+    if any(home != homes[0] for home in homes):
+        remedy = "the stream's segments are at several segment stores: read it with `logdrive pipeline`, or with a Pravega client"
+        raise ConfigError(address.uri, [Mistake("uri", address.uri, remedy)])
+    return homes[0]
 
 
 def _reached(address: StreamAddress | ServiceAddress, tls: ClientTls | None, machine: Machine) -> AbstractAsyncContextManager[Target]:

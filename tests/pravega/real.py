@@ -53,10 +53,12 @@ def _fetch() -> None:
     """Fetch the jars, once. They are complete when the mark beside them is there."""
     java, mark = shutil.which("java"), LIBRARY.with_suffix(".complete")
     if java is None:
-        raise MissingError("no java: install a Java runtime, version 11 or later (Debian: openjdk-17-jdk-headless)")
+        raise MissingError("no java: install a JDK, version 11 or later (Debian: openjdk-17-jdk-headless)")
     version = subprocess.run([java, "-version"], check=True, capture_output=True, text=True).stderr.split('"')[1]
     if int(version.split(".")[0]) < _JAVA:
         raise MissingError(f"java is version {version}: Pravega needs {_JAVA} or later")
+    if "jdk.compiler" not in subprocess.run([java, "--list-modules"], check=True, capture_output=True, text=True).stdout:
+        raise MissingError("java has no compiler: install a JDK, not only its runtime (Debian: openjdk-17-jdk-headless)")
     if mark.exists():
         return
     maven = shutil.which("mvn")

@@ -55,6 +55,9 @@ async def test_the_pipelines_reader_finds_every_segment_of_a_stream_that_was_sca
         assert all(bool(face.hops(state.segment, 0, state.length)) == bool(state.length) for state in states)
         return numbers, stored
 
+    listed = orjson.loads(await logdrive("store", "ls", face.uri, "--json"))["segments"]
+    assert sum(segment["events"] for segment in listed) == 3000
+    assert len(await logdrive("store", "cat", face.uri)) == 30_000
     numbers, stored = await asyncio.to_thread(read)
     assert numbers == [0, 1, 2, 3]
     assert sum(map(bool, stored)) == 3
