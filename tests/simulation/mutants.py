@@ -15,7 +15,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from tests.simulation.mutations import MUTANTS, Mutant
+from tests.simulation.bugs.every import MUTANTS
+from tests.simulation.bugs.mutant import Mutant
 
 MOST_SEEDS = 300
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from tests.simulation.bugs.every import MUTANTS
+from tests.simulation.bugs.mutant import Mutant
 from tests.simulation.history import play
 from tests.simulation.mutants import hunt, mutated
-from tests.simulation.mutations import MUTANTS, Mutant
 from tests.simulation.plan import draw
 from tests.simulation.shrink import shrink
 

@@ -1,0 +1,172 @@
+"""Deliberate bugs in the agent."""
+
+# ruff: noqa: E501 - what is replaced stands here as it stands there
+
+from tests.simulation.bugs.mutant import Mutant
+
+AGENT = (
+    Mutant(
+        "agent.checkpoint_before_ack",
+        "the checkpoint holds what was read, acknowledged or not",
+        "agent.book",
+        (
+            (
+                "        entry.number, entry.store = source.number, source.store\n",
+                "        entry.number, entry.store = source.cursor, source.store\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.resends_without_asking",
+        "after a reconnect it goes on from its own number, whatever P says",
+        "agent.resume",
+        (("        return Resumed(told, _from(standing, told))\n", "        return Resumed(standing.number, standing.kept)\n"),),
+    ),
+    Mutant(
+        "agent.trusts_its_checkpoint",
+        "a P above its own position is taken for the position sent last",
+        "agent.resume",
+        (("        return Resumed(told, _from(standing, told))\n", "        return Resumed(told, standing.kept)\n"),),
+    ),
+    Mutant(
+        "agent.off_by_one",
+        "reading goes on one byte too early after a partial line",
+        "agent.generation",
+        (("        self.position += end - len(tail)\n", "        self.position += end - len(tail) - (end < len(data))\n"),),
+    ),
+    Mutant(
+        "agent.regrown_file_not_noticed",
+        "a file that was cut and grew past the position is read on",
+        "agent.generation",
+        (
+            (
+                "        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):\n            raise TruncatedError\n",
+                "",
+            ),
+            (
+                '        """Compare all that was read before, without reading on. Raises `TruncatedError` (rule G4)."""\n',
+                '        """Compare nothing."""\n        return\n',
+            ),
+            ("        if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:\n            raise TruncatedError\n", ""),
+            (
+                "            if len(tail) < min(self.position, TAIL_BYTES) or (self._check and check_of(tail) != self._check):\n                raise TruncatedError\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.truncation_not_noticed",
+        "a file that became shorter is waited for",
+        "agent.generation",
+        (
+            (
+                "        if stat.size < self.seen:\n            raise TruncatedError\n",
+                "        if stat.size < self.seen:\n            return\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.rename_is_a_new_file",
+        "a renamed file counts as removed, and what stands under the new name as another",
+        "agent.tailer",
+        (
+            (
+                "            if known.generation.place.is_at(stat):\n",
+                "            if known.generation.place.is_at(stat) and known.generation.place.path == found.path:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.end_before_unread_bytes",
+        "a removed file ends although bytes of it are unread",
+        "agent.tailer",
+        (
+            (
+                "        if followed.source is None or generation.unread == 0:\n            self.removed",
+                "        if True:\n            self.removed",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.removed_at_once",
+        "a file without a name ends at once, open or not",
+        "agent.tailer",
+        (
+            (
+                "        if generation.unnamed_since is None or min(quiet, now - generation.unnamed_since) < settings.end_after_seconds:\n            return\n",
+                "        if generation.unnamed_since is None:\n            return\n",
+            ),
+            (
+                "        if followed.source is None or generation.unread == 0:\n            self.removed",
+                "        if True:\n            self.removed",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.gap_forgotten",
+        "bytes that vanished unread are not told",
+        "agent.source",
+        (
+            ("            if place > position_of(self.cursor):\n", "            if False:\n"),
+            (
+                "self.kept.append(end_run(self.cursor, mark, now_ms))\n",
+                "self.kept.append(end_run(self.cursor, Mark(mark.reason), now_ms))\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.next_life_under_the_same_name",
+        "the life after a truncation takes the count of the one before",
+        "agent.family",
+        (("member in self.members if member is not source)]) + 1\n", "member in self.members if member is not source)])\n"),),
+    ),
+    Mutant(
+        "agent.forgets_what_was_in_flight",
+        "after a connection is lost, runs in flight count as sent",
+        "agent.source",
+        (
+            (
+                '        """Take notice that the connection is gone: what was in flight may or may not be stored."""\n        self.epoch += 1\n        self.sent = 0\n',
+                '        """Take notice that the connection is gone."""\n        self.epoch += 1\n',
+            ),
+            (
+                "        self.epoch += 1\n        self.sent = 0\n        self.must_register",
+                "        self.epoch += 1\n        self.must_register",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.ack_of_an_older_connection",
+        "an acknowledgement counts for what was sent again since",
+        "agent.source",
+        (
+            ("        if epoch != self.epoch:\n            return False\n", "        if not self.kept:\n            return False\n"),
+            (
+                '        assert self.kept[0] is run, "runs are acknowledged in the order in which they were sent"\n',
+                "        run = self.kept[0]\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.reads_behind_kept_runs",
+        "after a P it reads on from where it was, without going back",
+        "agent.source",
+        (
+            (
+                "                if self.readable and self.generation is not None and self.generation.position != position_of(self.cursor):\n                    self.generation.go_to(self.cursor)\n                return Outcome",
+                "                return Outcome",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.holds_too_much",
+        "windows in flight are not counted",
+        "agent.session",
+        (
+            (
+                "        if self.in_flight >= services.settings.windows_in_flight or self._due_in() != 0.0:\n",
+                "        if self._due_in() != 0.0:\n",
+            ),
+        ),
+    ),
+)

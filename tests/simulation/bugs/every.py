@@ -1,0 +1,9 @@
+"""All deliberate bugs."""
+
+from tests.simulation.bugs.agent import AGENT
+from tests.simulation.bugs.pipeline import PIPELINE
+from tests.simulation.bugs.receiver import RECEIVER
+from tests.simulation.bugs.sink import SINK
+from tests.simulation.bugs.store import STORE
+
+MUTANTS = (*STORE, *RECEIVER, *SINK, *AGENT, *PIPELINE)

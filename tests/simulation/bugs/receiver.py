@@ -1,0 +1,67 @@
+"""Deliberate bugs in the receiver."""
+
+from tests.simulation.bugs.mutant import Mutant
+
+RECEIVER = (
+    Mutant(
+        "receiver.ack_before_durable",
+        "a window is acknowledged as soon as it has ended",
+        "receiver.acks",
+        (("while self._waiting and self._waiting[0].holds == 0 and (last", "while self._waiting and (last"),),
+    ),
+    Mutant(
+        "receiver.window_acked_after_failure",
+        "a run that the sink failed is acknowledged with its window",
+        "receiver.registration",
+        (
+            (
+                "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
+                "        elif self.state is State.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "receiver.takes_what_does_not_follow",
+        "a run is appended although it does not begin at the stored number",
+        "receiver.writers",
+        (("        return submitted is not None and previous == max(submitted, 0)\n", "        return submitted is not None\n"),),
+    ),
+    Mutant(
+        "receiver.goes_on_after_failure",
+        "after a failed run the next ones are appended",
+        "receiver.registration",
+        (
+            (
+                "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
+                "        elif self.state is State.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+            ),
+            ("        if self.state in (State.LIVE, State.REFUSING) and self._writer.follows(received.run.previous):", "        if True:"),
+        ),
+    ),
+    Mutant(
+        "receiver.refuses_in_silence",
+        "after a failed run nobody is told from where to go on",
+        "receiver.registration",
+        (
+            (
+                "        self._link.services.counters.positions_corrected += 1\n        self._tell(number)\n",
+                "        self._link.services.counters.positions_corrected += 1\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "receiver.foreign_ack_before_durable",
+        "plain Lumberjack windows are acknowledged before they are durable",
+        "receiver.foreign",
+        (
+            ("        window = link.acks.hold()\n", "        window = link.acks.hold()\n        link.acks.release(window)\n"),
+            ("            self._link.acks.release(window)\n        else:  #", "            pass\n        else:  #"),
+        ),
+    ),
+    Mutant(
+        "receiver.header_of_the_wrong_place",
+        "a header's previous position is one byte too high",
+        "receiver.batch",
+        (("            previous=position_of(run.previous),\n", "            previous=position_of(run.previous) + (run.previous > 0),\n"),),
+    ),
+)

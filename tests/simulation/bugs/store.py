@@ -1,0 +1,110 @@
+"""Deliberate bugs in the store."""
+
+# ruff: noqa: E501 - what is replaced stands here as it stands there
+
+from tests.simulation.bugs.mutant import Mutant
+
+STORE = (
+    Mutant(
+        "store.ack_before_sync",
+        "an append counts as durable once it is written",
+        "logdrive.store.log",
+        (
+            (
+                "            file.datasync()\n        except OSError as error:\n            with contextlib",
+                "            pass\n        except OSError as error:\n            with contextlib",
+            ),
+        ),
+    ),
+    Mutant(
+        "store.sync_error_swallowed",
+        "a failed fdatasync is taken for a good one",
+        "logdrive.store.log",
+        (
+            (
+                "            with contextlib.suppress(OSError):  # the next start must not take for durable what only the page cache has\n"
+                "                file.truncate(self.tip.position - self.files.bases[-1])\n"
+                '            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error\n',
+                "            del error\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "store.start_without_sync",
+        "what a start finds in the page cache is told as durable",
+        "logdrive.store.log",
+        (("            self._file.datasync()\n", "            pass\n"),),
+    ),
+    Mutant(
+        "store.name_not_synced",
+        "a new log file's name is not synced",
+        "logdrive.store.log",
+        (("            file.datasync()\n            self._disk.sync_directory(self.files.directory)\n", "            file.datasync()\n"),),
+    ),
+    Mutant(
+        "store.failed_write_kept",
+        "what a failed write put down stays in the log",
+        "logdrive.store.log",
+        (
+            (
+                "            file.truncate(self.tip.position - self.files.bases[-1])\n            file.datasync()\n",
+                "            file.datasync()\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "store.torn_tail_kept",
+        "a torn entry at the log's end is not cut off at the start",
+        "logdrive.store.recovery",
+        (("            file.truncate(position - scan.base)\n", ""),),
+    ),
+    Mutant(
+        "store.crc_not_compared",
+        "an entry whose data is torn counts as whole",
+        "logdrive.store.scan",
+        ((" or crc_of([data]) != head.data_crc", ""),),
+    ),
+    Mutant(
+        "store.face_no_compare_and_set",
+        "the network face appends whatever grows, from whichever connection",
+        "logdrive.store.pravega.appending",
+        (("expected=writer.submitted,", "expected=None,"), ("            if writer.claim.lost:\n", "            if False:\n")),
+    ),
+    Mutant(
+        "store.number_of_what_is_pending",
+        "the number told is the one submitted, durable or not",
+        "logdrive.store.engine",
+        (
+            (
+                "while self._submissions.pending(segment, writer.bytes) is not None or self._submissions.comes_or_goes(segment):",
+                "while self._submissions.comes_or_goes(segment):",
+            ),
+            (
+                "        return self._durable(segment).numbers.get(writer.bytes, ABSENT)\n",
+                "        return self._submissions.number(segment, writer.bytes)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "store.numbers_not_indexed",
+        "the index checkpoint forgets the writers' numbers",
+        "logdrive.store.recovery",
+        (
+            (
+                "        self._index, self._tip = snapshot.index, snapshot.tip\n",
+                "        self._index, self._tip = snapshot.index, snapshot.tip\n        [segment.numbers.clear() for segment in self._index.by_name.values()]\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "store.face_acknowledges_early",
+        "the network face acknowledges an append before it is durable",
+        "logdrive.store.pravega.appending",
+        (
+            ("                await asyncio.wait([front.durable])\n", "                pass\n"),
+            ("                if not item.durable.done():\n                    break\n", ""),
+            ("                error = item.durable.exception()\n", "                error = None\n"),
+            ("item.durable.result()", "0"),
+        ),
+    ),
+)
