@@ -57,7 +57,9 @@ def sink_address(uri: str) -> StreamAddress | ServiceAddress:
         raise ValueError(f"{uri!r}: write file:///path#scope/stream or pravega://host:port/scope/stream")
     scope, slash, stream = parts.path.removeprefix("/").partition("/")
     if not (slash and _is_name(scope) and _is_name(stream)) or parts.query or parts.fragment:
-        raise ValueError(f"{uri!r}: after the port goes /scope/stream, of letters, digits, '.' and '-', as in pravega://host:6000/logs/events")
+        raise ValueError(
+            f"{uri!r}: after the port goes /scope/stream, of letters, digits, '.' and '-', as in pravega://host:6000/logs/events"
+        )
     try:
         host, port = host_port(parts.netloc, 0)
     except ValueError as error:
