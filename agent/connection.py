@@ -68,6 +68,8 @@ class Connection:
             except (TransientError, ProtocolError) as error:
                 heed_cancelling()
                 if self._stays(error) and not self._patient:
+                    if isinstance(error, ProtocolError):
+                        raise RejectedError(f"{host}: {error}: no logdrive receiver, or a broken one") from error
                     raise
                 await self._wait(host, error)
 

@@ -67,7 +67,7 @@ async def ship(
     """Ship *files* and return once all of them is acknowledged, or *stop* is set.
 
     Raises `ConfigError` for files that can't be read, `TransientError` where the receiver can't be reached or acknowledges
-    nothing for *give_up_seconds*, or refuses for good, which may be a `ProtocolError`, too.
+    nothing for *give_up_seconds*, or refuses for good.
     """
     log = structlog.get_logger("agent")
     agent = agent or _machine_agent(disk)
@@ -157,9 +157,10 @@ class _Shipment:
     async def _wait(self, stop: asyncio.Event) -> Shipped:
         """Return how it stood when all was acknowledged, or *stop* was set."""
         clock = self._services.clock
-        moved, last = clock.monotonic(), (0, 0)
+        moved, last, problem = clock.monotonic(), (0, 0), "it acknowledges nothing"
         while True:
             shipped = self._shipped()
+            problem = self._connection.problem or problem  # a new connection has none yet
             if self._progress is not None:
                 self._progress(shipped)
             if shipped.complete or stop.is_set():
@@ -170,8 +171,7 @@ class _Shipment:
             if state != last:
                 moved, last = clock.monotonic(), state
             elif clock.monotonic() - moved > self._give_up_seconds:
-                reason = self._connection.problem or "it acknowledges nothing"
-                raise TransientError(f"gave up after {self._give_up_seconds:g} s without progress: {reason}")
+                raise TransientError(f"gave up after {self._give_up_seconds:g} s without progress: {problem}")
             await clock.sleep(_LOOK_SECONDS)
 
     def _check_refusals(self) -> None:
