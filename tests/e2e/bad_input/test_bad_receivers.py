@@ -73,6 +73,6 @@ def test_receivers_that_talk_nonsense_are_told_apart_in_one_line_each(tmp_path: 
         assert code == 1, text
         assert "Traceback" not in text
         last = said[-1]
-        assert last.startswith(("logdrive: gave up after 4 s without progress: ", "logdrive: 127.0.0.1:")), text
+        assert last.startswith("logdrive: "), text
         assert NONSENSE[name][1] in last, text
         assert last.isprintable()
