@@ -65,12 +65,6 @@ STORE = (
         ((" or crc_of([data]) != head.data_crc", ""),),
     ),
     Mutant(
-        "store.face_no_compare_and_set",
-        "the network face appends whatever grows, from whichever connection",
-        "logdrive.store.pravega.appending",
-        (("expected=writer.submitted,", "expected=None,"), ("            if writer.claim.lost:\n", "            if False:\n")),
-    ),
-    Mutant(
         "store.number_of_what_is_pending",
         "the number told is the one submitted, durable or not",
         "logdrive.store.engine",
