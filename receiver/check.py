@@ -54,10 +54,14 @@ async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: 
     return findings
 
 
-async def listenable(config: ReceiverConfig, transport: Transport) -> None:
-    """Raise `ConfigError` where an address or a certificate can't be used: to be known before there is a store."""
-    for _, (host, port), _, settings in _listeners(config):
-        await (await transport.listen(host, port, settings, _turn_away)).close()
+async def usable_certificates(config: ReceiverConfig, transport: Transport) -> None:
+    """Raise `ConfigError` where a certificate can't be used: to be known before there is a store.
+
+    A free loopback port stands for the real one, which must not open before there is somebody behind it.
+    """
+    for _, _, _, settings in _listeners(config):
+        if settings is not None:
+            await (await transport.listen("127.0.0.1", 0, settings, _turn_away)).close()
 
 
 def _listeners(config: ReceiverConfig) -> list[tuple[str, tuple[str, int], ServerTlsConfig | Literal["off"], ServerTls | None]]:

@@ -12,7 +12,7 @@ from logdrive.cli.runtime import run as run_program
 from logdrive.config import load, naming
 from receiver.app import Started
 from receiver.app import run as receive
-from receiver.check import Finding, listenable
+from receiver.check import Finding, usable_certificates
 from receiver.check import check as check_receiver
 from receiver.config import ReceiverConfig
 
@@ -36,7 +36,7 @@ def run(path: str, log_level: str) -> None:
         structlog.get_logger("receiver").info("listening", address=_text(found.address), pravega=_text(found.pravega))
 
     async def program(machine: Machine) -> None:
-        await listenable(config, machine.transport)
+        await usable_certificates(config, machine.transport)
         await receive(
             config,
             clock=machine.clock,
