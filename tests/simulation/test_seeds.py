@@ -11,7 +11,7 @@ from tests.simulation.history import Outcome, play
 from tests.simulation.plan import cooked, draw
 
 FIXED = range(300)
-FRESH = 40
+FRESH = 20
 _GROUP = 20
 _FOUND = sorted(Path(__file__).parent.glob("found/*.json"))
 
