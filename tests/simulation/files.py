@@ -10,6 +10,8 @@ from tests.simulation.trace import Trace
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 LOGS = "/logs"
+FILE_KINDS = ("write", "rotate", "unlink", "truncate", "copytruncate", "compress", "remove")
+"""What applications do to files: methods of `Applications`."""
 _HEADER = b"#Version: 1.0 #Fields: date time level message\n"
 _WORDS = ("request served", "cache miss for key", "user signed in", "größer als erlaubt", "日本語", "x", "")
 

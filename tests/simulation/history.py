@@ -11,6 +11,7 @@ from typing import Any
 
 from logdrive.limits import KIB
 from tests.simulation.beats import Beat
+from tests.simulation.files import FILE_KINDS
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import WINDOW_BYTES, Plan, Step
@@ -74,7 +75,7 @@ def _no_collector() -> Iterator[None]:
 
 
 class World:
-    """All hosts of one history, and what may happen to them: a method for each kind of step."""
+    """All hosts of one history, and what may happen to them: a method for each kind of step, here or, for files, in `Applications`."""
 
     def __init__(self, plan: Plan, trace: Trace) -> None:
         self.plan, self.trace = plan, trace
@@ -153,6 +154,10 @@ class World:
 
     async def _do(self, step: Step) -> None:
         self.trace.add("step", str(step))
+        if step.kind in FILE_KINDS:
+            applications = next(agent.applications for agent in self.agents if agent.name == step.who)
+            getattr(applications, step.kind)(**step.values)
+            return
         happens: Callable[..., Coroutine[Any, Any, None] | None] = getattr(self, f"_{step.kind}")
         done = happens(step.who, **step.values)
         if done is not None:
@@ -237,31 +242,7 @@ class World:
             if held > most:
                 raise BrokenPromise("memory is bounded", f"{receiver.name} holds {held} bytes, at most {most} may be")
 
-    # Applications ----------------------------------------------------------------------------------------------------
-
-    def _applications(self, who: str) -> Any:
-        return next(agent.applications for agent in self.agents if agent.name == who)
-
-    def _write(self, who: str, **values: Any) -> None:
-        self._applications(who).write(**values)
-
-    def _rotate(self, who: str, **values: Any) -> None:
-        self._applications(who).rotate(**values)
-
-    def _unlink(self, who: str, **values: Any) -> None:
-        self._applications(who).unlink(**values)
-
-    def _truncate(self, who: str, **values: Any) -> None:
-        self._applications(who).truncate(**values)
-
-    def _copytruncate(self, who: str, **values: Any) -> None:
-        self._applications(who).copytruncate(**values)
-
-    def _compress(self, who: str, **values: Any) -> None:
-        self._applications(who).compress(**values)
-
-    def _remove(self, who: str, **values: Any) -> None:
-        self._applications(who).remove(**values)
+    # Foreign writers -------------------------------------------------------------------------------------------------
 
     def _burst(self, who: str, lines: int, **_: Any) -> None:
         next(beat for beat in self.beats if beat.name == who).burst(lines)

@@ -28,10 +28,6 @@ class _Arrived:
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
 
     @property
-    def end(self) -> int:
-        return max((start + len(data) for start, data in self.pieces), default=0)
-
-    @property
     def bytes(self) -> int:
         return sum(len(data) for _, data in self.pieces)
 

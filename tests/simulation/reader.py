@@ -31,7 +31,7 @@ class TakenBackError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Some bytes of a source, with how many events they are; *data* is None for a foreign event, whose record is *record*."""
+    """Some bytes of a source, from *start* on, and how many events they are."""
 
     start: int
     data: bytes
