@@ -12,6 +12,7 @@ from logdrive.disk import Disk
 from logdrive.executor import Executor
 from logdrive.net.stream import Transport
 from logdrive.sinks.controller import Controllers, over_grpc
+from logdrive.store.controlled import Serving
 from logdrive.store.running import either
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
@@ -44,17 +45,26 @@ async def run(
     random: Random | None = None,
     started: Callable[[Started], None] = lambda started: None,
     controllers: Controllers = over_grpc,
+    serving: Serving | None = None,
 ) -> None:
     """Receive until *stop*; then drain, within the configured time. *executor* has one thread: the store's.
 
     *started* is called once connections are taken, which is not before the sink's service answers; *controllers* is how a Pravega
-    controller is reached, where the sink has one. Raises `ConfigError` where an
-    address or the store's directory can't be had, `StorageError` where the disk fails: from then on nothing was acknowledged, and
-    the process must end.
+    controller is reached, where the sink has one, and *serving* how the own store's is served, where that is not gRPC. Raises
+    `ConfigError` where an address or the store's directory can't be had, `StorageError` where the disk fails: from then on nothing
+    was acknowledged, and the process must end.
     """
     random = random or SystemRandom()
     sinks = opened(
-        config, clock=clock, disk=disk, transport=transport, executor=executor, random=random, stop=stop, controllers=controllers
+        config,
+        clock=clock,
+        disk=disk,
+        transport=transport,
+        executor=executor,
+        random=random,
+        stop=stop,
+        controllers=controllers,
+        serving=serving,
     )
     async with sinks as found:
         if found is None:

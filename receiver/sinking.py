@@ -21,7 +21,7 @@ from logdrive.sinks.controller import Controllers
 from logdrive.sinks.embedded import EmbeddedSink
 from logdrive.sinks.pravega import PravegaSink
 from logdrive.sinks.pravega_service import Service, served
-from logdrive.store.controlled import controlled
+from logdrive.store.controlled import Serving, controlled
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
 from logdrive.store.running import Failure, running
@@ -55,6 +55,7 @@ async def opened(
     random: Random,
     stop: asyncio.Event,
     controllers: Controllers,
+    serving: Serving | None = None,
 ) -> AsyncIterator[Opened | None]:
     """Yield the sinks while the context lasts; None where *stop* came before the service answered.
 
@@ -62,7 +63,7 @@ async def opened(
     """
     address = config.sink.stream
     if isinstance(address, StreamAddress):
-        async with _embedded(config, address.path, clock, disk, transport, executor, random) as found:
+        async with _embedded(config, address.path, clock, disk, transport, executor, random, serving) as found:
             yield found
         return
     limits = store_limits(config)
@@ -85,7 +86,14 @@ async def opened(
 
 @contextlib.asynccontextmanager
 async def _embedded(
-    config: ReceiverConfig, path: str, clock: Clock, disk: Disk, transport: Transport, executor: Executor, random: Random
+    config: ReceiverConfig,
+    path: str,
+    clock: Clock,
+    disk: Disk,
+    transport: Transport,
+    executor: Executor,
+    random: Random,
+    serving: Serving | None,
 ) -> AsyncIterator[Opened]:
     failure = Failure()
     store_runs = running(
@@ -105,7 +113,7 @@ async def _embedded(
         catalogue = Catalogue(store, clock=clock, random=random)
         sink = await _embedded_sink(config, store, catalogue, config.sink.stream, config.sink.segments)
         dead = await _embedded_sink(config, store, catalogue, config.sink.dead_letters, 1)
-        async with controlled(catalogue, config.listen.controller, face or ("", 0), disk=disk):
+        async with controlled(catalogue, config.listen.controller, face or ("", 0), disk=disk, serving=serving):
             yield Opened(sink, dead, failure, face)
 
 

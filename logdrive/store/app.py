@@ -10,7 +10,7 @@ from logdrive.executor import Executor
 from logdrive.limits import StoreLimits
 from logdrive.net.stream import Transport
 from logdrive.store.config import StoreConfig
-from logdrive.store.controlled import controlled
+from logdrive.store.controlled import Serving, controlled
 from logdrive.store.pravega.listening import listening
 from logdrive.store.running import Failure, either, running
 from logdrive.store.streams.catalogue import Catalogue
@@ -26,10 +26,13 @@ async def run(
     stop: asyncio.Event,
     random: Random | None = None,
     started: Callable[[tuple[str, int]], None] = lambda address: None,
+    limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen
+    serving: Serving | None = None,
 ) -> None:
     """Serve until *stop*; then let what was submitted become durable and be acknowledged. *executor* has one thread.
 
-    *started* is called with the address once connections are taken. Raises `ConfigError` where the address or the directory
+    *started* is called with the address once connections are taken; *serving* is how a controller is served, where it is not over
+    the network's own gRPC. Raises `ConfigError` where the address or the directory
     can't be had, `StorageError` where the disk fails: the process must end then.
     """
     failure, random = Failure(), random or SystemRandom()
@@ -42,14 +45,14 @@ async def run(
         disk=disk,
         executor=executor,
         clock=clock,
-        limits=StoreLimits(),
+        limits=limits,
         random=random,
         retention=retention,
     )
     async with (
         store_runs as store,
         listening(store, host, port, tls, transport=transport, disk=disk) as address,
-        controlled(Catalogue(store, clock=clock, random=random), config.listen.controller, address, disk=disk),
+        controlled(Catalogue(store, clock=clock, random=random), config.listen.controller, address, disk=disk, serving=serving),
     ):
         started(address)
         await either(stop, failure.happened)

@@ -12,6 +12,7 @@ from logdrive.disk import Disk, words_of
 from logdrive.errors import ConfigError, Mistake
 from logdrive.limits import MIB
 from logdrive.net.stream import ServerTls
+from logdrive.store.controlled import Serving
 from logdrive.store.controller.service import Controller
 from logdrive.store.retention import Retention
 from logdrive.store.streams.catalogue import Catalogue
@@ -29,8 +30,27 @@ _PEM_BYTES: Final = MIB
 
 
 @contextlib.asynccontextmanager
+async def over_grpc(handlers: grpc.GenericRpcHandler, where: tuple[str, int], tls: ServerTls | None, disk: Disk) -> AsyncIterator[int]:
+    """Serve *handlers* while the context lasts; yield the real port. Raises `ConfigError` where it can't bind."""
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((handlers,))
+    port = _bind(server, where, tls, disk)
+    await server.start()
+    try:
+        yield port
+    finally:
+        await server.stop(_GRACE_SECONDS)
+
+
+@contextlib.asynccontextmanager
 async def controlling(
-    catalogue: Catalogue, where: tuple[str, int], tls: ServerTls | None, node: tuple[str, int], *, disk: Disk
+    catalogue: Catalogue,
+    where: tuple[str, int],
+    tls: ServerTls | None,
+    node: tuple[str, int],
+    *,
+    disk: Disk,
+    serving: Serving = over_grpc,
 ) -> AsyncIterator[tuple[str, int]]:
     """Answer at *where* for the streams of *catalogue*, whose segments clients find at *node*; yield the address with the real port.
 
@@ -39,23 +59,19 @@ async def controlling(
     transactions = Transactions(catalogue)
     streams = Streams(catalogue)
     controller = Controller(streams, transactions, *node)
-    server = grpc.aio.server(options=_OPTIONS)
-    server.add_generic_rpc_handlers((controller.handlers(),))
-    port = _bind(server, where, tls, disk)
     async with catalogue.turn():
         pass  # what a crash left undone is done before anybody is answered
-    await server.start()
-    upkeep = [
-        asyncio.create_task(transactions.run(), name="transaction-leases"),
-        asyncio.create_task(Retention(catalogue.store, streams.policy_of, catalogue.clock).run(), name="streams-retention"),
-    ]
-    try:
-        yield where[0], port
-    finally:
-        for task in upkeep:
-            task.cancel()
-        await asyncio.wait(upkeep)
-        await server.stop(_GRACE_SECONDS)
+    async with serving(controller.handlers(), where, tls, disk) as port:
+        upkeep = [
+            asyncio.create_task(transactions.run(), name="transaction-leases"),
+            asyncio.create_task(Retention(catalogue.store, streams.policy_of, catalogue.clock).run(), name="streams-retention"),
+        ]
+        try:
+            yield where[0], port
+        finally:
+            for task in upkeep:
+                task.cancel()
+            await asyncio.wait(upkeep)
 
 
 def _bind(server: grpc.aio.Server, where: tuple[str, int], tls: ServerTls | None, disk: Disk) -> int:
