@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +34,14 @@ def pipeline() -> None:
 @click.option("--from", "source", metavar="URI", help="The stream: file:///path#scope/stream or pravega://host:port/scope/stream.")
 @click.option("--to", "target", metavar="DIR", type=click.Path(file_okay=False), help="Where the tables are, made where missing.")
 @click.option("--once", is_flag=True, help="End when all that is there now has been read.")
+@click.option("--reader", metavar="NAME", help="Name under which retention waits for these tables; '' for none.  [default: pipeline]")
 @click.option("--master", metavar="URL", help="A Spark cluster, such as spark://host:7077; without it Spark runs here.")
 @click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="PEM file: the CA of the store's face, where it speaks TLS.")
 @click.option("--cert", type=click.Path(exists=True, dir_okay=False), help="PEM file: your certificate.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="PEM file: its private key.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def run(
-    path: str | None, source: str | None, target: str | None, once: bool, master: str | None,
+    path: str | None, source: str | None, target: str | None, once: bool, reader: str | None, master: str | None,
     ca: str | None, cert: str | None, key: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Read a stream into the tables DIR/bronze/events and DIR/bronze/batches, each byte once, until SIGTERM or --once is done."""
@@ -48,6 +50,8 @@ def run(
 
     set_up_logging("info")
     plan = _configured(path, once, master) if path else _asked(source, target, once, master, (ca, cert, key))
+    if reader is not None:
+        plan = replace(plan, reader=reader)
     started = time.monotonic()
     with _stopped_by_signals() as stop, shown(plan, quiet=as_json) as (starting, tell):
         outcome = run_plan(plan, stop, tell, starting=starting)
@@ -135,6 +139,7 @@ def _configured(path: str, once: bool, master: str | None) -> "Plan":
         compression=config.pipeline.compression,
         master=master or config.spark.master,
         memory=config.spark.memory,
+        reader=config.pipeline.reader,
         tls=config.tls.settings() if config.tls else None,
     )
 

@@ -100,6 +100,10 @@ class Bronze:
         """Return where in *segment* the tables end: the offset to read from."""
         return self._ends.setdefault(segment, self.batches.end(segment))
 
+    def ends(self) -> dict[str, int]:
+        """Return the ends of all segments asked for so far: what stands before them is durable in both tables, or gone."""
+        return dict(self._ends)
+
     def chain(self, segment: str) -> list[Known]:
         """Return the headers of *segment* that the tables have, in order."""
         return chain(self.batches, segment, self.end(segment))

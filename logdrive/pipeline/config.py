@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from logdrive.net.settings import ClientTlsConfig
+from logdrive.pipeline.reader import DEFAULT_READER
 
 
 class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -16,6 +17,7 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = 256 << 20
     trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 1.0
     compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"
+    reader: str = DEFAULT_READER
 
     def __post_init__(self) -> None:
         """Refuse a path that means something else in every working directory."""

@@ -108,7 +108,7 @@ class Face:
         attempt = 0
         while start < end:
             try:
-                with BlockingClient(asyncio.run(self._home(segment))) as client:
+                with BlockingClient(asyncio.run(self.home(segment))) as client:
                     while start < end:
                         data = client.fetch(segment, start, min(start + _PIECE_BYTES, end))
                         start, attempt = start + len(data), 0
@@ -119,7 +119,7 @@ class Face:
 
     def _asked(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
         async def asked() -> T:
-            home = await self._home(segment)
+            home = await self.home(segment)
             try:
                 async with connected(SystemTransport(), home.host, home.port, home.tls) as client:
                     return await ask(client)
@@ -142,7 +142,8 @@ class Face:
         self.found.homes.update({one.state.segment: one.home for one in found})
         return [one.state for one in found]
 
-    async def _home(self, segment: str) -> Target:
+    async def home(self, segment: str) -> Target:
+        """Return the segment store that has *segment*. Raises `TransientError`."""
         if not await self._asks_controller():
             return self.target
         if segment not in self.found.homes:

@@ -26,6 +26,7 @@ from logdrive.pipeline.face import Face
 from logdrive.pipeline.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.offsets import Point, Progress
 from logdrive.pipeline.reach import moved, reached
+from logdrive.pipeline.reader import DEFAULT_READER, Reader
 from logdrive.pipeline.session import DEFAULT_MEMORY, session
 from logdrive.pipeline.source import MAX_BYTES_PER_BATCH, LogdriveSource
 from logdrive.pipeline.tables import paths
@@ -50,6 +51,7 @@ class Plan:
     memory: str = DEFAULT_MEMORY
     compression: str = DEFAULT_COMPRESSION
     tls: ClientTls | None = None
+    reader: str = DEFAULT_READER
 
 
 @dataclass(slots=True)
@@ -102,6 +104,7 @@ def run(
         tables = held.enter_context(Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression))
         job = _Run(plan, tables, face, stop, tell)
         start = job.begin()
+        held.callback(job.tell_store)  # once more, where it could not be told at the last commit
         if plan.once and not job.outcome.there:
             return job.outcome
         if spark is None:
@@ -124,6 +127,10 @@ class _Run:
     committing: threading.Lock = field(default_factory=threading.Lock)
     failure: Exception | None = None
     ending: bool = False
+    reader: Reader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = Reader(self.plan.reader)
 
     def until_done(self, spark: Any, start: Progress) -> Outcome:
         """Run queries, the first from *start*, until one ends well."""
@@ -168,7 +175,12 @@ class _Run:
                 self.tables.end(state.segment), *((chain[standing - 1].offset, chain[standing - 1].crc) if standing else ())
             )
             self.outcome.there += max(0, state.length - points[number].next) if not self.failures else 0
+        self.tell_store()
         return Progress(points, {})
+
+    def tell_store(self) -> None:
+        """Let retention have what the tables hold."""
+        self.reader.tell(self.face, self.tables.ends())
 
     def _query(self, spark: Any, start: Progress) -> None:
         """Run one query to its end. Raises what failed."""
@@ -211,6 +223,7 @@ class _Run:
                 raise
             self.failures = 0
             if committed.batches:  # Spark also runs a first micro-batch of nothing
+                self.tell_store()
                 self.outcome.count(committed)
                 self.tell(self.outcome)
 

@@ -25,3 +25,18 @@ async def set_position(client: SegmentClient, segment: str, reader: str, offset:
     except SegmentSealedError:
         return False
     return True
+
+
+async def advance_position(client: SegmentClient, segment: str, reader: str, offset: int) -> int:
+    """Let *reader* need *segment* from *offset* on, unless it is further already; returns the position that then holds.
+
+    On a sealed segment of a service that keeps no positions there nothing is set.
+    """
+    key = reader_key(reader)
+    try:
+        while (before := await client.attribute(segment, key)) < offset:
+            if await client.update_attribute(segment, key, before, offset):
+                return offset
+    except SegmentSealedError:
+        return offset
+    return before

@@ -152,7 +152,9 @@ def test_a_store_that_is_not_there_makes_no_tables(tmp_path: Path) -> None:
 def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(tmp_path: Path) -> None:
     shipped = (CONFIG / "pipeline.toml").read_text()
     config = load(str(CONFIG / "pipeline.toml"), PipelineConfig, {})
-    commented = [line.removeprefix("# ") for line in shipped.splitlines() if line.startswith(("# max", "# trigger", "# comp", "# mem"))]
+    commented = [
+        line.removeprefix("# ") for line in shipped.splitlines() if line.startswith(("# max", "# trigger", "# comp", "# reader", "# mem"))
+    ]
     spark = [line for line in commented if line.startswith("memory")]
     (tmp_path / "all.toml").write_text(
         "[pipeline]\nfrom = 'file:///a#b/c'\nto = '/t'\n"
@@ -161,10 +163,13 @@ def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(tm
         + spark[0]
     )
     full = load(str(tmp_path / "all.toml"), PipelineConfig, {})
-    assert (full.pipeline.max_bytes_per_batch, full.pipeline.trigger_seconds, full.pipeline.compression, full.spark) == (
+    assert (full.pipeline.max_bytes_per_batch, full.pipeline.trigger_seconds) == (
         config.pipeline.max_bytes_per_batch,
         config.pipeline.trigger_seconds,
+    )
+    assert (full.pipeline.compression, full.pipeline.reader, full.spark) == (
         config.pipeline.compression,
+        config.pipeline.reader,
         config.spark,
     )
 
