@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.simulation import mutants
+from tests.simulation.drawing import draw
 from tests.simulation.history import Outcome, play
 from tests.simulation.many import played
-from tests.simulation.plan import cooked, draw
+from tests.simulation.recipe import cooked, recipe_of
 from tests.simulation.shrink import MOST_TRIES, shrink
 
 _LAST_LINES = 60
@@ -102,7 +103,7 @@ def tell(outcome: Outcome, *, cut: bool = True, save: Path | None = None) -> Non
         outcome.plan.save(save)
     click.echo(outcome.trace.text(_LAST_LINES))
     click.echo(f"\nseed {outcome.plan.seed}: {outcome.broken}")
-    click.echo(f"again: python -m tests.simulation replay --whole {outcome.plan.recipe()}")
+    click.echo(f"again: python -m tests.simulation replay --whole {recipe_of(outcome.plan)}")
 
 
 @contextmanager

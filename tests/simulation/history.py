@@ -13,10 +13,11 @@ from logdrive.limits import KIB
 from tests.simulation.beats import Beat
 from tests.simulation.files import FILE_KINDS
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
+from tests.simulation.operators import OPERATOR, scale
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import WINDOW_BYTES, Plan, Step
 from tests.simulation.process import Process, watched
-from tests.simulation.reader import Tables, TakenBackError, follow
+from tests.simulation.reader import CutTooFarError, Tables, TakenBackError, follow
 from tests.simulation.trace import Trace, recorded
 from tests.support.memory_transport import Connection, MemoryNetwork
 from tests.support.virtual_time import DeadlockError, VirtualTimeLoop
@@ -129,13 +130,15 @@ class World:
             await self._finish()
         except TakenBackError as error:
             raise BrokenPromise("durable is durable", str(error)) from error
+        except CutTooFarError as error:
+            raise BrokenPromise("retention cuts only what was read", str(error)) from error
 
     # The course of it ------------------------------------------------------------------------------------------------
 
     def _lay_network(self) -> None:
         plan = self.plan
         servers = [*plan.receivers, *plan.stores]
-        for client in (*(agent.name for agent in plan.agents), *plan.beats, *plan.receivers):
+        for client in (*(agent.name for agent in plan.agents), *plan.beats, *plan.receivers, OPERATOR):
             for server in servers:
                 link = self.network.link(client, server)
                 link.delay, link.jitter, link.capacity = plan.delay, plan.jitter, plan.capacity
@@ -206,7 +209,7 @@ class World:
         """Read to the end, and once more from the start."""
         for again in (False, True):
             for _ in range(_FOLLOW_TRIES):
-                away = await follow(self.network, self.plan.stores, self.tables, again=again)
+                away = await follow(self.network, self.plan, self.tables, again=again)
                 if not away:
                     break
             else:
@@ -241,6 +244,11 @@ class World:
             held, most = receiver.held_bytes
             if held > most:
                 raise BrokenPromise("memory is bounded", f"{receiver.name} holds {held} bytes, at most {most} may be")
+
+    # Streams ---------------------------------------------------------------------------------------------------------
+
+    def _scale(self, who: str, how: str, seed: int) -> None:
+        self._meanwhile(scale(self.network, who, how, Random(seed)))
 
     # Foreign writers -------------------------------------------------------------------------------------------------
 
@@ -322,8 +330,8 @@ class World:
         self._meanwhile(self._read_on())
 
     async def _read_on(self) -> None:
-        with suppress(TakenBackError):  # the last reading finds it again
-            await follow(self.network, self.plan.stores, self.tables)
+        with suppress(TakenBackError, CutTooFarError):  # the last reading finds it again
+            await follow(self.network, self.plan, self.tables)
 
     def _meanwhile(self, doing: Coroutine[Any, Any, None]) -> None:
         self._later = [task for task in self._later if not task.done()]

@@ -8,10 +8,10 @@ import msgspec
 from agent.app import Agent
 from agent.config import AgentConfig
 from agent.discovery import NoWatcher
-from logdrive.limits import KIB
+from logdrive.limits import KIB, StoreLimits
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.store import app as store_app
-from logdrive.store.config import DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.store.config import ControllerConfig, DirectoryConfig, FaceConfig, RetentionConfig, StoreConfig, StoreListenConfig
 from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
@@ -21,11 +21,14 @@ from tests.simulation.plan import AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
 from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_rpc import reaching, serving
 from tests.support.memory_transport import MemoryNetwork
 
 SCOPE, STREAM = "logs", "events"
 SEGMENTS = 2
-FACE_PORT = 6000
+FACE_PORT, CONTROLLER_PORT = 6000, 9090
+READER = "pipeline"
+"""The reader that retention waits for."""
 STATE = "/state"
 STORE = "/store"
 _END_AFTER_SECONDS = 3.0
@@ -146,18 +149,21 @@ class ReceiverHost(Process):
         self.counters: Counters | None = None
         self._memory: Memory | None = None
         self._clients = len(plan.agents) + len(plan.beats)
-        self._config = _receiver_config(plan)
+        self._config = _receiver_config(name, plan)
 
     async def _main(self, stop: asyncio.Event) -> None:
+        transport = self.network.host(self.name, f"cn:{self.name}")
         await receiver_app.run(
             self._config,
             clock=self.clock,
             disk=self.disk,
-            transport=self.network.host(self.name, f"cn:{self.name}"),
+            transport=transport,
             executor=self.executor,
             stop=stop,
             random=self.random,
             started=self._started,
+            controllers=reaching(transport),
+            serving=serving(transport),
         )
 
     def _started(self, started: receiver_app.Started) -> None:
@@ -171,15 +177,31 @@ class ReceiverHost(Process):
         return self._memory.used, self._memory.total + (self.counters.connections_open + self._clients) * _READ_BRINGS
 
 
-def _receiver_config(plan: Plan) -> ReceiverConfig:
-    uri = f"pravega://store:{FACE_PORT}/{SCOPE}/{STREAM}" if plan.shared else f"file://{STORE}#{SCOPE}/{STREAM}"
-    face = None if plan.shared else FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
+def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
+    port = CONTROLLER_PORT if plan.scaled else FACE_PORT
+    uri = f"pravega://store:{port}/{SCOPE}/{STREAM}" if plan.shared else f"file://{STORE}#{SCOPE}/{STREAM}"
+    face = None if plan.shared else _face()
     return ReceiverConfig(
-        listen=ListenConfig(address="0.0.0.0:5044", tls=_TLS, pravega=face),
+        listen=ListenConfig(address="0.0.0.0:5044", tls=_TLS, pravega=face, controller=None if plan.shared else _controller(name, plan)),
         sink=SinkConfig(uri=uri, segments=SEGMENTS, log_file_bytes=plan.log_file_bytes, tls="off" if plan.shared else None),
         limits=LimitsConfig(connection_bytes=plan.receiver_bytes // 2, total_bytes=plan.receiver_bytes),
+        retention=() if plan.shared else _retention(plan),
         drain_seconds=5.0,
     )
+
+
+def _face() -> FaceConfig:
+    return FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
+
+
+def _controller(name: str, plan: Plan) -> ControllerConfig | None:
+    if not plan.scaled:
+        return None
+    return ControllerConfig(address=f"0.0.0.0:{CONTROLLER_PORT}", tls="off", advertise=f"{name}:{FACE_PORT}")
+
+
+def _retention(plan: Plan) -> tuple[RetentionConfig, ...]:
+    return (RetentionConfig(stream=f"{SCOPE}/{STREAM}", max_bytes=plan.kept_bytes, readers=(READER,)),) if plan.kept_bytes else ()
 
 
 class StoreHost(Process):
@@ -187,16 +209,20 @@ class StoreHost(Process):
 
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
-        face = FaceConfig(address=f"0.0.0.0:{FACE_PORT}", tls="off")
-        self._config = StoreConfig(store=DirectoryConfig(path=STORE), listen=StoreListenConfig(pravega=face))
+        listen = StoreListenConfig(pravega=_face(), controller=_controller(name, plan))
+        self._config = StoreConfig(store=DirectoryConfig(path=STORE), listen=listen, retention=_retention(plan))
+        self._limits = StoreLimits(log_file=plan.log_file_bytes)
 
     async def _main(self, stop: asyncio.Event) -> None:
+        transport = self.network.host(self.name, f"cn:{self.name}")
         await store_app.run(
             self._config,
             clock=self.clock,
             disk=self.disk,
-            transport=self.network.host(self.name, f"cn:{self.name}"),
+            transport=transport,
             executor=self.executor,
             stop=stop,
             random=self.random,
+            limits=self._limits,
+            serving=serving(transport),
         )

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from tests.simulation.drawing import draw
 from tests.simulation.history import play
-from tests.simulation.plan import draw
 
 _CHUNK = 5
 

@@ -52,8 +52,8 @@ def hunt(only: Sequence[str], most: int, jobs: int) -> Iterator[tuple[Mutant, Fo
 def _hunted(name: str, most: int) -> Found | None:
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     sys.meta_path.insert(0, _Patcher(mutant))
+    from tests.simulation.drawing import draw
     from tests.simulation.history import play
-    from tests.simulation.plan import draw
 
     for seed in range(most):
         try:

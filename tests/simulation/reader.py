@@ -16,10 +16,15 @@ from logdrive.pipeline.cover import Cover, Interval, intersect, size
 from logdrive.pipeline.headers import BatchRow, HeaderRows
 from logdrive.pipeline.hop import records, walk
 from logdrive.pipeline.proof import Fault, Proof
-from logdrive.sinks.pravega_client import connected
+from logdrive.sinks.blocking import Target
+from logdrive.sinks.pravega_client import SegmentState, connected
+from logdrive.sinks.reader_position import set_position
+from logdrive.sinks.stream_places import placed
 from logdrive.sinks.stream_reader import segments_of
-from tests.simulation.hosts import FACE_PORT, SCOPE, STREAM
+from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, READER, SCOPE, STREAM
+from tests.simulation.plan import Plan
 from tests.support.ledger import bytes_of
+from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
 
 _PATIENCE_SECONDS = 5.0
@@ -27,6 +32,10 @@ _PATIENCE_SECONDS = 5.0
 
 class TakenBackError(AssertionError):
     """A store no longer has what it had shown."""
+
+
+class CutTooFarError(AssertionError):
+    """A store gave up what the reader still needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +63,40 @@ class Tables:
 
     seen: dict[tuple[str, str], bytearray] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)
+    given_up: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Segments that somebody asked to be deleted."""
+    starts: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Where each segment began when it was seen last."""
+    told: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Up to where each is needed no more, as its store was told, or would have been."""
     _rows: HeaderRows = field(default_factory=lambda: HeaderRows(f"{SCOPE}/{STREAM}"))
     _cover: Cover = field(default_factory=Cover)
     _taken: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def meet(self, store: str, segments: Sequence[str]) -> None:
+        """Take in which segments of the stream *store* has. Raises `TakenBackError`."""
+        known = [segment for there, segment in self.seen if there == store and (there, segment) not in self.given_up]
+        if gone := [segment for segment in known if segment not in segments]:
+            raise TakenBackError(f"{store} no longer has the segment {gone[0]}")
+
+    def begin(self, store: str, state: SegmentState, *, again: bool) -> int:
+        """Take in where a segment begins and ends, and return from where it is to be read. Raises `TakenBackError`."""
+        place = store, state.segment
+        known = len(self.seen.get(place, b""))
+        if state.length < known:
+            raise TakenBackError(f"{store} has {state.length} bytes of {state.segment}, of which {known} were read before")
+        if state.start < self.starts.get(place, 0):
+            raise TakenBackError(f"{state.segment} of {store} begins at {state.start}, and began at {self.starts[place]} before")
+        if state.start > self.told.get(place, 0):
+            raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, and was read to {self.told.get(place, 0)}")
+        self.starts[place] = state.start
+        return state.start if again else known
+
+    def needs_no_more(self, store: str, segment: str) -> int:
+        """Return up to where a segment was read, by batches: it is about to be told that this is needed no more."""
+        place = store, segment
+        self.told[place] = self._taken.get(place, 0)
+        return self.told[place]
 
     def add(self, store: str, segment: str, offset: int, data: bytes) -> None:
         """Take bytes of a segment, whatever was taken of it before. Raises `TakenBackError`."""
@@ -131,23 +171,31 @@ def _doubled(batches: Sequence[Batch], source: str) -> int:
     return len(starts) - len(dict.fromkeys(starts))
 
 
-async def follow(network: MemoryNetwork, stores: Sequence[str], tables: Tables, *, again: bool = False) -> list[str]:
+async def follow(network: MemoryNetwork, plan: Plan, tables: Tables, *, again: bool = False) -> list[str]:
     """Read on from where the tables end, or with *again* everything from the start; return the stores that could not be read."""
     away = []
-    for store in stores:
+    for store in plan.stores:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                await _read(network, store, tables, again=again)
+                await _read(network, store, plan, tables, again=again)
         except (LogdriveError, TimeoutError):
             away.append(store)
     return away
 
 
-async def _read(network: MemoryNetwork, store: str, tables: Tables, *, again: bool) -> None:
-    async with connected(network.host("reader"), store, FACE_PORT) as client:
-        for state in await segments_of(client, SCOPE, STREAM):
-            start = 0 if again else len(tables.seen.get((store, state.segment), b""))
-            if state.length < start:
-                raise TakenBackError(f"{store} has {state.length} bytes of {state.segment}, of which {start} were read before")
+async def _read(network: MemoryNetwork, store: str, plan: Plan, tables: Tables, *, again: bool) -> None:
+    transport = network.host("reader")
+    async with connected(transport, store, FACE_PORT) as client:
+        if plan.scaled:
+            found = await placed(transport, Target(store, CONTROLLER_PORT), SCOPE, STREAM, controllers=reaching(transport))
+            states = [place.state for place in found]
+        else:
+            states = await segments_of(client, SCOPE, STREAM)
+        tables.meet(store, [state.segment for state in states])
+        for state in states:
+            start = tables.begin(store, state, again=again)
             data = b"".join([piece async for piece in client.read_range(state.segment, start, state.length)])
             tables.add(store, state.segment, start, data)
+            if plan.kept_bytes:
+                offset = tables.needs_no_more(store, state.segment)
+                await set_position(client, state.segment, READER, offset)

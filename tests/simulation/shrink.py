@@ -32,8 +32,9 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     if len(plan.agents) > 1:
         for agent in plan.agents:
             yield plan.without_agent(agent.name)
-    if plan.beats:
-        yield plan.without_beats()
+    for smaller in (plan.without_beats(), plan.without_clients(), plan.unscaled(), plan.kept_whole()):
+        if smaller != plan:
+            yield smaller
     size = len(plan.steps) // 2
     while size >= 1:
         for start in range(0, len(plan.steps), size):

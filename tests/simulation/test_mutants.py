@@ -4,9 +4,9 @@ import pytest
 
 from tests.simulation.bugs.every import MUTANTS
 from tests.simulation.bugs.mutant import Mutant
+from tests.simulation.drawing import draw
 from tests.simulation.history import play
 from tests.simulation.mutants import hunt, mutated
-from tests.simulation.plan import draw
 from tests.simulation.shrink import shrink
 
 _HUNTED = ("store.failed_write_kept", "receiver.ack_before_durable", "agent.resends_without_asking", "sink.done_when_sent")

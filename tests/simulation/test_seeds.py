@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.drawing import draw
 from tests.simulation.history import Outcome, play
-from tests.simulation.plan import cooked, draw
+from tests.simulation.recipe import cooked, recipe_of
 
 FIXED = range(300)
 FRESH = 20
@@ -17,7 +18,7 @@ _FOUND = sorted(Path(__file__).parent.glob("found/*.json"))
 
 
 def _told(outcome: Outcome) -> str:
-    again = f"python -m tests.simulation replay {outcome.plan.recipe()}"
+    again = f"python -m tests.simulation replay {recipe_of(outcome.plan)}"
     return f"{outcome.broken}\n{outcome.trace.text(80)}\ncut down and told: {again}"
 
 
@@ -43,7 +44,7 @@ def test_what_was_found_stays_mended(path: Path) -> None:
 
 def test_a_seed_is_one_history_to_the_byte_in_any_process() -> None:
     program = (
-        "from tests.simulation.history import play; from tests.simulation.plan import draw; print([play(draw(s)).digest for s in range(6)])"
+        "from tests.simulation.history import play; from tests.simulation.drawing import draw; print([play(draw(s)).digest for s in range(6)])"
     )
     printed = {
         subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed}).stdout
@@ -57,7 +58,7 @@ def test_a_recipe_and_a_file_name_the_same_history(tmp_path: Path) -> None:
     plan = draw(7)
     smaller = plan.without_agent(plan.agents[-1].name).without_beats().at_once()
     smaller = smaller.with_steps(smaller.steps[::3])
-    assert cooked(smaller.recipe()) == smaller
-    assert cooked(plan.recipe()) == plan
+    assert cooked(recipe_of(smaller)) == smaller
+    assert cooked(recipe_of(plan)) == plan
     smaller.save(tmp_path / "one.json")
     assert cooked(str(tmp_path / "one.json")) == smaller

@@ -2,7 +2,6 @@
 
 Left out, for there is no setting yet that could bring them about:
 
-- 12, a scale between two runs: receivers don't follow successors yet (S3).
 - 15, routing rules: there are none (D7).
 - 18 and 19, sinks without numbers: there are none (S5).
 - 22, excluded bytes: the agent drops no lines (R1, D1).

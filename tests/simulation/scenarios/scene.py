@@ -2,18 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from random import Random
 from typing import Any
 
 from logdrive.limits import KIB
 from logdrive.pipeline.audit import Source, Verdict
+from logdrive.sinks.controller import Controller
 from tests.simulation.files import Applications, Life
 from tests.simulation.history import World
-from tests.simulation.hosts import AgentHost
+from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM, AgentHost
+from tests.simulation.operators import OPERATOR, give_up_the_past, scaled
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
 from tests.simulation.process import Process, watched
 from tests.simulation.reader import Tables, follow
 from tests.simulation.trace import Trace, recorded
+from tests.support.memory_rpc import reaching
 
 _LOOK_SECONDS = 0.01
 _QUIET_LOOKS, _QUIET_SECONDS = 5, 0.5
@@ -86,8 +90,23 @@ class Scene(World):
     async def read(self, tables: Tables | None = None) -> Verdict:
         """Read on, and return what the audit says now."""
         tables = tables or self.tables
-        assert not await follow(self.network, self.plan.stores, tables)
+        assert not await follow(self.network, self.plan, tables)
         return tables.verdict()
+
+    async def scaled(self, how: str = "all") -> None:
+        """Scale the stream at the store, and return once that is done."""
+        async with self._controller() as controller:
+            await scaled(controller, how, Random(1))
+
+    async def given_up(self) -> None:
+        """Let the stream begin with the segments that it has now; return once all before them are deleted."""
+        async with self._controller() as controller:
+            now = {segment.name for segment in await controller.current(SCOPE, STREAM)}
+            await give_up_the_past(controller)
+        self.tables.given_up.update(dict.fromkeys(place for place in self.tables.seen if place[1] not in now))
+
+    def _controller(self) -> AbstractAsyncContextManager[Controller]:
+        return reaching(self.network.host(OPERATOR))(self.store.name, CONTROLLER_PORT, None, None)
 
     def content(self, source: Source) -> bytes:
         """Return what the tables have of *source*."""
@@ -106,6 +125,7 @@ async def scene(
     delay: float = 0.0,
     capacity: int = 256 * KIB,
     sync_seconds: float = 0.0,
+    controlled: bool = False,
     **output: Any,
 ) -> AsyncIterator[Scene]:
     """Start so many of each, and yield them. *output* adds to the agents' settings of that table."""
@@ -125,6 +145,7 @@ async def scene(
         sync_seconds=sync_seconds,
         log_file_bytes=256 * KIB,
         steps=(),
+        scaled=controlled,
     )
     trace = Trace(asyncio.get_running_loop().time)
     with recorded(trace):

@@ -1,0 +1,182 @@
+"""Draws a whole history from its seed, before anything runs."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from logdrive import faults
+from logdrive.limits import KIB
+from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
+
+APPLICATIONS = ("a", "b", "c")
+"""Each writes to a file of its name."""
+_LONGEST_PAUSE_SECONDS = 6.0
+_LONG_DELAY = 0.1
+"""Seconds from which on a connection carries more at a time: otherwise nothing would be at rest in time, and rightly so."""
+
+
+def draw(seed: int) -> Plan:
+    """Return the history of *seed*."""
+    pick = Random(f"plan {seed}")
+    receivers = tuple(f"receiver{number}" for number in range(1, pick.choice((1, 1, 2, 2, 3)) + 1))
+    balanced = len(receivers) > 1 and pick.random() < 0.6
+    hosts = ["balancer:5044"] if balanced else [f"{name}:5044" for name in receivers]
+    agents = tuple(_agent(pick, f"agent{number}", hosts) for number in range(1, pick.choice((1, 1, 1, 1, 2, 2, 3, 4, 5)) + 1))
+    delay, jitter = pick.choice(((0.0, 0.0), (0.002, 0.005), (0.02, 0.05), (0.2, 0.3)))
+    plan = Plan(
+        seed=seed,
+        agents=agents,
+        receivers=receivers,
+        beats=("beat1",) if pick.random() < 0.4 else (),
+        shared=pick.random() < 0.4,
+        balanced=balanced,
+        delay=delay,
+        jitter=jitter,
+        capacity=pick.choice((2000 if delay < _LONG_DELAY else 64 * KIB, 64 * KIB, 256 * KIB)),
+        sync_seconds=pick.choice((0.0, 0.004, 0.05)),
+        log_file_bytes=pick.choice((4 * KIB, 16 * KIB, 256 * KIB)),
+        receiver_bytes=pick.choice((128 * KIB, 8192 * KIB)),
+        steps=(),
+    )
+    return plan.with_steps(_steps(plan, pick))
+
+
+def _agent(pick: Random, name: str, hosts: list[str]) -> AgentPlan:
+    output: dict[str, Any] = {
+        "hosts": hosts,
+        "windows_in_flight": pick.choice((1, 3, 8)),
+        "window_bytes": WINDOW_BYTES,
+        "compression": pick.choice(("zstd", "zlib", "none")),
+        "records": "full" if pick.random() < 0.15 else "block",
+    }
+    start = "end" if pick.random() < 0.1 else "beginning"
+    return AgentPlan(name, output, pick.choice((300.0, 2.0)), start, pick.choice((8192, 8192, 2)))
+
+
+# Steps -----------------------------------------------------------------------------------------------------------------
+
+Values = dict[str, Any]
+
+
+def _write(pick: Random, plan: Plan) -> Values:
+    lines = pick.choice((*(1, 3, 10, 40, 200) * 6, 2000))
+    return {"file": pick.choice(APPLICATIONS), "lines": lines, "style": pick.choice(("plain", "plain", "plain", "odd"))}
+
+
+def _file(pick: Random, plan: Plan) -> Values:
+    return {"file": pick.choice(APPLICATIONS)}
+
+
+def _rotate(pick: Random, plan: Plan) -> Values:
+    return {"file": pick.choice(APPLICATIONS), "late": pick.choice((0, 0, 2))}
+
+
+def _kill(pick: Random, plan: Plan) -> Values:
+    return {"power": pick.random() < 0.4, "down": _down(pick)}
+
+
+def _arm(pick: Random, plan: Plan) -> Values:
+    who = pick.choice([pick.choice(plan.agents).name, pick.choice(plan.receivers), pick.choice(plan.stores), pick.choice(plan.stores)])
+    rooms = [room for room, hosts in _rooms(plan).items() if who in hosts]
+    passed = [point for point in faults.POINTS if not point.startswith("store.free.")]  # nothing is freed here
+    point = pick.choice([point for point in passed if point.partition(".")[0] in rooms])
+    power = pick.random() < 0.5
+    then_off = pick.choice((0.0, 0.3, 2.0)) if not power else 0.0
+    passages = pick.choice((1, 1, 2, 5))
+    return {"whom": who, "point": point, "passages": passages, "power": power, "then_off": then_off, "down": _down(pick)}
+
+
+def _rooms(plan: Plan) -> dict[str, list[str]]:
+    """Return which hosts pass the fault points of which room."""
+    return {"agent": [agent.name for agent in plan.agents], "receiver": list(plan.receivers), "store": list(plan.stores)}
+
+
+def _stop(pick: Random, plan: Plan) -> Values:
+    return {"down": _down(pick)}
+
+
+def _forget(pick: Random, plan: Plan) -> Values:
+    return {"down": _down(pick), "power": False}
+
+
+def _cut(pick: Random, plan: Plan) -> Values:
+    return {"how": pick.choice(("reset", "reset", "half_open", "half_close", "stall")), "seconds": pick.choice((0.1, 3.0, 40.0))}
+
+
+def _part(pick: Random, plan: Plan) -> Values:
+    return {"other": pick.choice(plan.receivers), "seconds": pick.choice((0.5, 5.0, 45.0))}
+
+
+def _slow(pick: Random, plan: Plan) -> Values:
+    return {"seconds": pick.choice((0.1, 1.0, 4.0)), "lasting": pick.choice((1.0, 10.0))}
+
+
+def _disk(pick: Random, plan: Plan) -> Values:
+    return {"error": pick.choice(("EIO", "ENOSPC")), "after": pick.choice((0, 1, 100, 5000)), "times": pick.choice((1, 1, 4))}
+
+
+def _full(pick: Random, plan: Plan) -> Values:
+    return {"room": pick.choice((0, 100, 20_000)), "seconds": pick.choice((0.5, 10.0))}
+
+
+def _clock(pick: Random, plan: Plan) -> Values:
+    return {"ms": pick.choice((-3_600_000, -5_000, 5_000, 86_400_000))}
+
+
+def _nothing(pick: Random, plan: Plan) -> Values:
+    return {}
+
+
+def _down(pick: Random) -> float:
+    return pick.choice((0.0, 0.2, 2.0, 8.0))
+
+
+_Draw = Callable[[Random, Plan], Values]
+_KINDS: dict[str, tuple[int, str, _Draw]] = {
+    # kind: weight, who it happens to, how its values are drawn
+    "write": (30, "agent", _write),
+    "rotate": (4, "agent", _rotate),
+    "truncate": (2, "agent", _file),
+    "copytruncate": (1, "agent", _file),
+    "compress": (1, "agent", _file),
+    "remove": (2, "agent", _file),
+    "unlink": (1, "agent", _rotate),
+    "kill": (3, "process", _kill),
+    "arm": (8, "process", _arm),
+    "stop": (2, "process", _stop),
+    "forget": (1, "agent", _forget),
+    "cut": (5, "process", _cut),
+    "part": (1, "agent", _part),
+    "move": (2, "balancer", _nothing),
+    "roll": (1, "receivers", _stop),
+    "slow": (1, "store", _slow),
+    "fail_write": (2, "store", _disk),
+    "fail_sync": (1, "store", _nothing),
+    "full": (1, "store", _full),
+    "jump": (1, "process", _clock),
+    "burst": (4, "beat", _write),
+    "follow": (4, "reader", _nothing),
+}
+
+
+def _steps(plan: Plan, pick: Random) -> list[Step]:
+    whom = {
+        "agent": [agent.name for agent in plan.agents],
+        "process": [*(agent.name for agent in plan.agents), *plan.receivers, *(("store",) if plan.shared else ())],
+        "balancer": ["balancer"] if plan.balanced else [],
+        "receivers": ["receivers"],
+        "store": list(plan.stores),
+        "beat": list(plan.beats),
+        "reader": ["reader"],
+    }
+    kinds = [kind for kind, (_, whose, _) in _KINDS.items() if whom[whose]]
+    weights = [_KINDS[kind][0] for kind in kinds]
+    at, steps = 0.0, []
+    for number in range(pick.randint(25, 70)):
+        kind = pick.choices(kinds, weights)[0]
+        _, whose, draw_values = _KINDS[kind]
+        values = {**draw_values(pick, plan), "seed": pick.getrandbits(32)}
+        who = values.pop("whom", None) or pick.choice(whom[whose])
+        steps.append(Step(round(at, 3), kind, who, values, number))
+        at += min(_LONGEST_PAUSE_SECONDS, pick.choice((0.0, 0.01, 0.1, 1.0)) * pick.expovariate(1.0))
+    return steps

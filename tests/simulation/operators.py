@@ -1,0 +1,55 @@
+"""An operator at a store's controller: scales the stream, and gives up what was before the scaling."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+from random import Random
+
+from logdrive.errors import LogdriveError
+from logdrive.sinks.controller import Controller, StreamSegment
+from logdrive.sinks.pravega_controller import GrpcController
+from logdrive.wire.pravega.controller import controller_pb2 as pb
+from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM
+from tests.support.memory_rpc import reaching
+from tests.support.memory_transport import MemoryNetwork
+
+OPERATOR = "operator"
+_STREAM_INFO = pb.StreamInfo(scope=SCOPE, stream=STREAM)
+_MOST_SEGMENTS = 6
+
+
+async def scale(network: MemoryNetwork, store: str, how: str, pick: Random) -> None:
+    """Ask once for the stream to be scaled; whether that is done shows by its segments."""
+    async with reaching(network.host(OPERATOR))(store, CONTROLLER_PORT, None, None) as controller:
+        with suppress(LogdriveError):  # a store that is away, a stream not made yet, or scaled by another meanwhile
+            await scaled(controller, how, pick)
+
+
+async def scaled(controller: Controller, how: str, pick: Random) -> Sequence[StreamSegment]:
+    """Split one segment, merge two, or replace all; return those that were replaced. Raises what the controller raises."""
+    assert isinstance(controller, GrpcController)
+    now = sorted(await controller.current(SCOPE, STREAM), key=lambda segment: segment.low)
+    sealed, bounds = _change(now, how, pick)
+    ranges = [pb.ScaleRequest.KeyRangeEntry(start=low, end=high) for low, high in pairwise(bounds)]
+    request = pb.ScaleRequest(streamInfo=_STREAM_INFO, sealedSegments=[segment.id for segment in sealed], newKeyRanges=ranges)
+    await controller.call("scale", request, pb.ScaleResponse)
+    return sealed
+
+
+def _change(now: Sequence[StreamSegment], how: str, pick: Random) -> tuple[Sequence[StreamSegment], list[float]]:
+    """Return which segments to replace, and the bounds of those that replace them."""
+    if how == "split" and len(now) < _MOST_SEGMENTS:
+        one = pick.choice(now)
+        return [one], [one.low, (one.low + one.high) / 2, one.high]
+    if how == "merge" and len(now) > 1:
+        first = pick.randrange(len(now) - 1)
+        sealed = list(now[first : first + 2])
+        return sealed, [sealed[0].low, sealed[1].high]
+    return now, [0.0, pick.choice((0.25, 0.5, 0.7)), 1.0]
+
+
+async def give_up_the_past(controller: Controller) -> None:
+    """Let the stream begin with the segments that it has now: all before them are deleted. Raises what the controller raises."""
+    assert isinstance(controller, GrpcController)
+    cut = {segment.id: 0 for segment in await controller.current(SCOPE, STREAM)}
+    await controller.call("truncateStream", pb.StreamCut(streamInfo=_STREAM_INFO, cut=cut), pb.UpdateStreamStatus)

@@ -1,0 +1,47 @@
+"""A history in one line: its seed, and what is left of what that draws."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from tests.simulation.drawing import draw
+from tests.simulation.plan import Plan
+
+_MARKS: dict[str, Callable[[Plan], Plan]] = {
+    "alone": Plan.without_beats,
+    "untabled": Plan.without_clients,
+    "unscaled": Plan.unscaled,
+    "kept": Plan.kept_whole,
+    "at_once": Plan.at_once,
+}
+"""What else may have been left out, in the order in which it is written."""
+
+
+def recipe_of(plan: Plan) -> str:
+    """Return what `cooked` makes this plan of: the seed, and what is left of its history where something was cut away."""
+    whole = draw(plan.seed)
+    if plan == whole:
+        return str(plan.seed)
+    steps = ",".join(str(step.number) for step in plan.steps)
+    marks = [mark for mark, smaller in _MARKS.items() if smaller(whole) != whole and smaller(plan) == plan]
+    return ":".join([str(plan.seed), "+".join(agent.name for agent in plan.agents), steps, *marks])
+
+
+def cooked(recipe: str) -> Plan:
+    """Return the plan that *recipe* names, or that the file of this name holds. Raises ValueError, OSError."""
+    if recipe.endswith(".json"):
+        return msgspec.json.decode(Path(recipe).read_bytes(), type=Plan)
+    seed, *kept = recipe.split(":")
+    plan = draw(int(seed))
+    if not kept:
+        return plan
+    agents, steps, *marks = kept
+    for agent in plan.agents:
+        if agent.name not in agents.split("+"):
+            plan = plan.without_agent(agent.name)
+    numbers = {int(number) for number in steps.split(",") if number}
+    plan = plan.with_steps([step for step in plan.steps if step.number in numbers])
+    for mark in marks:
+        plan = _MARKS[mark](plan)
+    return plan
