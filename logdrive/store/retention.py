@@ -6,8 +6,8 @@ a reader named in the policy still needs.
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -29,12 +29,16 @@ _STREAM: Final = re.compile(r"([^/_][^/]*/[^/_][^/]*)/\d+\.#epoch\.\d+")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is kept of each stream that *stream*, a pattern with * and ?, names: at most so much, and nothing older; None: no limit."""
+    """What is kept of each stream that *stream*, a pattern with * and ?, names: at most so much, and nothing older; None: no limit.
+
+    Never cut off is what one of *readers* has not read, nor what lies in a segment of *needed* from the offset named there.
+    """
 
     stream: str
     max_bytes: int | None = None
     max_age_ms: int | None = None
     readers: tuple[str, ...] = ()
+    needed: Mapping[str, int] = field(default_factory=dict)
 
 
 PolicyOf = Callable[[str], Policy | None]
@@ -105,7 +109,7 @@ class Retention:
         for segment in segments:
             info = self._store.info(segment)
             if info is not None:
-                cuts.append(_Cut(segment, info.start, info.start, self._limit(segment, info.start, info.length, policy.readers)))
+                cuts.append(_Cut(segment, info.start, info.start, self._limit(segment, info.start, info.length, policy)))
                 kept += info.length - info.start
         before = self._clock.now_ms() - policy.max_age_ms if policy.max_age_ms is not None else None
         if before is None and not _exceeds(kept, policy.max_bytes):
@@ -138,10 +142,11 @@ class Retention:
             self._times[cut.segment] = cut.at, time_ms
         return time_ms
 
-    def _limit(self, segment: str, start: int, length: int, readers: Sequence[str]) -> int:
+    def _limit(self, segment: str, start: int, length: int, policy: Policy) -> int:
         """Return the furthest offset that *segment* may begin at: a reader never heard of needs all of it."""
-        positions = [self._store.attribute(segment, reader_key(name)) for name in readers]
-        return min([length, *(start if position == ABSENT else max(start, position) for position in positions)])
+        positions = [self._store.attribute(segment, reader_key(name)) for name in policy.readers]
+        needed = max(start, policy.needed.get(segment, length))
+        return min([length, needed, *(start if position == ABSENT else max(start, position) for position in positions)])
 
 
 def _exceeds(kept: int, limit: int | None) -> bool:

@@ -9,6 +9,7 @@ from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 _HALF = (1 << 64) - 1
+_PAGE = 1000
 
 
 def config_of(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
@@ -87,6 +88,12 @@ def uuid_of(found: pb.TxnId) -> UUID:
 def transaction_id(found: UUID) -> pb.TxnId:
     """Return how clients name a transaction: two signed halves."""
     return pb.TxnId(highBits=_signed(found.int >> 64), lowBits=_signed(found.int & _HALF))
+
+
+def page(names: list[str], after: str) -> tuple[list[str], pb.ContinuationToken]:
+    """Return the names that follow the one in the token, and the token for those behind them. After the last it repeats itself."""
+    found = [name for name in names if name > after][:_PAGE]
+    return found, pb.ContinuationToken(token=found[-1] if found else after)
 
 
 def _signed(half: int) -> int:

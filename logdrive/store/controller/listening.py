@@ -12,10 +12,16 @@ from logdrive.disk import Disk, words_of
 from logdrive.errors import ConfigError, Mistake
 from logdrive.limits import MIB
 from logdrive.net.stream import ServerTls
+from logdrive.store.access.opening import Access
 from logdrive.store.controlled import Serving
+from logdrive.store.controller.authority import Authority
+from logdrive.store.controller.groups import GroupMethods
+from logdrive.store.controller.maps import MapMethods
 from logdrive.store.controller.service import Controller
 from logdrive.store.retention import Retention
 from logdrive.store.streams.catalogue import Catalogue
+from logdrive.store.streams.groups import Groups
+from logdrive.store.streams.maps import Maps
 from logdrive.store.streams.streams import Streams
 from logdrive.store.streams.transactions import Transactions
 
@@ -51,20 +57,25 @@ async def controlling(
     *,
     disk: Disk,
     serving: Serving = over_grpc,
+    access: Access | None = None,
 ) -> AsyncIterator[tuple[str, int]]:
     """Answer at *where* for the streams of *catalogue*, whose segments clients find at *node*; yield the address with the real port.
 
-    What was begun at the end is answered, within a few seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
+    Without *access* nobody is asked who comes. What was begun at the end is answered, within a few seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
     """
     transactions = Transactions(catalogue)
     streams = Streams(catalogue)
-    controller = Controller(streams, transactions, *node)
+    others = (GroupMethods(Groups(catalogue)), MapMethods(Maps(catalogue)))
+    controller = Controller(streams, transactions, *node, others)
+    handlers = controller.handlers() if access is None else Authority(controller.handlers(), access)
     async with catalogue.turn():
         pass  # what a crash left undone is done before anybody is answered
-    async with serving(controller.handlers(), where, tls, disk) as port:
+    async with serving(handlers, where, tls, disk) as port:
+        controller.listens(port)
         upkeep = [
             asyncio.create_task(transactions.run(), name="transaction-leases"),
             asyncio.create_task(Retention(catalogue.store, streams.policy_of, catalogue.clock).run(), name="streams-retention"),
+            asyncio.create_task(Retention(catalogue.store, streams.most_of, catalogue.clock).run(), name="streams-most"),
         ]
         try:
             yield where[0], port

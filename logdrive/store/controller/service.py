@@ -1,6 +1,6 @@
 """The controller's methods over gRPC: each asks or changes streams, and says what came of it (specification, section 6)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import grpc
@@ -23,20 +23,31 @@ Handler = Callable[[Any], Awaitable[Message]]
 TOKEN: Final = ""
 """What is handed out where nobody has to say who they are."""
 
-_PAGE: Final = 1000
-
 
 class Controller:
-    """Answers for one store, whose segments are all found at *host*:*port*."""
+    """Answers for one store, whose segments are all found at *host*:*port*; *others* have the methods that are not here."""
 
-    def __init__(self, streams: Streams, transactions: Transactions, host: str, port: int) -> None:
-        self._streams, self._transactions = streams, transactions
+    def __init__(self, streams: Streams, transactions: Transactions, host: str, port: int, others: Sequence[object] = ()) -> None:
+        self._streams, self._transactions, self._others = streams, transactions, others
         self._node = pb.NodeUri(endpoint=host, port=port)
+        self._here = self._node
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return what `grpc.aio.Server` takes. Methods that are not here are UNIMPLEMENTED."""
-        found = {name: _method(method, getattr(self, _python_name(name))) for name, method in METHODS.items()}
+        found = {name: _method(method, self._handler(_python_name(name))) for name, method in METHODS.items()}
         return grpc.method_handlers_generic_handler(SERVICE, found)
+
+    def _handler(self, name: str) -> Handler:
+        handlers: list[Handler] = [getattr(part, name) for part in (self, *self._others) if hasattr(part, name)]
+        return handlers[0]
+
+    def listens(self, port: int) -> None:
+        """Take note of the port at which clients find this controller; they are told the host of the segments."""
+        self._here = pb.NodeUri(endpoint=self._node.endpoint, port=port)
+
+    async def get_controller_server_list(self, request: pb.ServerRequest) -> pb.ServerResponse:
+        """Tell where controllers are: there is this one."""
+        return pb.ServerResponse(nodeURI=[self._here])
 
     # Scopes ------------------------------------------------------------------------------------------------------------
 
@@ -50,13 +61,18 @@ class Controller:
         await self._streams.delete_scope(request.scope)
         return pb.DeleteScopeStatus(status="SUCCESS")
 
+    async def delete_scope_recursive(self, request: pb.ScopeInfo) -> pb.DeleteScopeStatus:
+        """Remove a scope with all that is in it."""
+        await self._streams.delete_scope_with_all(request.scope)
+        return pb.DeleteScopeStatus(status="SUCCESS")
+
     async def check_scope_exists(self, request: pb.ScopeInfo) -> pb.ExistsResponse:
         """Tell whether a scope is there."""
         return pb.ExistsResponse(exists=await self._streams.scope_exists(request.scope))
 
     async def list_scopes(self, request: pb.ScopesRequest) -> pb.ScopesResponse:
         """List scopes, page by page."""
-        names, token = _page(await self._streams.scopes(), request.continuationToken.token)
+        names, token = answers.page(await self._streams.scopes(), request.continuationToken.token)
         return pb.ScopesResponse(scopes=names, continuationToken=token)
 
     async def list_streams_in_scope(self, request: pb.StreamsInScopeRequest) -> pb.StreamsInScopeResponse:
@@ -117,6 +133,7 @@ class Controller:
 
     async def get_current_segments(self, request: pb.StreamInfo) -> pb.SegmentRanges:
         """Tell which segments take appends."""
+        await self._streams.make_mark(request.scope, request.stream)
         return answers.ranges(request, layout.current(await self._streams.stream(request.scope, request.stream)), TOKEN)
 
     async def get_epoch_segments(self, request: pb.GetEpochSegmentsRequest) -> pb.SegmentRanges:
@@ -140,6 +157,13 @@ class Controller:
         return pb.SuccessorResponse(segments=entries, delegationToken=TOKEN)
 
     get_segments_immediatly_following = get_segments_immediately_following
+
+    async def get_segments_between(self, request: pb.StreamCutRange) -> pb.StreamCutRangeResponse:
+        """Tell which segments have what lies between two places."""
+        info = request.streamInfo
+        stream = await self._streams.stream(info.scope, info.stream)
+        found = [answers.segment_id(info, segment.id) for segment in layout.between(stream, getattr(request, "from"), request.to)]
+        return pb.StreamCutRangeResponse(segments=found, delegationToken=TOKEN)
 
     async def is_segment_valid(self, request: pb.SegmentId) -> pb.SegmentValidityResponse:
         """Tell whether a segment takes appends."""
@@ -207,6 +231,13 @@ class Controller:
         found = await self._transactions.state(info.scope, info.stream, answers.uuid_of(request.txnId))
         return pb.TxnState(state=found.status.upper())
 
+    async def list_completed_transactions(self, request: pb.ListCompletedTxnRequest) -> pb.ListCompletedTxnResponse:
+        """Tell how the transactions that are remembered ended."""
+        info = request.streamInfo
+        ended = await self._transactions.ended(info.scope, info.stream)
+        told = [pb.TxnResponse(txnId=answers.transaction_id(key), status=found.status.upper()) for key, found in ended]
+        return pb.ListCompletedTxnResponse(response=told)
+
 
 def _method(method: Method, handler: Handler) -> "grpc.RpcMethodHandler[Any, Any]":
     async def answer(request: Message, context: "grpc.aio.ServicerContext[Any, Any]") -> Message:
@@ -231,12 +262,6 @@ def _python_name(name: str) -> str:
 
 
 def _listed(scope: str, streams: list[str], after: str) -> pb.StreamsInScopeResponse:
-    names, token = _page(streams, after)
+    names, token = answers.page(streams, after)
     listed = [pb.StreamInfo(scope=scope, stream=name) for name in names]
     return pb.StreamsInScopeResponse(streams=listed, continuationToken=token, status="SUCCESS")
-
-
-def _page(names: list[str], after: str) -> tuple[list[str], pb.ContinuationToken]:
-    """Return the names that follow the one in the token, and the token for those behind them. After the last it repeats itself."""
-    page = [name for name in names if name > after][:_PAGE]
-    return page, pb.ContinuationToken(token=page[-1] if page else after)

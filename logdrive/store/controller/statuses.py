@@ -7,7 +7,11 @@ from google.protobuf.message import Message
 
 from logdrive.store.streams.errors import (
     BadNameError,
+    GenerationError,
     LeaseError,
+    MapExistsError,
+    NoSuchGroupError,
+    NoSuchMapError,
     NoSuchScopeError,
     NoSuchStreamError,
     NoSuchStreamSegmentError,
@@ -52,6 +56,32 @@ _STATUSES: Final[dict[type[Message], _Names]] = {
     pb.StreamsInScopeResponse: {NoSuchScopeError: "SCOPE_NOT_FOUND"},
     pb.ScaleResponse: {PreconditionError: "PRECONDITION_FAILED", StreamSealedError: "PRECONDITION_FAILED"},
     pb.TxnStatus: _TRANSACTION,
+    pb.CreateReaderGroupResponse: {NoSuchScopeError: "SCOPE_NOT_FOUND", BadNameError: "INVALID_RG_NAME"},
+    pb.ReaderGroupConfigResponse: {NoSuchGroupError: "RG_NOT_FOUND", NoSuchScopeError: "RG_NOT_FOUND"},
+    pb.UpdateReaderGroupResponse: {
+        NoSuchGroupError: "RG_NOT_FOUND",
+        NoSuchScopeError: "RG_NOT_FOUND",
+        GenerationError: "INVALID_CONFIG",
+        BadNameError: "INVALID_CONFIG",
+    },
+    pb.DeleteReaderGroupStatus: {NoSuchGroupError: "RG_NOT_FOUND", NoSuchScopeError: "RG_NOT_FOUND"},
+    pb.SubscribersResponse: {NoSuchStreamError: "STREAM_NOT_FOUND", NoSuchScopeError: "STREAM_NOT_FOUND"},
+    pb.UpdateSubscriberStatus: {
+        NoSuchStreamError: "STREAM_NOT_FOUND",
+        NoSuchScopeError: "STREAM_NOT_FOUND",
+        NoSuchGroupError: "SUBSCRIBER_NOT_FOUND",
+        GenerationError: "GENERATION_MISMATCH",
+        PreconditionError: "STREAM_CUT_NOT_VALID",
+        NoSuchStreamSegmentError: "STREAM_CUT_NOT_VALID",
+    },
+    pb.CreateKeyValueTableStatus: {
+        MapExistsError: "TABLE_EXISTS",
+        NoSuchScopeError: "SCOPE_NOT_FOUND",
+        BadNameError: "INVALID_TABLE_NAME",
+    },
+    pb.KeyValueTableConfigResponse: {NoSuchMapError: "TABLE_NOT_FOUND", NoSuchScopeError: "TABLE_NOT_FOUND"},
+    pb.KVTablesInScopeResponse: {NoSuchScopeError: "SCOPE_NOT_FOUND"},
+    pb.DeleteKVTableStatus: {NoSuchMapError: "TABLE_NOT_FOUND", NoSuchScopeError: "TABLE_NOT_FOUND"},
 }
 """The names of statuses; what is not named is FAILURE."""
 
@@ -60,6 +90,7 @@ _CODES: Final[dict[type[RefusedError], grpc.StatusCode]] = {
     NoSuchStreamError: grpc.StatusCode.NOT_FOUND,
     NoSuchStreamSegmentError: grpc.StatusCode.NOT_FOUND,
     NoSuchTransactionError: grpc.StatusCode.NOT_FOUND,
+    NoSuchMapError: grpc.StatusCode.NOT_FOUND,
     BadNameError: grpc.StatusCode.INVALID_ARGUMENT,
     LeaseError: grpc.StatusCode.INVALID_ARGUMENT,
 }

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from logdrive.clock import Clock
 from logdrive.limits import MIB
 from logdrive.store.engine import Store
@@ -19,8 +21,8 @@ from logdrive.store.streams.following import following
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.layout import new_stream
 from logdrive.store.streams.names import name_of, segment_id, stream_of
-from logdrive.store.streams.settling import Settling
-from logdrive.store.streams.state import Place, Put, Scope, ScopePut, State, StreamConfig, StreamPut
+from logdrive.store.streams.settling import Settling, settle_map
+from logdrive.store.streams.state import Group, MapPut, Place, Put, Scope, ScopePut, State, StreamConfig, StreamPut, TransactionPut
 
 
 class Catalogue:
@@ -52,6 +54,8 @@ class Catalogue:
         for scope, name, place in list(self._state.places()):
             await asyncio.gather(*Settling(self.store, scope, name, place).submit())
             await self.change(following(scope, name, place))
+        maps = [MapPut(scope, name, now) for scope, found in self._state.scopes.items() for name, now in found.maps.items()]
+        await self._settle_maps(maps)
         await self.adopt_all()
 
     async def change(self, puts: Sequence[Put]) -> None:
@@ -64,10 +68,19 @@ class Catalogue:
                 submitted += Settling(self.store, scope, name, place).submit()
             submitted += self._journal.shorten(self._state)
             await asyncio.gather(*submitted)
+            await self._settle_maps([put for put in puts if isinstance(put, MapPut)])
             puts = [put for scope, name, place in places for put in following(scope, name, place)]
 
+    async def _settle_maps(self, maps: Sequence[MapPut]) -> None:
+        """Do what is missing of *maps*, which are durable."""
+        await asyncio.gather(*(future for put in maps for future in settle_map(self.store, put.scope, put.name, put.now)))
+        if gone := [MapPut(put.scope, put.name, replace(put.now, status="deleted")) for put in maps if put.now.status == "deleting"]:
+            submitted = self._journal.submit(gone)
+            self._state.apply(gone)
+            await submitted
+
     def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, Place]]:
-        names = dict.fromkeys((put.scope, put.stream) for put in puts if not isinstance(put, ScopePut))
+        names = dict.fromkeys((put.scope, put.stream) for put in puts if isinstance(put, StreamPut | TransactionPut))
         return [(scope, name, place) for scope, name in names if (place := self._state.place(scope, name)) is not None]
 
     # Finding -----------------------------------------------------------------------------------------------------------
@@ -99,10 +112,13 @@ class Catalogue:
         place = found.places.get(stream) if found is not None else None
         return place.stream.next_number if place is not None else 0
 
-    def config_of(self, scope: str, stream: str) -> StreamConfig | None:
-        """Return what the maker of a stream asked for, as far as it is known without a turn."""
-        found = self._state.place(scope, stream)
-        return found.stream.config if found is not None else None
+    def known(self, scope: str, stream: str) -> Place | None:
+        """Return a stream, as far as it is known without a turn."""
+        return self._state.place(scope, stream)
+
+    def subscribers(self, scope: str, stream: str) -> list[Group]:
+        """Return the reader groups that hold a stream's retention back, as far as they are known without a turn."""
+        return [group for _, group in self._state.subscribers(scope, stream)]
 
     # Adopting ----------------------------------------------------------------------------------------------------------
 

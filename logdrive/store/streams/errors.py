@@ -61,3 +61,19 @@ class TransactionEndedError(RefusedError):
 
 class LeaseError(RefusedError):
     """The lease asked for is not one that is given."""
+
+
+class NoSuchGroupError(RefusedError):
+    """The scope has no such reader group."""
+
+
+class GenerationError(RefusedError):
+    """The reader group was changed since, or is another one of that name."""
+
+
+class NoSuchMapError(RefusedError):
+    """The scope has no such key-value table."""
+
+
+class MapExistsError(RefusedError):
+    """The key-value table is there."""

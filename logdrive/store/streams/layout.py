@@ -100,6 +100,30 @@ def behind(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     ]
 
 
+def beyond(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
+    """Return the segments all of whose bytes lie after *cut*."""
+    places = [s for s in stream.segments if s.id in cut and s.until != CURRENT]
+    return [s for s in stream.segments if s.id not in cut and any(epoch_of(s.id) >= p.until and _overlap(s, p) for p in places)]
+
+
+def needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
+    """Return from which offset each segment, by its id, has what lies after *cut*; those that have nothing of it are not there."""
+    begin = cut or head(stream)
+    gone = {s.id for s in behind(stream, begin)}
+    return {s.id: begin.get(s.id, 0) for s in stream.segments if s.id not in gone}
+
+
+def between(stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]) -> list[Segment]:
+    """Return the segments that have what lies between two places. Raises `PreconditionError` unless one comes after the other."""
+    for cut in (begin, end):
+        if not _is_whole(segment_of(stream, number) for number in cut):
+            raise PreconditionError("a cut has one offset for each key")
+    before, after = {s.id for s in behind(stream, begin)}, {s.id for s in beyond(stream, end)}
+    if before & end.keys() or after & begin.keys() or any(offset < begin.get(number, 0) for number, offset in end.items()):
+        raise PreconditionError("the second cut lies before the first")
+    return [s for s in stream.segments if s.id not in before and s.id not in after]
+
+
 def _overlap(one: Segment, other: Segment) -> bool:
     return one.low < other.high and other.low < one.high
 

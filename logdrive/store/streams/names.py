@@ -13,6 +13,7 @@ SYSTEM: Final = "_system"
 OWN: Final = f"{SYSTEM}/_controller/"
 """What the names of the store's own segments begin with."""
 
+_MARK: Final = "_MARK"
 _NAME: Final = re.compile(r"_?[A-Za-z0-9.-]+")
 _FIRST_SEGMENT: Final = re.compile(r"([^/]+)/([^/]+)/0\.#epoch\.0")
 _SCOPE_LENGTH: Final = 255
@@ -30,6 +31,28 @@ def check_stream(name: str) -> None:
     """Raise `BadNameError` unless *name* can be a stream's."""
     if len(name) > _STREAM_LENGTH or _NAME.fullmatch(name) is None:
         raise BadNameError(f"{name[:300]!r} is no name for a stream")
+
+
+def state_of(group: str) -> str:
+    """Return the stream in which the readers of *group* agree. Raises `BadNameError`."""
+    check_stream(stream := f"_RG{group}")
+    return stream
+
+
+def mark_of(stream: str) -> str:
+    """Return the stream in which readers look for how far the time of *stream* has come."""
+    return f"{_MARK}{stream}"
+
+
+def marked(stream: str) -> str | None:
+    """Return the stream whose mark *stream* is; None where it is none."""
+    return stream.removeprefix(_MARK) if stream.startswith(_MARK) else None
+
+
+def map_segment(scope: str, table: str, number: int) -> str:
+    """Return the full name of a key-value table's segment. Raises `BadNameError`."""
+    check_stream(table)
+    return segment_name(scope, f"{table}_kvtable", number, 0)
 
 
 def stream_of(segment: str) -> tuple[str, str] | None:

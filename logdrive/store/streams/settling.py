@@ -8,16 +8,37 @@ from uuid import UUID
 import structlog
 
 from logdrive.errors import LogdriveError
+from logdrive.record import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
 from logdrive.store.streams.layout import behind
-from logdrive.store.streams.names import name_of, transaction_name
-from logdrive.store.streams.state import CURRENT, Place
+from logdrive.store.streams.names import map_segment, name_of, transaction_name
+from logdrive.store.streams.state import CURRENT, Map, Place
+from logdrive.store.tables.kept import TABLE
 
 _REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError)
 _log = structlog.get_logger("logdrive.store.streams")
 
 Submitted = list["asyncio.Future[Any]"]
+
+
+def settle_map(store: Store, scope: str, name: str, table: Map) -> Submitted:
+    """Submit what is missing of one key-value table; return futures that end once everything is durable."""
+    futures: Submitted = []
+    for number in range(table.first, table.first + table.partitions):
+        segment = map_segment(scope, name, number)
+        there = store.info(segment) is not None
+        if table.status == "deleting" and there:
+            futures.append(store.delete(segment))
+        elif table.status == "active":
+            if not there:
+                futures.append(store.create(segment))
+            if not there or store.attribute(segment, TABLE) == ABSENT:
+                try:
+                    futures.append(store.update(segment, TABLE, ABSENT, 1 + table.primary + table.secondary))
+                except SegmentSealedError as error:  # by a client of the face
+                    _log.warning("a table's segment is not as it was made", table=f"{scope}/{name}", reason=str(error))
+    return futures
 
 
 class Settling:

@@ -1,4 +1,4 @@
-"""All scopes, streams and transactions: what the journal says, in memory.
+"""All scopes, streams, transactions, reader groups and key-value tables: what the journal says, in memory.
 
 A change is a list of *puts*, each the new state of one thing, and applied all or none. So replaying is assigning, and the whole
 state is itself such a list, which is how the journal is kept short.
@@ -12,6 +12,9 @@ import msgspec
 
 CURRENT = -1
 """The `until` of a segment that takes appends, unless its stream is sealed."""
+
+
+_SUBSCRIBING = (1, 2)  # Pravega's types of reader groups that hold retention back: where they say, or where their checkpoints are
 
 
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,6 +70,56 @@ class Transaction(msgspec.Struct, frozen=True):
         return self.status in ("committed", "aborted")
 
 
+class Cut(msgspec.Struct, frozen=True, array_like=True):
+    """A place in a stream: segment to offset. Empty: where the stream begins, or nowhere, where an end is meant."""
+
+    scope: str
+    stream: str
+    at: dict[int, int] = {}
+
+
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A reader group as its makers asked for it: it reads the streams of *starting*, from there, up to *ending*.
+
+    What its readers agree upon stands in a stream of its own, which only they understand. *read* is what they say of how far the group
+    has read: by scope/stream, segment to offset.
+    """
+
+    id: str
+    generation: int = 0
+    refresh_ms: int = 0
+    checkpoint_ms: int = 0
+    outstanding: int = 0
+    retention_type: int = 0
+    rollover_bytes: int = 0
+    starting: tuple[Cut, ...] = ()
+    ending: tuple[Cut, ...] = ()
+    read: dict[str, dict[int, int]] = {}
+
+    def subscribes(self, scope: str, stream: str) -> bool:
+        """Tell whether it holds back what is cut off a stream."""
+        return self.retention_type in _SUBSCRIBING and any((cut.scope, cut.stream) == (scope, stream) for cut in self.starting)
+
+    def needs(self, scope: str, stream: str) -> dict[int, int]:
+        """Return where in a stream that begins what it has not read; empty: at the stream's beginning."""
+        begin = next((cut.at for cut in self.starting if (cut.scope, cut.stream) == (scope, stream)), {})
+        return self.read.get(f"{scope}/{stream}", begin)
+
+
+class Map(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A key-value table: equal shares of its keys in *partitions* table segments, which are numbered from *first*.
+
+    A deleted one is kept as a deleted stream is.
+    """
+
+    partitions: int
+    primary: int
+    secondary: int = 0
+    rollover_bytes: int = 0
+    first: int = 0
+    status: Literal["active", "deleting", "deleted"] = "active"
+
+
 class ScopePut(msgspec.Struct, frozen=True, tag="scope"):
     """A scope comes or goes."""
 
@@ -91,7 +144,23 @@ class TransactionPut(msgspec.Struct, frozen=True, tag="transaction"):
     now: Transaction | None
 
 
-Put = ScopePut | StreamPut | TransactionPut
+class GroupPut(msgspec.Struct, frozen=True, tag="group"):
+    """A reader group is *now* this, or gone."""
+
+    scope: str
+    group: str
+    now: Group | None
+
+
+class MapPut(msgspec.Struct, frozen=True, tag="map"):
+    """A key-value table is *now* this."""
+
+    scope: str
+    name: str
+    now: Map
+
+
+Put = ScopePut | StreamPut | TransactionPut | GroupPut | MapPut
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -110,10 +179,18 @@ class Place:
 
 @dataclass(slots=True)
 class Scope:
-    """A scope and all streams that it has or had."""
+    """A scope, all streams and key-value tables that it has or had, and its reader groups."""
 
     present: bool = False
     places: dict[str, Place] = field(default_factory=dict)
+    maps: dict[str, Map] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Tell whether nothing is in it any more."""
+        there = [place.stream.status != "deleted" for place in self.places.values()]
+        return not (any(there) or self.groups or any(found.status != "deleted" for found in self.maps.values()))
 
 
 class State:
@@ -138,6 +215,12 @@ class State:
                         scope.places[stream].transactions.pop(key, None)
                     else:
                         scope.places[stream].transactions[key] = now
+                case GroupPut(group=name, now=None):
+                    scope.groups.pop(name, None)
+                case GroupPut(group=name, now=group) if group is not None:
+                    scope.groups[name] = group
+                case MapPut(name=name, now=table):
+                    scope.maps[name] = table
 
     def place(self, scope: str, stream: str) -> Place | None:
         """Return the stream that is there; None for one that never was, or is deleted."""
@@ -152,6 +235,13 @@ class State:
                 if place.stream.status != "deleted":
                     yield scope, name, place
 
+    def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, Group]]:
+        """Yield the reader groups, each with its name as scope/group, that hold a stream's retention back."""
+        for name, found in self.scopes.items():
+            for group, now in found.groups.items():
+                if now.subscribes(scope, stream):
+                    yield f"{name}/{group}", now
+
     def whole(self) -> Iterator[Put]:
         """Yield the puts that make this state from nothing."""
         for scope, found in self.scopes.items():
@@ -160,3 +250,7 @@ class State:
                 yield StreamPut(scope, name, place.stream)
                 for key, now in place.transactions.items():
                     yield TransactionPut(scope, name, key, now)
+            for name, group in found.groups.items():
+                yield GroupPut(scope, name, group)
+            for name, table in found.maps.items():
+                yield MapPut(scope, name, table)

@@ -21,12 +21,24 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
 )
 from logdrive.store.streams.layout import Range
-from logdrive.store.streams.names import check_scope, check_stream, name_of
-from logdrive.store.streams.state import Place, Put, ScopePut, Segment, Stream, StreamConfig, StreamPut, TransactionPut
+from logdrive.store.streams.names import check_scope, check_stream, mark_of, marked, name_of
+from logdrive.store.streams.state import (
+    GroupPut,
+    MapPut,
+    Place,
+    Put,
+    ScopePut,
+    Segment,
+    Stream,
+    StreamConfig,
+    StreamPut,
+    TransactionPut,
+)
 
 _BY_AGE, _BY_SIZE = 1, 2  # Pravega's types of retention, in ms and in bytes
 MAX_SEGMENTS = 10_000
 """Segments that a stream may be made with, or scaled to in one step."""
+_AT_ONCE = 100
 MAX_TAGS = 64 * KIB
 """Characters of all tags of a stream."""
 
@@ -53,8 +65,22 @@ class Streams:
         """Remove an empty scope."""
         async with self._catalogue.turn():
             await self._catalogue.adopt_all()
-            if _names((await self._catalogue.scope(scope)).places):
-                raise ScopeNotEmptyError(f"scope {scope!r} has streams")
+            if not (await self._catalogue.scope(scope)).empty:
+                raise ScopeNotEmptyError(f"scope {scope!r} has streams, reader groups or key-value tables")
+            await self._catalogue.change([ScopePut(scope, present=False)])
+
+    async def delete_scope_with_all(self, scope: str) -> None:
+        """Remove a scope with all that is in it, some at a time, the scope itself last; streams need not be sealed."""
+        async with self._catalogue.turn():
+            await self._catalogue.adopt_all()
+            found = await self._catalogue.scope(scope)
+            streams = [(name, place.stream) for name, place in found.places.items() if place.stream.status != "deleted"]
+            puts: list[Put] = [GroupPut(scope, name, None) for name in found.groups]
+            puts += [StreamPut(scope, name, msgspec.structs.replace(now, status="deleting")) for name, now in streams]
+            maps = [(name, now) for name, now in found.maps.items() if now.status != "deleted"]
+            puts += [MapPut(scope, name, msgspec.structs.replace(now, status="deleting")) for name, now in maps]
+            for at in range(0, len(puts), _AT_ONCE):
+                await self._catalogue.change(puts[at : at + _AT_ONCE])
             await self._catalogue.change([ScopePut(scope, present=False)])
 
     async def scopes(self) -> list[str]:
@@ -107,11 +133,25 @@ class Streams:
 
     async def delete(self, scope: str, stream: str) -> None:
         """Remove a sealed stream with all that it has."""
-        async with self._catalogue.turn():
+        async with self._catalogue.turn() as state:
             place = await self._catalogue.place(scope, stream)
             if place.stream.status == "active":
                 raise StreamNotSealedError(f"stream {scope}/{stream} is not sealed")
-            await self._put(scope, stream, msgspec.structs.replace(place.stream, status="deleting"))
+            mark = state.place(scope, mark_of(stream))
+            gone = {stream: place, mark_of(stream): mark}
+            deleting = [(name, msgspec.structs.replace(now.stream, status="deleting")) for name, now in gone.items() if now is not None]
+            await self._catalogue.change([StreamPut(scope, name, now) for name, now in deleting])
+
+    async def make_mark(self, scope: str, stream: str) -> None:
+        """Make *stream* if it is the mark of another one: clients expect one beside each stream, and few ever ask for it."""
+        if (of := marked(stream)) is None:
+            return
+        async with self._catalogue.turn() as state:
+            if state.place(scope, stream) is None:
+                await self._catalogue.place(scope, of)
+                first = self._catalogue.next_number(scope, stream)
+                made = layout.new_stream(StreamConfig(), 1, first, self._catalogue.clock.now_ms())
+                await self._catalogue.change([StreamPut(scope, stream, made)])
 
     async def truncate(self, scope: str, stream: str, cut: Mapping[int, int]) -> None:
         """Let a stream begin at *cut*: segments before it are deleted, those in it truncated."""
@@ -152,14 +192,25 @@ class Streams:
         return {number: max(offset, info.start if (info := infos[number]) is not None else 0) for number, offset in places.items()}
 
     def policy_of(self, name: str) -> Policy | None:
-        """Return how much of the stream *name*, `scope/stream`, its maker wants kept: a size or an age."""
-        config = self._catalogue.config_of(*name.split("/", 1))
-        if config is None or config.retention_param <= 0:
+        """Return how much of the stream *name*, `scope/stream`, its maker wants kept, or more where a reader group needs it."""
+        return self._policy(name, "retention_param", held=True)
+
+    def most_of(self, name: str) -> Policy | None:
+        """Return how much is kept of it at most, whatever reader groups need."""
+        return self._policy(name, "retention_max", held=False)
+
+    def _policy(self, name: str, field: str, *, held: bool) -> Policy | None:
+        scope, stream = name.split("/", 1)
+        place = self._catalogue.known(scope, stream)
+        if place is None or (limit := getattr(place.stream.config, field)) <= 0:
             return None
-        return {
-            _BY_AGE: Policy(name, max_age_ms=config.retention_param),
-            _BY_SIZE: Policy(name, max_bytes=config.retention_param),
-        }.get(config.retention_type)
+        needed: dict[str, int] = {}
+        for group in self._catalogue.subscribers(scope, stream) if held else ():
+            for number, offset in layout.needed(place.stream, group.needs(scope, stream)).items():
+                segment = name_of(scope, stream, number)
+                needed[segment] = min(offset, needed.get(segment, offset))
+        kept = {_BY_AGE: Policy(name, max_age_ms=limit, needed=needed), _BY_SIZE: Policy(name, max_bytes=limit, needed=needed)}
+        return kept.get(place.stream.config.retention_type)
 
     async def scope_exists(self, scope: str) -> bool:
         """Tell whether there is such a scope."""

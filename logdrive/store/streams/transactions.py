@@ -79,6 +79,12 @@ class Transactions:
         async with self._catalogue.turn():
             return (await self._found(scope, stream, transaction))[1]
 
+    async def ended(self, scope: str, stream: str) -> list[tuple[UUID, Transaction]]:
+        """Return the transactions that are over and not forgotten."""
+        async with self._catalogue.turn():
+            place = await self._catalogue.place(scope, stream)
+            return [(UUID(hex=key), found) for key, found in place.transactions.items() if found.ended]
+
     async def commit(self, scope: str, stream: str, transaction: UUID) -> None:
         """Put what was written in the transaction at the stream's end. It may be committed already."""
         await self._ending(scope, stream, transaction, commits=True)

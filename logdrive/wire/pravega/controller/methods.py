@@ -19,6 +19,7 @@ class Method(NamedTuple):
 METHODS: Final[dict[str, Method]] = {
     "createScope": Method(pb.ScopeInfo, pb.CreateScopeStatus),
     "deleteScope": Method(pb.ScopeInfo, pb.DeleteScopeStatus),
+    "deleteScopeRecursive": Method(pb.ScopeInfo, pb.DeleteScopeStatus),
     "checkScopeExists": Method(pb.ScopeInfo, pb.ExistsResponse),
     "createStream": Method(pb.StreamConfig, pb.CreateStreamStatus),
     "updateStream": Method(pb.StreamConfig, pb.UpdateStreamStatus),
@@ -37,6 +38,7 @@ METHODS: Final[dict[str, Method]] = {
     "getSegmentsImmediatlyFollowing": Method(pb.SegmentId, pb.SuccessorResponse),  # the older name, misspelt
     "isSegmentValid": Method(pb.SegmentId, pb.SegmentValidityResponse),
     "isStreamCutValid": Method(pb.StreamCut, pb.StreamCutValidityResponse),
+    "getSegmentsBetween": Method(pb.StreamCutRange, pb.StreamCutRangeResponse),
     "getURI": Method(pb.SegmentId, pb.NodeUri),
     "getDelegationToken": Method(pb.StreamInfo, pb.DelegationToken),
     "scale": Method(pb.ScaleRequest, pb.ScaleResponse),
@@ -46,5 +48,18 @@ METHODS: Final[dict[str, Method]] = {
     "commitTransaction": Method(pb.TxnRequest, pb.TxnStatus),
     "abortTransaction": Method(pb.TxnRequest, pb.TxnStatus),
     "checkTransactionState": Method(pb.TxnRequest, pb.TxnState),
+    "listCompletedTransactions": Method(pb.ListCompletedTxnRequest, pb.ListCompletedTxnResponse),
+    "getControllerServerList": Method(pb.ServerRequest, pb.ServerResponse),
+    "createReaderGroup": Method(pb.ReaderGroupConfiguration, pb.CreateReaderGroupResponse),
+    "getReaderGroupConfig": Method(pb.ReaderGroupInfo, pb.ReaderGroupConfigResponse),
+    "updateReaderGroup": Method(pb.ReaderGroupConfiguration, pb.UpdateReaderGroupResponse),
+    "deleteReaderGroup": Method(pb.ReaderGroupInfo, pb.DeleteReaderGroupStatus),
+    "listSubscribers": Method(pb.StreamInfo, pb.SubscribersResponse),
+    "updateSubscriberStreamCut": Method(pb.SubscriberStreamCut, pb.UpdateSubscriberStatus),
+    "createKeyValueTable": Method(pb.KeyValueTableConfig, pb.CreateKeyValueTableStatus),
+    "getKeyValueTableConfiguration": Method(pb.KeyValueTableInfo, pb.KeyValueTableConfigResponse),
+    "getCurrentSegmentsKeyValueTable": Method(pb.KeyValueTableInfo, pb.SegmentRanges),
+    "listKeyValueTablesInScope": Method(pb.KVTablesInScopeRequest, pb.KVTablesInScopeResponse),
+    "deleteKeyValueTable": Method(pb.KeyValueTableInfo, pb.DeleteKVTableStatus),
 }
 """The methods that are asked for or served here, by name."""

@@ -284,3 +284,41 @@ def test_what_somebody_else_wrote_into_the_journal_is_told_and_not_guessed_at() 
                 await again.streams.scopes()
 
     run(main())
+
+
+def test_a_stream_s_mark_is_made_when_it_is_asked_for_and_goes_with_it() -> None:
+    async def main() -> None:
+        async with rig() as there:
+            await there.made()
+            await there.streams.make_mark(SCOPE, f"_MARK{STREAM}")
+            await there.streams.make_mark(SCOPE, f"_MARK{STREAM}")
+            assert await there.streams.streams(SCOPE) == [f"_MARK{STREAM}", STREAM]
+            with pytest.raises(NoSuchStreamError):
+                await there.streams.make_mark(SCOPE, "_MARKnone")
+            await there.streams.seal(SCOPE, STREAM)
+            await there.streams.delete(SCOPE, STREAM)
+            assert await there.streams.streams(SCOPE) == []
+
+    run(main())
+
+
+def test_the_segments_between_two_places_are_those_that_have_what_lies_there() -> None:
+    async def main() -> None:
+        async with rig() as there:
+            await there.made()
+            await there.streams.scale(SCOPE, STREAM, [OLD[0]], [(0.0, 0.25), (0.25, 0.5)])
+            stream = await there.streams.stream(SCOPE, STREAM)
+            left, right = segment_id(2, 1), segment_id(3, 1)
+            first, last = {OLD[0]: 0, OLD[1]: 0}, {left: 5, right: 5, OLD[1]: 5}
+
+            def between(begin: dict[int, int], end: dict[int, int]) -> list[int]:
+                return [segment.id for segment in layout.between(stream, begin, end)]
+
+            assert between(first, last) == [*OLD, left, right]
+            assert between(first, {OLD[0]: 9, OLD[1]: 9}) == OLD
+            assert between(last, last) == [OLD[1], left, right]
+            for begin, end in ((last, first), (last, {**last, left: 4}), (first, {OLD[0]: 1})):
+                with pytest.raises(PreconditionError):
+                    between(begin, end)
+
+    run(main())
