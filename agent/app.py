@@ -157,11 +157,12 @@ class Agent:
         self.tailer.poll_all()
         while self._clock.monotonic() < until:
             if self.connection.settled and not any(_outstanding(source, until) for source in self.book.sources):
-                self._log.info("drained", **self._summary.total())
-                return
+                break
             await self._clock.sleep(_DRAIN_LOOK_SECONDS)
-        left = sum(_outstanding(source, until) for source in self.book.sources)
-        self._log.warning("not drained in time: the rest follows after the next start", sources_left=left, **self._summary.total())
+        if left := self._summary.left(self.connection.problem):
+            self._log.warning("ended with lines undelivered: they follow after the next start", **left, **self._summary.total())
+        else:
+            self._log.info("drained", **self._summary.total())
 
 
 def _outstanding(source: Source, until: float) -> bool:

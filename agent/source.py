@@ -168,6 +168,13 @@ class Source:
         return kept + (self.generation.unread if self.readable and self.generation is not None else 0)
 
     @property
+    def unacknowledged(self) -> int:
+        """Bytes of its file that were seen and that no acknowledgement covers yet."""
+        if self.generation is None or not self.readable:
+            return position_of(self.cursor) - self.position
+        return max(0, self.generation.seen - max(self.position, self.generation.start))
+
+    @property
     def finished(self) -> bool:
         """Whether the store has all of it, its end record included."""
         return self.state is State.DONE

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.book import Book
-from agent.source import Acknowledged
+from agent.source import Acknowledged, Source
 from logdrive.clock import Clock
 
 _SECONDS: Final = 60.0
@@ -28,7 +28,7 @@ class Standing:
         total.add(book.finished)
         for source in book.sources:
             total.add(source.acknowledged)
-        behind = sum(bool(source.kept) or source.has_more for source in book.sources)
+        behind = sum(map(_is_behind, book.sources))
         unread = sum(followed.generation.unread for followed in book.living.values())
         return cls(total.events, total.bytes, total.gap_bytes, len(book.living), behind, unread)
 
@@ -60,3 +60,15 @@ class Summary:
         """Return what was acknowledged since the start."""
         now = Standing.of(self._book)
         return {"lines": now.lines, "bytes": now.bytes, "files": now.files}
+
+    def left(self, problem: str) -> dict[str, Any]:
+        """Return what is not acknowledged, refused sources included, and why: the connection's *problem*, if any. {} for nothing."""
+        sources = [source for source in self._book.sources if _is_behind(source)]
+        if not sources:
+            return {}
+        why = problem or next((source.problem for source in sources if source.problem), "there was not enough time")
+        return {"sources_left": len(sources), "bytes_left": sum(source.unacknowledged for source in sources), "reason": why}
+
+
+def _is_behind(source: Source) -> bool:
+    return bool(source.kept) or source.has_more

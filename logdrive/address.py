@@ -51,10 +51,8 @@ def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
 def sink_address(uri: str) -> StreamAddress | ServiceAddress:
     """Read the URI of a stream in a directory or at a service. Raises ValueError saying what is wrong and how it is written."""
     parts = urlsplit(uri)
-    if parts.scheme == "file":
-        return stream_address(uri)
     if parts.scheme != "pravega":
-        raise ValueError(f"{uri!r}: write file:///path#scope/stream or pravega://host:port/scope/stream")
+        return stream_address(uri)
     scope, slash, stream = parts.path.removeprefix("/").partition("/")
     if not (slash and _is_name(scope) and _is_name(stream)) or parts.query or parts.fragment:
         raise ValueError(
@@ -74,7 +72,7 @@ def stream_address(uri: str) -> StreamAddress:
     parts = urlsplit(uri)
     scope, slash, stream = parts.fragment.partition("/")
     if parts.scheme != "file":
-        raise ValueError(f"{uri!r}: only file:///path#scope/stream is served by this version")
+        raise ValueError(f"{uri!r}: write file:///path#scope/stream or pravega://host:port/scope/stream")
     if parts.netloc or not parts.path.startswith("/"):
         raise ValueError(f"{uri!r}: the path must be absolute, as in file:///var/lib/logdrive/store#logs/events")
     if not (slash and _is_name(scope) and _is_name(stream)):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _INCOMPLETE = 1
 
 
-@click.group()
+@click.group(epilog="Example: logdrive pipeline run --config pipeline.toml --once && logdrive pipeline audit /data/logs")
 def pipeline() -> None:
     """Spark: from streams to tables, audited byte by byte."""
 

@@ -43,6 +43,39 @@ def test_what_is_left_is_told_while_nothing_gets_through() -> None:
     run(main())
 
 
+def test_a_stop_without_a_receiver_says_what_waits_and_why() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 10))
+        world.write(lines(0, 1), "/logs/new.log")
+        with capture_logs() as said:
+            world.start()
+            await world.clock.sleep(3)
+            await world.stop()
+        (end,) = [told for told in _warnings(said) if "lines undelivered" in told["event"]]
+        assert (end["sources_left"], end["bytes_left"], end["lines"]) == (2, 132, 0)
+        assert "refused" in end["reason"]
+        assert not any(told["event"] == "drained" for told in said)
+
+    run(main())
+
+
+def test_a_stop_with_a_refused_source_says_that_its_lines_wait() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.refuse = lambda frame: (5, "no route")
+        world.write(lines(0, 10))
+        with capture_logs() as said:
+            world.start()
+            await world.clock.sleep(5)
+            await world.stop()
+        (end,) = [told for told in _warnings(said) if "lines undelivered" in told["event"]]
+        assert (end["sources_left"], end["bytes_left"], end["reason"]) == (1, 120, "refused (E 5): no route")
+
+    run(main())
+
+
 def test_a_file_gone_meanwhile_is_a_warning_of_what_is_unknown() -> None:
     async def main() -> None:
         world = World()

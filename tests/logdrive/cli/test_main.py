@@ -36,7 +36,7 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...], le
     assert f"Example: logdrive {' '.join(path)}" in (leaf.epilog or "")
 
 
-@pytest.mark.parametrize("name", ["agent", "receiver", "store"])
+@pytest.mark.parametrize("name", ["agent", "pipeline", "receiver", "store"])
 def test_every_group_shows_an_example(name: str) -> None:
     group = cli.get_command(click.Context(cli), name)
     assert group is not None
@@ -76,6 +76,7 @@ def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(tmp_path
         (("agent", "ship", "/etc/hostname", "--to", "logs.example.com:5044"), "--plain"),
         (("agent", "ship", "/etc/hostname", "--to", "localhost:99999"), "port"),
         (("agent", "ship", "/nowhere", "--to", "localhost:1"), "/nowhere"),
+        (("pipeline", "run", "--from", "http://x/y", "--to", "/nowhere"), "logdrive: pipeline: from: 'http://x/y': write file:///path#"),
         (("nothing",), "No such command"),
     ],
 )
