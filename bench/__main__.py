@@ -23,11 +23,12 @@ def _chosen(group: Sequence[Benchmark], only: Sequence[str]) -> list[Benchmark]:
 @click.option(
     "--runs", default=5, show_default=True, type=click.IntRange(1), help="Runs of each benchmark, interleaved; medians are reported."
 )
+@click.option("--store-mib", default=10_240, show_default=True, type=click.IntRange(256), help="Size of the store that is opened.")
 @click.option("--only", multiple=True, metavar="PART", help="Only benchmarks with PART in their name; may be given again.")
 @click.option("--work", default="build/bench", show_default=True, type=click.Path(path_type=Path), help="Where logs and stores are put.")
 @click.option("--out", default="build/bench.json", show_default=True, type=click.Path(path_type=Path), help="Where the figures go.")
 @click.option("--list", "listing", is_flag=True, help="Name the benchmarks and end.")
-def main(lines: int, runs: int, only: tuple[str, ...], work: Path, out: Path, listing: bool) -> None:
+def main(lines: int, runs: int, store_mib: int, only: tuple[str, ...], work: Path, out: Path, listing: bool) -> None:
     """Measure logdrive and its peers on this machine, on 127.0.0.1 only.
 
     Each group's benchmarks are run A B C A B C …, so that noise meets all alike. A peer that is not installed is left out,
@@ -42,7 +43,7 @@ def main(lines: int, runs: int, only: tuple[str, ...], work: Path, out: Path, li
         for benchmark in every:
             console.print(f"{benchmark.name:<42} {benchmark.title}", highlight=False, soft_wrap=True)
         return
-    setting, outcome = Setting(lines, work.absolute()), Outcome()
+    setting, outcome = Setting(lines, work.absolute(), store_mib), Outcome()
     for group in chosen:
         run_interleaved(group, setting, runs, outcome, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True))
         write_json(out, outcome, every)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench import acknowledgement, codec, decode, end_to_end, spark_table, store_append, store_face
+from bench import acknowledgement, codec, decode, end_to_end, spark_table, store_append, store_open, store_read, store_tail
 from bench.measure import Benchmark
 from bench.peer_group import peers
 
@@ -14,7 +14,10 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         acknowledgement.BENCHMARKS,
         codec.BENCHMARKS,
         decode.BENCHMARKS,
-        store_append.BENCHMARKS,
-        store_face.BENCHMARKS,
+        *store_append.APPENDS,
+        store_append.COMMITS,
+        store_read.BENCHMARKS,
+        store_tail.BENCHMARKS,
+        *store_open.GROUPS,
         spark_table.BENCHMARKS,
     )

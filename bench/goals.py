@@ -28,5 +28,18 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "end_to_end.full_records.lines_per_second": (Goal(at_least=0.45, peer="c_tools_json_frames"),),
     "end_to_end.full_records.sender_cpu": (Goal(at_most=1.6),),
     "end_to_end.full_records.receiver_cpu": (Goal(at_most=1.3),),
+    **{
+        f"append_{writers}.{place}.throughput": (Goal(at_least=0.7, peer="dd_conv_fdatasync"),)
+        for writers in (1, 16, 1000)
+        for place in ("engine", "face")
+    },
+    "read.engine.throughput": (Goal(at_least=1000),),
+    "read.face.throughput": (Goal(at_least=1000),),
+    "tail.face.p50": (Goal(at_most=10),),
+    **{
+        f"open.{shape}.{after}": (Goal(at_most=2),)
+        for shape in ("few_segments", "many_segments", "small_batches")
+        for after in ("stopped", "killed")
+    },
 }
-"""By full name. CPU in µs a line; the ratios are those of lines a second."""
+"""By full name. CPU in µs a line; the ratios are those of lines a second, or of MB/s."""

@@ -13,10 +13,11 @@ from bench.processes import BenchmarkError
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What every benchmark is given: how many lines, a directory of its own making, and the time one run may take."""
+    """What every benchmark is given: how many lines, a directory, the size of the store that is opened, and the time one run may take."""
 
     lines: int
     work: Path
+    store_mib: int = 10_240
 
     @property
     def log(self) -> Path:

@@ -30,6 +30,12 @@ class Usage:
     peak_rss: int
 
 
+def peak_rss(pid: int) -> int:
+    """Return the most bytes of memory that a process held so far (`VmHWM`), 0 once it has ended. Raises OSError."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+
+
 class Child:
     """One process started here, and the only kind that is ever signalled here. Its standard error goes to *log*."""
 
@@ -66,9 +72,7 @@ class Child:
     def peak_rss(self) -> int:
         """Return the most bytes of memory held so far, as last seen (`VmHWM`)."""
         with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
-                    self._peak = max(self._peak, int(line.split()[1]) * 1024)
+            self._peak = max(self._peak, peak_rss(self.pid))
         return self._peak
 
     def poll(self) -> Usage | None:

@@ -1,4 +1,4 @@
-"""The embedded store alone: how fast appends become durable, beside what the disk gives to those who only write."""
+"""How fast appends become durable: in this process, over the network face, and at a real Pravega, beside dd on the same disk."""
 
 import asyncio
 import contextlib
@@ -7,36 +7,36 @@ import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
-from bench.decode import batches
+from bench.load import LOADS, Load, append_all
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError
+from bench.servers import Place, append_through, face, no_pravega, pravega, with_sink
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
 from logdrive.executor import ThreadExecutor
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
 
-_SEGMENT = "bench/bench/0.#epoch.0"
-_IN_FLIGHT = 8  # batches submitted and not yet durable
+SEGMENT = "bench/bench/0.#epoch.0"
+_SEGMENTS = (SEGMENT, *(f"bench/bench/{number}.#epoch.0" for number in range(1, 4)))
 _COMMITS = 200
 _COMMIT_BYTES = 64 * 1024
-_WRITERS = 16
-_DD = "store.dd_conv_fdatasync"
 _LOOP = "store.write_and_fdatasync"
 
 
 @contextlib.asynccontextmanager
-async def _store(setting: Setting) -> AsyncIterator[Store]:
-    """Give a new store with one segment; its directory is removed afterwards."""
+async def open_store(setting: Setting) -> AsyncIterator[Store]:
+    """Give a new store with four segments; its directory is removed afterwards."""
     path, executor = setting.work / "store", ThreadExecutor("store")
     shutil.rmtree(path, ignore_errors=True)
     try:
         store = await Store.open(str(path), disk=SystemDisk(), executor=executor, clock=SystemClock())
         async with asyncio.TaskGroup() as group:
             group.create_task(store.run(asyncio.Event()))
-            await store.create(_SEGMENT)
+            await asyncio.gather(*map(store.create, _SEGMENTS))
             yield store
             await store.close()
     finally:
@@ -44,42 +44,78 @@ async def _store(setting: Setting) -> AsyncIterator[Store]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-async def _append_all(setting: Setting, work: Sequence[tuple[bytes, int]]) -> tuple[float, float, int]:
-    """Append *work* (batch, position), eight in flight; return seconds, CPU seconds and the segment's length."""
-    writer, expected = UUID(int=1), ABSENT
-    async with _store(setting) as store:
-        began, used = time.monotonic(), time.process_time()
-        flying: list[asyncio.Future[int]] = []
-        for data, number in work:
-            if len(flying) == _IN_FLIGHT:
-                await flying.pop(0)
-            flying.append(store.append(_SEGMENT, data, writer=writer, expected=expected, number=number, events=1))
-            expected = number
-        lengths = [await future for future in flying]
-        return time.monotonic() - began, time.process_time() - used, lengths[-1]
+async def _engine(load: Load, setting: Setting) -> Mapping[str, Sample]:
+    writers = [UUID(int=1 + number) for number in range(load.writers)]
+    async with open_store(setting) as store:
+
+        def submit(writer: int, data: bytes, previous: int, number: int) -> "asyncio.Future[object]":
+            segment = _SEGMENTS[writer % len(_SEGMENTS)]
+            return store.append(segment, data, writer=writers[writer], expected=previous, number=number, events=1)  # type: ignore[return-value]
+
+        used = time.process_time()
+        appended = await append_all(load, setting, submit)
+        used = time.process_time() - used
+        _demand(appended.bytes, [info.length for info in map(store.info, _SEGMENTS) if info is not None])
+    return appended.samples() | {"cpu": Sample(used / appended.bytes * 1e9, "s/GB")}
 
 
-def _append(setting: Setting) -> Mapping[str, Sample]:
-    work = batches(setting)
-    size = sum(len(data) for data, _ in work)
-    seconds, used, length = asyncio.run(_append_all(setting, work))
-    if length != size:
-        raise BenchmarkError(f"the segment holds {length} of {size} bytes")
-    return {
-        "throughput": Sample(size / seconds / 1e6, "MB/s"),
-        "cpu": Sample(used / setting.lines * 1e6, "µs/line"),
-    }
+def _demand(wanted: int, lengths: Sequence[int]) -> None:
+    if sum(lengths) != wanted:
+        raise BenchmarkError(f"the segments hold {sum(lengths)} of {wanted} bytes")
 
 
-def _dd(setting: Setting) -> Mapping[str, Sample]:
-    """Write the same bytes in pieces of the same size with dd, and sync once at the end."""
-    source, copy = setting.work / "segment.in", setting.work / "segment.out"
+def _remote(load: Load, place: Place, setting: Setting) -> Mapping[str, Sample]:
+    with place(setting) as server:
+        used, driver = server.cpu_seconds(), time.process_time()
+        appended = with_sink(server, lambda sink: append_through(sink, load, setting))
+        used, driver = server.cpu_seconds() - used, time.process_time() - driver
+        return appended.samples() | {
+            "server_cpu": Sample(used / appended.bytes * 1e9, "s/GB"),
+            "client_cpu": Sample(driver / appended.bytes * 1e9, "s/GB"),
+            "server_rss": server.rss(),
+        }
+
+
+def _dd(load: Load, setting: Setting) -> Mapping[str, Sample]:
+    """Write as many bytes in pieces of the same size with dd, and sync once at the end."""
+    source, copy = setting.work / "append.in", setting.work / "append.out"
     began = time.monotonic()
-    subprocess.run(["dd", f"if={source}", f"of={copy}", "bs=800k", "conv=fdatasync", "status=none"], check=True, timeout=300)
+    command = ["dd", f"if={source}", f"of={copy}", f"bs={load.size}", "conv=fdatasync", "status=none"]
+    subprocess.run(command, check=True, timeout=300)
     seconds = time.monotonic() - began
     size = copy.stat().st_size
     copy.unlink()
     return {"throughput": Sample(size / seconds / 1e6, "MB/s")}
+
+
+def _write_input(load: Load, setting: Setting) -> None:
+    with (setting.work / "append.in").open("wb") as file:
+        for _ in range(load.writers * load.appends(setting)):
+            file.write(os.urandom(load.size))
+
+
+def _remove_input(setting: Setting) -> None:
+    (setting.work / "append.in").unlink(missing_ok=True)
+
+
+def of_writers(load: Load) -> Sequence[Benchmark]:
+    """Return the group that takes *load* to every place."""
+    group, told = f"append_{load.writers}", load.told()
+    dd, real = f"{group}.dd_conv_fdatasync", f"{group}.pravega"
+    peers = (dd, real)
+    return (
+        Benchmark(f"{group}.engine", f"Store in this process: {told}", lambda s: asyncio.run(_engine(load, s)), peers=peers),
+        Benchmark(f"{group}.face", f"Store over its face, in another process: {told}", partial(_remote, load, face), peers=peers),
+        Benchmark(
+            *(dd, f"dd bs={load.size // 1024}k conv=fdatasync: as many bytes, synced once", partial(_dd, load)),
+            prepare=partial(_write_input, load),
+            finish=_remove_input,
+        ),
+        Benchmark(real, f"Pravega 0.13.0, all in memory, no disk: {told}", partial(_remote, load, pravega), missing=no_pravega),
+    )
+
+
+# One append at a time ----------------------------------------------------------------------------------------------------
 
 
 async def _commit_times(setting: Setting, writers: int) -> list[float]:
@@ -90,16 +126,16 @@ async def _commit_times(setting: Setting, writers: int) -> list[float]:
         writer, expected = UUID(int=1 + number), ABSENT
         for count in range(1, _COMMITS // writers + 1):
             began = time.monotonic()
-            await store.append(_SEGMENT, data, writer=writer, expected=expected, number=count, events=1)
+            await store.append(SEGMENT, data, writer=writer, expected=expected, number=count, events=1)
             times.append(time.monotonic() - began)
             expected = count
 
-    async with _store(setting) as store:
+    async with open_store(setting) as store:
         await asyncio.gather(*(one(store, number) for number in range(writers)))
     return times
 
 
-def _commit(setting: Setting, writers: int) -> Mapping[str, Sample]:
+def _commit(writers: int, setting: Setting) -> Mapping[str, Sample]:
     return _latencies(asyncio.run(_commit_times(setting, writers)))
 
 
@@ -124,20 +160,9 @@ def _latencies(times: list[float]) -> Mapping[str, Sample]:
     return {"p50": Sample(percentile(times, 0.5) * 1e3, "ms"), "p99": Sample(percentile(times, 0.99) * 1e3, "ms")}
 
 
-def _write_segment(setting: Setting) -> None:
-    (setting.work / "segment.in").write_bytes(b"".join(data for data, _ in batches(setting)))
-
-
-def _remove_segment(setting: Setting) -> None:
-    (setting.work / "segment.in").unlink(missing_ok=True)
-
-
-BENCHMARKS = (
-    Benchmark("store.append", "Store: batches of three blocks, eight in flight, acknowledged after fdatasync", _append, peers=(_DD,)),
-    Benchmark(_DD, "dd bs=800k conv=fdatasync: the same bytes, synced once", _dd, prepare=_write_segment, finish=_remove_segment),
-    Benchmark(
-        "store.commit", "Store: appends of 64 KiB by one writer, each after the last is durable", lambda s: _commit(s, 1), peers=(_LOOP,)
-    ),
-    Benchmark("store.commit_of_16", "The same by 16 writers side by side: group commit", lambda s: _commit(s, _WRITERS), peers=(_LOOP,)),
+APPENDS = tuple(of_writers(load) for load in LOADS)
+COMMITS = (
+    Benchmark("store.commit", "Store: appends of 64 KiB by one writer, one at a time", partial(_commit, 1), peers=(_LOOP,)),
+    Benchmark("store.commit_of_16", "The same by 16 writers side by side: group commit", partial(_commit, 16), peers=(_LOOP,)),
     Benchmark(_LOOP, "write and fdatasync of 64 KiB in a loop", _loop),
 )

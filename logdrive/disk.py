@@ -61,8 +61,8 @@ class File(Protocol):
 class Disk(Protocol):
     """Paths to files. Names become durable with `sync_directory`."""
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> File:
-        """Open *path*; with *create* it must not exist yet."""
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False) -> File:
+        """Open *path*; with *create* it must not exist yet, and with *private* it is then for its owner only."""
         ...
 
     def stat(self, path: str) -> FileStat:
@@ -104,24 +104,25 @@ def words_of(error: OSError) -> str:
     return f"{reason}: {os.fsdecode(error.filename)}" if error.filename is not None else reason
 
 
-def write_atomically(disk: Disk, path: str, data: bytes, *, before_rename: str | None = None) -> None:
+def write_atomically(disk: Disk, path: str, data: bytes, *, before_rename: str | None = None, private: bool = False) -> None:
     """Put *data* at *path* so that after a crash either the old or the new content is there, whole.
 
-    *before_rename* names a fault point to pass between the sync and the rename. Raises OSError, having left nothing new behind.
+    *before_rename* names a fault point to pass between the sync and the rename; *private*: for the owner only. Raises OSError,
+    having left nothing new behind.
     """
-    temporary = write_beside(disk, path, data)
+    temporary = write_beside(disk, path, data, private=private)
     if before_rename is not None:
         faults.reach(before_rename)
     disk.replace(temporary, path)
     disk.sync_directory(os.path.dirname(path))
 
 
-def write_beside(disk: Disk, path: str, data: bytes) -> str:
+def write_beside(disk: Disk, path: str, data: bytes, *, private: bool = False) -> str:
     """Put *data* into a new file beside *path*, its content durable, and return its name. Raises OSError, having left none behind."""
     temporary = f"{path}.new"
     with contextlib.suppress(FileNotFoundError):
         disk.remove(temporary)
-    file = disk.open(temporary, write=True, create=True)
+    file = disk.open(temporary, write=True, create=True, private=private)
     try:
         try:
             file.append([data])
@@ -136,8 +137,13 @@ def write_beside(disk: Disk, path: str, data: bytes) -> str:
 
 
 _IOV_MAX = 1024
+_BATCH_BYTES = 1 << 20  # written before the disk is told to begin
 _AT_FDCWD, _AT_EMPTY_PATH, _STATX_BTIME = -100, 0x1000, 0x800
+_SYNC_FILE_RANGE_WRITE = 2
 _libc = ctypes.CDLL(None, use_errno=True)
+_sync_file_range = getattr(_libc, "sync_file_range", None)  # Linux has it
+if _sync_file_range is not None:
+    _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
 class _Statx(ctypes.Structure):
@@ -158,6 +164,18 @@ class _Statx(ctypes.Structure):
         ("btime_nanoseconds", ctypes.c_uint32),
         ("rest", ctypes.c_byte * 164),
     )
+
+
+def _batches(parts: Sequence[bytes]) -> Iterator[tuple[Sequence[bytes], bool]]:
+    """Yield *parts* in batches for one system call each, of about 1 MiB, and whether it is the last."""
+    start = size = 0
+    for at, part in enumerate(parts):
+        if at - start == _IOV_MAX or size >= _BATCH_BYTES:
+            yield parts[start:at], False
+            start, size = at, 0
+        size += len(part)
+    if start < len(parts):
+        yield parts[start:], True
 
 
 def _birth_ns(descriptor: int, path: bytes) -> int:
@@ -197,9 +215,11 @@ class SystemFile:
         return os.pread(self._descriptor, size, offset)
 
     def append(self, parts: Sequence[bytes]) -> None:
-        """Write all parts at the end."""
-        for start in range(0, len(parts), _IOV_MAX):
-            self._write_all(parts[start : start + _IOV_MAX])
+        """Write all parts at the end. The disk begins with the first while the last are copied: all else would wait for `datasync`."""
+        for batch, last in _batches(parts):
+            self._write_all(batch)
+            if not last and _sync_file_range is not None:  # it promises nothing, and leaves what fails to be told by `datasync`
+                _sync_file_range(self._descriptor, 0, 0, _SYNC_FILE_RANGE_WRITE)
 
     def _write_all(self, parts: Sequence[bytes]) -> None:
         wanted = sum(map(len, parts))
@@ -231,10 +251,10 @@ class SystemFile:
 class SystemDisk:
     """The machine's file systems."""
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> SystemFile:
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False) -> SystemFile:
         """Open *path* for positioned reads, and for appends with *write*."""
         flags = os.O_CLOEXEC | (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY | os.O_NONBLOCK)
-        return SystemFile(os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o640))
+        return SystemFile(os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600 if private else 0o640))
 
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""

@@ -45,6 +45,16 @@ def test_appends_of_many_parts_arrive_whole_and_in_order(tmp_path: Path) -> None
     assert Path(path).read_bytes() == b"".join(parts) + b"end"
 
 
+def test_appends_larger_than_one_write_arrive_whole_and_in_order(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    parts = [bytes([number]) * size for number, size in enumerate((10, 3 << 20, 1, 700_000, 700_000, 0, 5))]
+    with contextlib.closing(disk.open(path, write=True, create=True)) as file:
+        file.append(parts)
+        file.append([])
+        file.datasync()
+    assert Path(path).read_bytes() == b"".join(parts)
+
+
 def test_create_refuses_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"precious")

@@ -12,7 +12,7 @@ from pathlib import Path
 SERVER = Path(__file__).parent / "server"
 LIBRARY = Path(__file__).parents[2] / "build" / "pravega" / "lib"
 _FETCH_SECONDS, _START_SECONDS = 200, 90
-_HEAP = "-Xmx512m"
+_HEAP = "512m"
 _JAVA = 11  # the first version that it runs on
 
 
@@ -22,20 +22,21 @@ class MissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RealPravega:
-    """Where its controller and its segment store listen, on 127.0.0.1."""
+    """Where its controller and its segment store listen, on 127.0.0.1; *pid* is its process."""
 
     controller: int
     store: int
+    pid: int
 
 
 @contextlib.contextmanager
-def real_pravega(directory: Path, *properties: str) -> Iterator[RealPravega]:
+def real_pravega(directory: Path, *properties: str, heap: str = _HEAP) -> Iterator[RealPravega]:
     """Run a server with *directory* for its files. Raises `MissingError` where Java, Maven or the jars can't be had."""
-    _fetch()
+    fetch()
     controller, store, keeper = _free_ports(3)
     # fmt: off
     command = [
-        "java", _HEAP, "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", "--add-opens", "java.base/java.lang=ALL-UNNAMED",
+        "java", f"-Xmx{heap}", f"-XX:MaxDirectMemorySize={heap}", "-XX:+UseSerialGC", "--add-opens", "java.base/java.lang=ALL-UNNAMED",
         f"-Dlogback.configurationFile={SERVER / 'logback.xml'}", "-cp", f"{LIBRARY}/*", str(SERVER / "Server.java"),
         str(directory), str(controller), str(store), str(keeper), *properties,
     ]
@@ -44,13 +45,13 @@ def real_pravega(directory: Path, *properties: str) -> Iterator[RealPravega]:
     with log.open("wb") as out, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out, cwd=directory) as process:
         try:
             _wait_for(process, log, controller, store)
-            yield RealPravega(controller, store)
+            yield RealPravega(controller, store, process.pid)
         finally:
             process.kill()
 
 
-def _fetch() -> None:
-    """Fetch the jars, once. They are complete when the mark beside them is there."""
+def fetch() -> None:
+    """Fetch the jars, once; they are complete when the mark beside them is there. Raises `MissingError`."""
     java, mark = shutil.which("java"), LIBRARY.with_suffix(".complete")
     if java is None:
         raise MissingError("no java: install a JDK, version 11 or later (Debian: openjdk-17-jdk-headless)")
