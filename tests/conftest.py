@@ -1,6 +1,7 @@
 """Fixtures that many tests share, and the rule that CI must not skip what users may."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,12 @@ def real_logs() -> list[Path]:
     if not found:
         unavailable(f"no real logs in {directory}")
     return found
+
+
+def need_program(name: str) -> None:
+    """Go on only where there is a program of that name."""
+    if shutil.which(name) is None:
+        unavailable(f"no {name} program here")
 
 
 def unavailable(reason: str) -> None:

@@ -1,7 +1,6 @@
 """`logdrive certs`: usable at once, private, and never overwritten by accident."""
 
 import asyncio
-import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -15,6 +14,7 @@ from logdrive.net.certificates import FILES
 from logdrive.net.identity import identity_of, names_in
 from logdrive.net.stream import ClientTls, ServerTls, Stream
 from logdrive.net.tcp import SystemTransport
+from tests.conftest import need_program
 
 
 def make(*arguments: str) -> tuple[int, str]:
@@ -85,8 +85,8 @@ def test_both_sides_take_them(tmp_path: Path) -> None:
     assert asyncio.run(asyncio.wait_for(scenario(), 10)) == b"welcome"
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl program here")
 def test_openssl_verifies_them_strictly(tmp_path: Path) -> None:
+    need_program("openssl")
     make(str(tmp_path), "--name", "mill.example")
     for name, purpose, extra in (("server", "sslserver", ["-verify_hostname", "mill.example"]), ("client", "sslclient", [])):
         command = ["openssl", "verify", "-x509_strict", "-purpose", purpose, *extra, "-CAfile", "ca.pem", f"{name}.pem"]

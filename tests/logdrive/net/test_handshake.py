@@ -1,7 +1,6 @@
 """TLS over loopback: who is let in, who is not, what each side is told, and which dialect is agreed on."""
 
 import asyncio
-import shutil
 import socket
 import ssl
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from logdrive.errors import TransientError
 from logdrive.net.stream import ClientTls, ServerTls, Stream, Transport
 from logdrive.net.tcp import SystemTransport
+from tests.conftest import need_program
 from tests.logdrive.net.loopback import Echo, eventually, listening, run
 from tests.support.pki import DIALECTS, Pki
 
@@ -271,8 +271,9 @@ def test_a_probe_that_only_connects_is_no_warning(pki: Pki, log: Log) -> None:
     assert refusals(log) == []
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl program here")
 def test_a_peer_that_changes_its_keys_in_mid_stream_is_followed(pki: Pki) -> None:
+    need_program("openssl")
+
     async def scenario() -> None:
         said = (b"one\n", b"K\n", b"two\n", b"k\n", b"three\n", b"K\n", b"four\n")  # a K alone on a line asks s_client for a key update
         async with listening(pki.server(), Echo()) as port:
