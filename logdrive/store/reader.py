@@ -4,20 +4,20 @@ from collections import OrderedDict
 
 from logdrive.disk import Disk, File
 from logdrive.errors import StorageError
-from logdrive.limits import StoreLimits
+from logdrive.limits import MIB, StoreLimits
 from logdrive.store.entry import ENTRY_HEAD, crc_of, decode_head
 from logdrive.store.errors import DamagedError
 from logdrive.store.files import LogFiles
 from logdrive.store.index import Extent, SegmentIndex
 
-_REMEMBERED = 256
+_KEPT_BYTES = 16 * MIB
 
 
 class LogReader:
     """Reads on the event loop: what was written lately is in the page cache, where a read costs less than a hand-over.
 
-    An entry's CRC is checked when it is read; the last few checked are remembered, so that reading one in small pieces does
-    not check it again for each.
+    An entry's CRC is checked when it is read. Of the last ones that were read in part the checked bytes are kept, so that the
+    other pieces cost no check of their own, and none comes unchecked from a disk that may have changed since.
     """
 
     def __init__(self, disk: Disk, files: LogFiles, limits: StoreLimits, seed: int) -> None:
@@ -26,7 +26,8 @@ class LogReader:
         self._limits = limits
         self._seed = seed
         self._open: OrderedDict[int, File] = OrderedDict()
-        self._checked: OrderedDict[int, None] = OrderedDict()
+        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._kept_bytes = 0
         self._window = b""
         self._window_at = -1
 
@@ -73,9 +74,9 @@ class LogReader:
 
     def _piece(self, place: int, length: int, skip: int, count: int) -> bytes:
         """Return *count* bytes after *skip* of the entry's data of *length* at *place*."""
+        if (kept := self._kept.get(place)) is not None:
+            return kept if count == length else kept[skip : skip + count]
         base = self._files.base_of(place)
-        if place in self._checked and count < length:
-            return self._raw(place, skip, count)
         start = place - ENTRY_HEAD
         at = start - self._window_at
         if self._window_at < 0 or at < 0 or at + ENTRY_HEAD + length > len(self._window):
@@ -85,8 +86,10 @@ class LogReader:
         data = self._window[at + ENTRY_HEAD : at + ENTRY_HEAD + length]
         if head is None or head.length != length or crc_of([data]) != head.data_crc:
             raise self._damage(base, start)
-        self._remember(place)
-        return data if count == length else data[skip : skip + count]
+        if count == length:
+            return data
+        self._keep(place, data)
+        return data[skip : skip + count]
 
     def _raw(self, place: int, skip: int, count: int) -> bytes:
         base = self._files.base_of(place)
@@ -95,10 +98,12 @@ class LogReader:
     def _damage(self, base: int, start: int) -> DamagedError:
         return DamagedError(self._files.path(base), start - base, "an entry read back is not what was written")
 
-    def _remember(self, place: int) -> None:
-        self._checked[place] = None
-        if len(self._checked) > _REMEMBERED:
-            self._checked.popitem(last=False)
+    def _keep(self, place: int, data: bytes) -> None:
+        """Keep *data*, and of what was kept before as much as there is room for."""
+        self._kept[place] = data
+        self._kept_bytes += len(data)
+        while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
 
     def _file(self, base: int) -> File:
         file = self._open.get(base)

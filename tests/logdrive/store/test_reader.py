@@ -5,7 +5,8 @@ from random import Random
 import pytest
 
 from logdrive.limits import StoreLimits
-from tests.logdrive.store.harness import SEGMENT, running, submit
+from logdrive.store.errors import DamagedError
+from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
@@ -43,6 +44,26 @@ def test_an_entry_read_in_small_pieces_is_read_and_checked_once() -> None:
             data = Random(1).randbytes(100_000)
             await submit(store, data, 1)
             assert b"".join(store.read(SEGMENT, at, 1000) for at in range(0, 100_000, 1000)) == data
-            assert len(store._reader._checked) == 1
+            assert len(store._reader._kept) == 1
+
+    run(main())
+
+
+def test_the_rest_of_an_entry_is_what_was_checked_whatever_the_disk_does_meanwhile() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk) as store:
+            await store.create(SEGMENT)
+            data = Random(1).randbytes(10_000)
+            await submit(store, data, 1)
+            assert store.read(SEGMENT, 0, 10) == data[:10]
+            disk.flip_bit(FIRST_FILE, disk.stat(FIRST_FILE).size - 1)
+            assert store.read(SEGMENT, 10, 10_000) == data[10:]
+            for number in range(2, 6):
+                await submit(store, bytes(5 << 20), number)
+                store.read(SEGMENT, store.info(SEGMENT).length - 1, 1)  # type: ignore[union-attr]
+            assert sum(map(len, store._reader._kept.values())) == store._reader._kept_bytes <= 16 << 20
+            with pytest.raises(DamagedError):
+                store.read(SEGMENT, 10, 10_000)
 
     run(main())
