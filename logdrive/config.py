@@ -28,10 +28,18 @@ _PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<colu
 
 def load(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A002 - reads best at the call
     """Return the configuration in the file at *path* with *environ* over it. Raises `ConfigError` with every mistake."""
-    document = _parse(path, _read(path))
+    document = _parsed(path, _read(path))
     names, mistakes = override(document, type, environ)
     mistakes += [_named(mistake, names) for mistake in check(document, type)]
     if mistakes:
+        raise ConfigError(path, mistakes)
+    return msgspec.convert(document, type)
+
+
+def parsed(path: str, text: str, type: type[T]) -> T:  # noqa: A002 - reads best at the call
+    """Return the configuration in *text*, which stands at *path*, as it is there. Raises `ConfigError` with every mistake."""
+    document = _parsed(path, text)
+    if mistakes := check(document, type):
         raise ConfigError(path, mistakes)
     return msgspec.convert(document, type)
 
@@ -77,7 +85,7 @@ def _read(path: str) -> str:
         raise ConfigError(path, [Mistake(f"byte {error.start}", "", "TOML is UTF-8: save the file in that encoding")]) from error
 
 
-def _parse(path: str, text: str) -> dict[str, Any]:
+def _parsed(path: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -76,8 +76,8 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
     where = f"{stream.host}:{stream.port}"
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            target = Target(stream.host, stream.port, sink.settings)
-            there = await placed(transport, target, stream.scope, stream.stream, login=sink.credentials)
+            target = Target(stream.host, stream.port, sink.settings, login=sink.credentials)
+            there = await placed(transport, target, stream.scope, stream.stream, update=True)
     except TimeoutError:
         return [Finding("sink.uri", False, f"{where} does not answer within {_ANSWER_SECONDS:g} s: a start would wait for it")]
     except TransientError as error:

@@ -12,7 +12,9 @@ from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.record import NAMESPACE
 from logdrive.sinks.controller import Login
-from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig, is_loopback
+from logdrive.sinks.login import LoginConfig
+from logdrive.store.access.config import AuthConfig
+from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig, check_auth, is_loopback
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 """The dialects offered, the best first; who names none speaks plain Lumberjack."""
@@ -37,12 +39,14 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     idle_seconds: Positive = 900.0
     pravega: FaceConfig | None = None
     controller: ControllerConfig | None = None
+    auth: AuthConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no address, and a controller that could not say where segments are."""
+        """Refuse what is no address, a controller that could not say where segments are, and logins without one, or for all to read."""
         host_port(self.address)
         if self.controller is not None:
             self.controller.check(self.pravega)
+        check_auth(self.auth, self.pravega, self.controller)
 
     @property
     def where(self) -> tuple[str, int]:
@@ -53,13 +57,6 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def settings(self) -> ServerTls | None:
         """What `Transport.listen` takes."""
         return self.tls.settings(ALPN) if isinstance(self.tls, ServerTlsConfig) else None
-
-
-class LoginConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [sink.login] table: who the receiver is to a Pravega controller that wants to know."""
-
-    user: Annotated[str, msgspec.Meta(min_length=1, pattern="^[^:]*$")]
-    password: str
 
 
 class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -109,7 +106,7 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     @property
     def credentials(self) -> Login | None:
         """What `served` takes."""
-        return Login(self.login.user, self.login.password) if self.login is not None else None
+        return self.login.login if self.login is not None else None
 
     @property
     def service_id(self) -> UUID:

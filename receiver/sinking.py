@@ -21,6 +21,8 @@ from logdrive.sinks.controller import Controllers
 from logdrive.sinks.embedded import EmbeddedSink
 from logdrive.sinks.pravega import PravegaSink
 from logdrive.sinks.pravega_service import Service, served
+from logdrive.store.access.gate import Gate
+from logdrive.store.access.opening import accessing
 from logdrive.store.controlled import Serving, controlled
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
@@ -107,13 +109,14 @@ async def _embedded(
         retention=[table.policy for table in config.retention],
     )
     async with (
+        accessing(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
-        _face(config, store, transport, disk) as face,
+        _face(config, store, transport, disk, access.gate if access else None) as face,
     ):
         catalogue = Catalogue(store, clock=clock, random=random)
         sink = await _embedded_sink(config, store, catalogue, config.sink.stream, config.sink.segments)
         dead = await _embedded_sink(config, store, catalogue, config.sink.dead_letters, 1)
-        async with controlled(catalogue, config.listen.controller, face or ("", 0), disk=disk, serving=serving):
+        async with controlled(catalogue, config.listen.controller, face or ("", 0), disk=disk, serving=serving, access=access):
             yield Opened(sink, dead, failure, face)
 
 
@@ -127,13 +130,13 @@ async def _embedded_sink(
 
 
 @contextlib.asynccontextmanager
-async def _face(config: ReceiverConfig, store: Store, transport: Transport, disk: Disk) -> AsyncIterator[Address | None]:
+async def _face(config: ReceiverConfig, store: Store, transport: Transport, disk: Disk, gate: Gate | None) -> AsyncIterator[Address | None]:
     face = config.listen.pravega
     if face is None:
         yield None
         return
     host, port = face.where
-    async with listening(store, host, port, face.settings, transport=transport, disk=disk) as address:
+    async with listening(store, host, port, face.settings, transport=transport, disk=disk, gate=gate) as address:
         yield address
 
 

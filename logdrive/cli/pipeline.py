@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logdrive.cli.access import Access, access_options
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.config import load
@@ -36,20 +37,18 @@ def pipeline() -> None:
 @click.option("--once", is_flag=True, help="End when all that is there now has been read.")
 @click.option("--reader", metavar="NAME", help="Name under which retention waits for these tables; '' for none.  [default: pipeline]")
 @click.option("--master", metavar="URL", help="A Spark cluster, such as spark://host:7077; without it Spark runs here.")
-@click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="PEM file: the CA of the store's face, where it speaks TLS.")
-@click.option("--cert", type=click.Path(exists=True, dir_okay=False), help="PEM file: your certificate.")
-@click.option("--key", type=click.Path(exists=True, dir_okay=False), help="PEM file: its private key.")
+@access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def run(
     path: str | None, source: str | None, target: str | None, once: bool, reader: str | None, master: str | None,
-    ca: str | None, cert: str | None, key: str | None, as_json: bool,
+    access: Access, as_json: bool,
 ) -> None:  # fmt: skip
     """Read a stream into the tables DIR/bronze/events and DIR/bronze/batches, each byte once, until SIGTERM or --once is done."""
     _require_spark()
     from logdrive.pipeline.run import run as run_plan
 
     set_up_logging("info")
-    plan = _configured(path, once, master) if path else _asked(source, target, once, master, (ca, cert, key))
+    plan = _configured(path, once, master) if path else _asked(source, target, once, master, access)
     if reader is not None:
         plan = replace(plan, reader=reader)
     started = time.monotonic()
@@ -141,21 +140,16 @@ def _configured(path: str, once: bool, master: str | None) -> "Plan":
         memory=config.spark.memory,
         reader=config.pipeline.reader,
         tls=config.tls.settings() if config.tls else None,
+        login=config.login.login if config.login else None,
     )
 
 
-def _asked(
-    source: str | None, target: str | None, once: bool, master: str | None, tls: tuple[str | None, str | None, str | None]
-) -> "Plan":
-    from logdrive.net.stream import ClientTls
+def _asked(source: str | None, target: str | None, once: bool, master: str | None, access: Access) -> "Plan":
     from logdrive.pipeline.run import Plan
 
     if source is None or target is None:
         raise click.UsageError("give --from URI and --to DIR, or --config FILE")
-    ca, cert, key = tls
-    if (cert is None) != (key is None) or (cert is not None and ca is None):
-        raise click.UsageError("--cert and --key go together, and with --ca")
-    return Plan(uri=source, directory=target, once=once, master=master, tls=ClientTls(ca, cert, key) if ca else None)
+    return Plan(uri=source, directory=target, once=once, master=master, tls=access.tls, login=access.login)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 import structlog
@@ -15,13 +15,14 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 
 from logdrive.address import ServiceAddress, StreamAddress, sink_address
+from logdrive.cli.access import Access, access_options
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
+from logdrive.cli.users import user
 from logdrive.config import load, naming
 from logdrive.disk import SystemDisk
 from logdrive.errors import ConfigError, Mistake
-from logdrive.net.stream import ClientTls
 from logdrive.sinks.attach import attached
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
@@ -39,6 +40,9 @@ T = TypeVar("T")
 @click.group(epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events")
 def store() -> None:
     """The embedded store: append-only segments in one directory, one copy on one disk."""
+
+
+store.add_command(user)
 
 
 @store.command(epilog="Example: logdrive store run --config /etc/logdrive/store.toml")
@@ -65,25 +69,18 @@ def run(path: str, log_level: str) -> None:
         run_program(program)
 
 
-def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the certificates that a face may ask for."""
-    for name, text in (("key", "its private key"), ("cert", "your certificate"), ("ca", "the CA of the store's face")):
-        command = click.option(f"--{name}", type=click.Path(exists=True, dir_okay=False), help=f"PEM file: {text}.")(command)
-    return command
-
-
 @store.command("ls", epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events --json")
 @click.argument("uri")
-@_tls_options
+@access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def list_(uri: str, ca: str | None, cert: str | None, key: str | None, as_json: bool) -> None:
+def list_(uri: str, access: Access, as_json: bool) -> None:
     """List the segments of a stream: lengths, batches, events, sources. Works beside a running receiver, too."""
     address = _address(uri)
 
     async def ask(client: SegmentClient, states: list[SegmentState]) -> list[Contents]:
         return [await contents(client, state) for state in states]
 
-    found = _with_client(address, _tls(ca, cert, key), ask)
+    found = _with_client(address, access, ask)
     rows = [
         {
             "segment": row.state.segment,
@@ -111,9 +108,9 @@ def list_(uri: str, ca: str | None, cert: str | None, key: str | None, as_json: 
 
 @store.command(epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/events --follow | grep ERROR")
 @click.argument("uri")
-@_tls_options
+@access_options
 @click.option("--follow", is_flag=True, help="Go on with what arrives.")
-def cat(uri: str, ca: str | None, cert: str | None, key: str | None, follow: bool) -> None:
+def cat(uri: str, access: Access, follow: bool) -> None:
     """Print the lines of a stream as their files had them, segment after segment."""
     address = _address(uri)
 
@@ -122,17 +119,17 @@ def cat(uri: str, ca: str | None, cert: str | None, key: str | None, follow: boo
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
-    _with_client(address, _tls(ca, cert, key), copy)
+    _with_client(address, access, copy)
 
 
 @store.command(epilog="Example: logdrive store readers file:///var/lib/logdrive/store#logs/events pipeline")
 @click.argument("uri")
 @click.argument("reader")
-@_tls_options
+@access_options
 @click.option("--at-end", "at_end", is_flag=True, help="Let it need nothing of what is there now.")
 @click.option("--forget", is_flag=True, help="Let it be as if it had never read: it needs everything.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def readers(uri: str, reader: str, ca: str | None, cert: str | None, key: str | None, at_end: bool, forget: bool, as_json: bool) -> None:
+def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, as_json: bool) -> None:
     """Show how far READER, which a [[retention]] table names, has read a stream, and how many bytes it is behind."""
     if at_end and forget:
         raise click.UsageError("--at-end and --forget exclude each other")
@@ -145,7 +142,7 @@ def readers(uri: str, reader: str, ca: str | None, cert: str | None, key: str | 
 
     rows = [
         {"segment": state.segment, "position": place, "behind": state.length - max(state.start, place or 0)}
-        for state, place in _with_client(address, _tls(ca, cert, key), ask)
+        for state, place in _with_client(address, access, ask, update=at_end or forget)
     ]
     if as_json:
         emit_json({"uri": uri, "reader": reader, "segments": rows})
@@ -193,21 +190,22 @@ def _address(uri: str) -> StreamAddress | ServiceAddress:
         raise click.BadParameter(str(error), param_hint="URI") from error
 
 
-def _tls(ca: str | None, cert: str | None, key: str | None) -> ClientTls | None:
-    return ClientTls(ca=ca, cert=cert, key=key) if ca is not None else None
-
-
 def _with_client(
-    address: StreamAddress | ServiceAddress, tls: ClientTls | None, ask: Callable[[SegmentClient, list[SegmentState]], Awaitable[T]]
+    address: StreamAddress | ServiceAddress,
+    access: Access,
+    ask: Callable[[SegmentClient, list[SegmentState]], Awaitable[T]],
+    *,
+    update: bool = False,
 ) -> T:
     """Return what *ask* returns, from a client of the service, or of whoever serves the store; from here, where nobody does."""
 
     async def program(machine: Machine) -> T:
         async with AsyncExitStack() as stack:
-            target = await stack.enter_async_context(_reached(address, tls, machine))
-            there = await placed(machine.transport, target, address.scope, address.stream)
+            target = await stack.enter_async_context(_reached(address, access, machine))
+            there = await placed(machine.transport, target, address.scope, address.stream, update=update)
             home = _one_home(address, [one.home for one in there] or [target])
-            client = await stack.enter_async_context(connected(machine.transport, home.host, home.port, home.tls))
+            connecting = connected(machine.transport, home.host, home.port, home.tls, token=home.token_of)
+            client = await stack.enter_async_context(connecting)
             asked = asyncio.ensure_future(ask(client, [one.state for one in there]))
             stopped = asyncio.ensure_future(machine.stop.wait())
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -229,7 +227,7 @@ def _one_home(address: StreamAddress | ServiceAddress, homes: list[Target]) -> T
     return homes[0]
 
 
-def _reached(address: StreamAddress | ServiceAddress, tls: ClientTls | None, machine: Machine) -> AbstractAsyncContextManager[Target]:
+def _reached(address: StreamAddress | ServiceAddress, access: Access, machine: Machine) -> AbstractAsyncContextManager[Target]:
     if isinstance(address, ServiceAddress):
-        return nullcontext(Target(address.host, address.port, tls))
-    return attached(address, disk=machine.disk, executor=machine.executor, clock=machine.clock, transport=machine.transport, tls=tls)
+        return nullcontext(Target(address.host, address.port, access.tls, login=access.login))
+    return attached(address, disk=machine.disk, executor=machine.executor, clock=machine.clock, transport=machine.transport, tls=access.tls)

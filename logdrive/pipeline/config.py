@@ -7,6 +7,7 @@ import msgspec
 
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.pipeline.reader import DEFAULT_READER
+from logdrive.sinks.login import LoginConfig
 
 
 class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,8 +34,9 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole pipeline.toml; *tls* is for a store's face that asks for certificates."""
+    """A whole pipeline.toml; *tls* is for a store's face that asks for certificates, *login* for a controller that asks who comes."""
 
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()
     tls: ClientTlsConfig | None = None
+    login: LoginConfig | None = None

@@ -7,7 +7,7 @@ What the address names may be a segment store, which has all segments, or a cont
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -17,7 +17,8 @@ from logdrive.limits import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.sinks.blocking import BlockingClient, Target
-from logdrive.sinks.controller import StreamSegment, over_grpc
+from logdrive.sinks.controller import Login, StreamSegment, over_grpc
+from logdrive.sinks.pravega_answers import TokenError
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
 from logdrive.sinks.pravega_discovery import is_controller
 from logdrive.sinks.segment_reader import Hop, Mark, SegmentReader
@@ -34,11 +35,15 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds; all attempts together wait a
 
 @dataclass(slots=True)
 class Found:
-    """What a `Face` has learned: whether a controller is asked, the segments' names by number, and where they are."""
+    """What a `Face` has learned: whether a controller is asked, the segments' names by number, where they are, and tokens.
+
+    There is one token to read, and one to update (True).
+    """
 
     controller: bool | None = None
     names: dict[int, str] = field(default_factory=dict)
     homes: dict[str, Target] = field(default_factory=dict)
+    tokens: dict[bool, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +112,40 @@ class Face:
         """Yield the bytes of [start, end) in order, some MiB at a time; a broken connection is made anew. Raises `TransientError`."""
         attempt = 0
         while start < end:
+            renewable = bool(self.found.tokens)
             try:
                 with BlockingClient(asyncio.run(self.home(segment))) as client:
                     while start < end:
                         data = client.fetch(segment, start, min(start + _PIECE_BYTES, end))
-                        start, attempt = start + len(data), 0
+                        start, attempt, renewable = start + len(data), 0, True
                         yield data
+            except TokenError as error:
+                attempt = _pause(attempt, self._refused(error, renewable))
             except TransientError as error:
                 self.found.homes.pop(segment, None)
                 attempt = _pause(attempt, error)
 
     def _asked(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
         async def asked() -> T:
+            renewable = bool(self.found.tokens)
             home = await self.home(segment)
             try:
-                async with connected(SystemTransport(), home.host, home.port, home.tls) as client:
+                async with connected(SystemTransport(), home.host, home.port, home.tls, token=home.token_of) as client:
                     return await ask(client)
+            except TokenError as error:
+                raise self._refused(error, renewable) from error
             except TransientError:
                 self.found.homes.pop(segment, None)
                 raise
 
         return _persisted(asked)
+
+    def _refused(self, error: TokenError, renewable: bool) -> TransientError:
+        """Forget a token that may have ended, and return why to try again; raise *error* where a new one was refused, too."""
+        self.found.tokens.clear()
+        if not renewable:
+            raise error
+        return TransientError(str(error))
 
     # Where segments are --------------------------------------------------------------------------------------------------
 
@@ -142,26 +160,28 @@ class Face:
         self.found.homes.update({one.state.segment: one.home for one in found})
         return [one.state for one in found]
 
-    async def home(self, segment: str) -> Target:
-        """Return the segment store that has *segment*. Raises `TransientError`."""
+    async def home(self, segment: str, *, update: bool = False) -> Target:
+        """Return the segment store that has *segment*, to read or *update* it there. Raises `TransientError`."""
         if not await self._asks_controller():
             return self.target
-        if segment not in self.found.homes:
+        if segment not in self.found.homes or update not in self.found.tokens:
             number, _, epoch = segment.rpartition("/")[2].partition(".#epoch.")
             asked = StreamSegment(self.scope, self.stream, int(epoch) << 32 | int(number), 0.0, 1.0)
-            async with over_grpc(self.target.host, self.target.port, self.target.tls, None) as controller:
-                self.found.homes[segment] = home_of(self.target, await controller.endpoint(asked))
-        return self.found.homes[segment]
+            async with over_grpc(self.target.host, self.target.port, self.target.tls, self.target.login) as controller:
+                if update not in self.found.tokens:
+                    self.found.tokens[update] = await controller.token(self.scope, self.stream, update=update)
+                self.found.homes[segment] = home_of(self.target, await controller.endpoint(asked), "")
+        return replace(self.found.homes[segment], token=self.found.tokens[update])
 
 
-def face_at(uri: str, tls: ClientTls | None = None) -> Face:
+def face_at(uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = "") -> Face:
     """Read `pravega://host:port/scope/stream`. Raises ValueError saying what is wrong."""
     parts = urlsplit(uri)
     names = parts.path.strip("/").split("/")
     if parts.scheme != "pravega" or len(names) != 2 or not all(names):
         raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
     host, port = host_port(parts.netloc, PRAVEGA_PORT)
-    return Face(Target(host, port, tls), names[0], names[1])
+    return Face(Target(host, port, tls, token, login), names[0], names[1])
 
 
 def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:

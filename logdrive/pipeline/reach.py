@@ -16,20 +16,21 @@ from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.face import Face, face_at
 from logdrive.sinks.attach import attached
 from logdrive.sinks.blocking import Target
+from logdrive.sinks.controller import Login
 from logdrive.store import endpoint
 
 
 @contextmanager
-def reached(uri: str, tls: ClientTls | None = None) -> Iterator[Face]:
+def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) -> Iterator[Face]:
     """Yield where the stream *uri* is read, while the context lasts. Raises `ConfigError`.
 
     A store that no process has open is opened here, by a thread with a loop of its own that serves it to Spark's workers.
     """
     try:
         address = None if uri.startswith("pravega:") else stream_address(uri)
-        there = face_at(uri, tls) if address is None else None
+        there = face_at(uri, tls, login) if address is None else None
     except ValueError as error:
-        raise ConfigError("--from", [Mistake("uri", uri, str(error))]) from error
+        raise ConfigError("pipeline", [Mistake("from", "", str(error))]) from error
     if address is None:
         assert there is not None
         yield there
@@ -74,4 +75,4 @@ def moved(uri: str, face: Face) -> Face:
     if uri.startswith("pravega:"):
         return face
     found = endpoint.find(SystemDisk(), stream_address(uri).path)
-    return face if found is None else Face(Target(*host_port(found.pravega), face.target.tls), face.scope, face.stream)
+    return face if found is None else Face(Target(*host_port(found.pravega), face.target.tls, found.token), face.scope, face.stream)

@@ -47,6 +47,7 @@ class Reader:
                 self._log.warning("the store can't be told how far the tables are; tried again with each commit", reason=str(error))
             self._failing = True
             face.found.homes.clear()  # a segment may be somewhere else by then
+            face.found.tokens.clear()
             return
         if self._failing:
             self._log.info("the store is told again how far the tables are")
@@ -55,16 +56,17 @@ class Reader:
     async def _tell(self, face: Face, ends: Mapping[str, int]) -> None:
         try:
             async with asyncio.timeout(_SECONDS):
+                face.found.tokens.pop(True, None)  # commits may be further apart than a token lasts
                 homes: dict[Target, dict[str, int]] = {}
                 for segment, end in ends.items():
-                    homes.setdefault(await face.home(segment), {})[segment] = end
+                    homes.setdefault(await face.home(segment, update=True), {})[segment] = end
                 for home, there in homes.items():
                     await self._tell_one(home, there)
         except TimeoutError as error:
             raise TransientError(f"no answer within {_SECONDS:g} s") from error
 
     async def _tell_one(self, home: Target, ends: Mapping[str, int]) -> None:
-        async with connected(SystemTransport(), home.host, home.port, home.tls) as client:
+        async with connected(SystemTransport(), home.host, home.port, home.tls, token=home.token_of) as client:
             asked = [advance_position(client, segment, self._name, end) for segment, end in ends.items()]
             answers = await asyncio.gather(*asked, return_exceptions=True)
         failures: list[BaseException] = []

@@ -31,6 +31,7 @@ from logdrive.pipeline.session import DEFAULT_MEMORY, session
 from logdrive.pipeline.source import MAX_BYTES_PER_BATCH, LogdriveSource
 from logdrive.pipeline.tables import paths
 from logdrive.pipeline.task import MESSAGES, write_events, written_of
+from logdrive.sinks.controller import Login
 from logdrive.sinks.pravega_client import SegmentState
 
 _LONGEST_PAUSE = 30.0
@@ -51,6 +52,7 @@ class Plan:
     memory: str = DEFAULT_MEMORY
     compression: str = DEFAULT_COMPRESSION
     tls: ClientTls | None = None
+    login: Login | None = None
     reader: str = DEFAULT_READER
 
 
@@ -98,7 +100,7 @@ def run(
     Raises `ConfigError`, `StorageError`, and what ended the query for good.
     """
     with ExitStack() as held:
-        face = held.enter_context(reached(plan.uri, plan.tls))
+        face = held.enter_context(reached(plan.uri, plan.tls, plan.login))
         _states(face, plan.uri)  # before tables are made: empty ones would tell an audit that the run had gone well
         os.makedirs(plan.directory, exist_ok=True)
         tables = held.enter_context(Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression))
@@ -156,7 +158,7 @@ class _Run:
         log = structlog.get_logger("logdrive.pipeline")
         states = self.face.segments()
         if not states:
-            raise ConfigError("--from", [Mistake("uri", self.plan.uri, f"there is no stream {self.face.name}")])
+            raise ConfigError("pipeline", [Mistake("from", self.plan.uri, f"there is no stream {self.face.name}")])
         points = {}
         for state in states:
             number = self.face.number(state.segment)
@@ -191,9 +193,7 @@ class _Run:
             "maxBytesPerBatch": str(self.plan.max_bytes_per_batch),
             "startingOffsets": orjson.dumps(start.as_json()).decode(),
         }
-        if (tls := self.face.target.tls) is not None:
-            named = {"ca": tls.ca, "cert": tls.cert, "key": tls.key, "serverName": tls.server_name}
-            options |= {name: value for name, value in named.items() if value is not None}
+        options |= _to_connect(self.face)
         trigger = {"availableNow": True} if self.plan.once else {"processingTime": f"{self.plan.trigger_seconds} seconds"}
         with _scratch(self.plan.directory) as checkpoint:
             stream = spark.readStream.format("logdrive").options(**options).load()
@@ -235,12 +235,23 @@ class _Run:
             raise TransientError(f"the query failed: {_reason(ended or self.failure)}") from self.failure
 
 
+def _to_connect(face: Face) -> dict[str, str]:
+    """Return the options by which Spark's workers come in; in what Spark itself shows, passwords and tokens are blanked."""
+    target, login = face.target, face.target.login
+    named = {"token": target.token or None}
+    if target.tls is not None:
+        named |= {"ca": target.tls.ca, "cert": target.tls.cert, "key": target.tls.key, "serverName": target.tls.server_name}
+    if login is not None:
+        named |= {"user": login.user, "password": login.password}
+    return {name: value for name, value in named.items() if value is not None}
+
+
 def _states(face: Face, uri: str) -> list[SegmentState]:
     """Return what the segments of the stream *uri* are like. Raises `ConfigError` where there is none, `TransientError`."""
     if states := face.segments():
         return states
     remedy = f"there is no stream {face.name}; which there are can't be asked over the network: compare `[sink] uri` of the receiver"
-    raise ConfigError("--from", [Mistake("uri", uri, remedy)])
+    raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
 
 
 def _spark_schema(schema: Any) -> Any:

@@ -11,6 +11,8 @@
 | rangeBytes | bytes for one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
 | ca, cert, key, serverName | for a face that speaks TLS |
+| user, password | for a controller that asks who comes |
+| token | for a face without one that wants it |
 
 Spark builds readers twice and calls their methods in processes of its own, so they hold nothing but what pickles.
 """
@@ -34,6 +36,7 @@ from logdrive.pipeline.face import Face, face_at
 from logdrive.pipeline.offsets import Point, Progress, progress_of
 from logdrive.pipeline.schema import EVENTS, plain
 from logdrive.pipeline.task import CHUNKS
+from logdrive.sinks.controller import Login
 
 MAX_BYTES_PER_BATCH = 256 * MIB
 RANGE_BYTES = 64 * MIB
@@ -67,7 +70,8 @@ def options_of(given: Mapping[str, str]) -> Options:
         mistakes.append(Mistake("startingOffsets", start, 'write earliest, latest, or {"segments": {"0": [next, offset, crc], …}}'))
     try:
         tls = ClientTls(values["ca"], values.get("cert"), values.get("key"), values.get("servername")) if "ca" in values else None
-        face = face_at(values.get("uri", ""), tls)
+        login = Login(values["user"], values.get("password", "")) if "user" in values else None
+        face = face_at(values.get("uri", ""), tls, login, values.get("token", ""))
     except ValueError as error:
         mistakes.append(Mistake("uri", "", str(error)))
     if mistakes:

@@ -7,6 +7,7 @@ Where no process has, it is opened here and served at a loopback port of its own
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from random import Random, SystemRandom
 from typing import Final
 
 from logdrive.address import StreamAddress, host_port
@@ -17,6 +18,7 @@ from logdrive.executor import Executor
 from logdrive.net.stream import ClientTls, Transport
 from logdrive.sinks.blocking import Target
 from logdrive.store import endpoint
+from logdrive.store.access.gate import Gate, new_pass
 from logdrive.store.engine import Store
 from logdrive.store.errors import StoreInUseError
 from logdrive.store.opening import LOCK_NAME
@@ -30,7 +32,14 @@ _RETRY_SECONDS: Final = 0.1
 
 @contextlib.asynccontextmanager
 async def attached(
-    address: StreamAddress, *, disk: Disk, executor: Executor, clock: Clock, transport: Transport, tls: ClientTls | None = None
+    address: StreamAddress,
+    *,
+    disk: Disk,
+    executor: Executor,
+    clock: Clock,
+    transport: Transport,
+    tls: ClientTls | None = None,
+    random: Random | None = None,
 ) -> AsyncIterator[Target]:
     """Yield where the store listens, for as long as the context lasts. *executor* has one thread; *tls* is for faces that ask for it.
 
@@ -51,7 +60,8 @@ async def attached(
         if clock.monotonic() >= deadline:
             raise found
         await clock.sleep(_RETRY_SECONDS)
-    async with _served_here(store, address, disk, transport) as target:
+    gate = Gate(new_pass(random or SystemRandom()), clock)  # for whoever asked for it, not for all who are on this host
+    async with _served_here(store, address, disk, transport, gate) as target:
         yield target
 
 
@@ -76,12 +86,12 @@ def _check_stream(store: Store, address: StreamAddress) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _served_here(store: Store, address: StreamAddress, disk: Disk, transport: Transport) -> AsyncIterator[Target]:
+async def _served_here(store: Store, address: StreamAddress, disk: Disk, transport: Transport, gate: Gate) -> AsyncIterator[Target]:
     running = asyncio.create_task(store.run(asyncio.Event()), name="attached-store")
     try:
         _check_stream(store, address)
-        async with listening(store, _LOOPBACK, 0, None, transport=transport, disk=disk) as (_, port):
-            yield Target(_LOOPBACK, port)
+        async with listening(store, _LOOPBACK, 0, None, transport=transport, disk=disk, gate=gate) as (_, port):
+            yield Target(_LOOPBACK, port, token=gate.own_pass)
     finally:
         await store.close()
         await running
@@ -95,7 +105,7 @@ async def _served_elsewhere(disk: Disk, address: StreamAddress, transport: Trans
     if found.tls and tls is None:
         remedy = f"the store's face at {found.pravega} asks for certificates: give --ca, --cert and --key"
         return ConfigError(address.uri, [Mistake("listen.pravega.tls", "", remedy)])
-    target = Target(*host_port(found.pravega), tls if found.tls else None)
+    target = Target(*host_port(found.pravega), tls if found.tls else None, found.token)
     try:
         stream = await transport.connect(target.host, target.port, target.tls)
     except TransientError as error:

@@ -9,12 +9,13 @@ import asyncio
 import io
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
+from logdrive.sinks.controller import Login
 from logdrive.sinks.pravega_client import SegmentClient, connected
 
 T = TypeVar("T")
@@ -22,11 +23,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a segment store listens. Plain TCP without *tls*. Pickles, to travel to workers."""
+    """Where a segment store or a controller listens. Plain TCP without *tls*. Pickles, to travel to workers.
+
+    *token* is what the one wants to see, *login* what the other does, where they ask.
+    """
 
     host: str
     port: int
     tls: ClientTls | None = None
+    token: str = field(default="", repr=False)
+    login: Login | None = None
+
+    def token_of(self, segment: str) -> str:
+        """Return the token, for whichever of its segments."""
+        return self.token
 
 
 class BlockingClient:
@@ -53,7 +63,8 @@ class BlockingClient:
 
     async def _connect(self) -> None:
         target = self._target
-        self._client = await self._connection.enter_async_context(connected(SystemTransport(), target.host, target.port, target.tls))
+        connecting = connected(SystemTransport(), target.host, target.port, target.tls, token=target.token_of)
+        self._client = await self._connection.enter_async_context(connecting)
 
     def call(self, operation: Callable[[SegmentClient], Awaitable[T]]) -> T:
         """Return what *operation* does on the connection, and raise what it raises."""
@@ -70,6 +81,11 @@ class BlockingClient:
     def fetch(self, segment: str, start: int, end: int) -> bytes:
         """Return the bytes of [start, end) of *segment*, all of which must be there. Fastest for 4 to 32 MiB at a time."""
         whole = io.BytesIO()  # takes each piece while it is in the CPU's cache, and gives its buffer away uncopied
+        whole.truncate(0)
+        if end > start:  # all of it at once: a buffer that grows costs as much as all the rest
+            whole.seek(end - start - 1)
+            whole.write(b"\0")
+            whole.seek(0)
 
         async def read(client: SegmentClient) -> None:
             async for piece in client.read_range(segment, start, end):

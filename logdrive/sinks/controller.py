@@ -6,7 +6,7 @@ needs the extra `pravega`.
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from logdrive.errors import ConfigError, LogdriveError, Mistake
@@ -25,7 +25,7 @@ class Login:
     """Who asks, where the controller wants to know."""
 
     user: str
-    password: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class Controller(Protocol):
         """Return the segment store that has *segment* now."""
         ...
 
-    async def token(self, scope: str, stream: str) -> str:
-        """Return what the segment store wants to see for the stream, "" where it wants nothing."""
+    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+        """Return what the segment store wants to see for the stream, to *update* it or only to read; "" where it wants nothing."""
         ...
 
 

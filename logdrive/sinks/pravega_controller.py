@@ -83,9 +83,10 @@ class GrpcController:
             raise TransientError(f"the controller names no segment store for {segment.name}")
         return Endpoint(answer.endpoint, answer.port)
 
-    async def token(self, scope: str, stream: str) -> str:
-        """Return what the segment store wants to see for the stream, "" where it wants nothing."""
-        wanted = pb.StreamInfo(scope=scope, stream=stream, accessOperation=pb.StreamInfo.READ_WRITE)
+    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+        """Return what the segment store wants to see for the stream, to *update* it or only to read; "" where it wants nothing."""
+        access = pb.StreamInfo.READ_WRITE if update else pb.StreamInfo.READ
+        wanted = pb.StreamInfo(scope=scope, stream=stream, accessOperation=access)
         return (await self.call("getDelegationToken", wanted, pb.DelegationToken)).delegationToken
 
     async def call(self, method: str, request: Message, answer: type[A]) -> A:

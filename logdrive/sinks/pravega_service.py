@@ -67,6 +67,7 @@ class Service:
                     there = self._controllers(self._target.host, self._target.port, self._target.tls, self._login)
                     self.controller = await self._stack.enter_async_context(there)
                     self.tokens = Tokens(self.controller, self.clock)
+                    self.spawn(self.tokens.run(), "pravega-tokens")
                 else:
                     self._lanes(Endpoint(self._target.host, self._target.port))
         return self.controller

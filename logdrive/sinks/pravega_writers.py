@@ -74,7 +74,7 @@ class Writers:
         A refused token ends the connection: an append's refusal names no writer, a read's names another request (Pravega's quirk).
         """
         if isinstance(message, AuthTokenCheckFailed):
-            raise TokenError("the service wants a valid token")
+            raise TokenError("the service wants a token, or another one: its controller hands them out, to whom it knows")
         try:
             if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
                 if message.writer in self._writers:

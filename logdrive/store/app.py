@@ -9,6 +9,7 @@ from logdrive.disk import Disk
 from logdrive.executor import Executor
 from logdrive.limits import StoreLimits
 from logdrive.net.stream import Transport
+from logdrive.store.access.opening import accessing
 from logdrive.store.config import StoreConfig
 from logdrive.store.controlled import Serving, controlled
 from logdrive.store.pravega.listening import listening
@@ -49,10 +50,12 @@ async def run(
         random=random,
         retention=retention,
     )
+    controller = config.listen.controller
     async with (
+        accessing(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
-        listening(store, host, port, tls, transport=transport, disk=disk) as address,
-        controlled(Catalogue(store, clock=clock, random=random), config.listen.controller, address, disk=disk, serving=serving),
+        listening(store, host, port, tls, transport=transport, disk=disk, gate=access.gate if access else None) as address,
+        controlled(Catalogue(store, clock=clock, random=random), controller, address, disk=disk, serving=serving, access=access),
     ):
         started(address)
         await either(stop, failure.happened)

@@ -9,6 +9,7 @@ import msgspec
 from logdrive.address import host_port
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls
+from logdrive.store.access.config import AuthConfig
 from logdrive.store.retention import Policy
 
 PRAVEGA_PORT = 6000
@@ -43,6 +44,11 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """What `Transport.listen` takes."""
         return self.tls.settings() if isinstance(self.tls, ServerTlsConfig) else None
 
+    @property
+    def exposed(self) -> bool:
+        """Whether what goes to it can be read on the way from other hosts."""
+        return self.settings is None and not is_loopback(self.where[0])
+
 
 class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [listen.controller] table: where Pravega's clients ask for streams. *advertise* is where they are sent for the segments."""
@@ -75,11 +81,13 @@ class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     pravega: FaceConfig
     controller: ControllerConfig | None = None
+    auth: AuthConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a controller that could not say where segments are."""
+        """Refuse a controller that could not say where segments are, and logins without one, or for all to read."""
         if self.controller is not None:
             self.controller.check(self.pravega)
+        check_auth(self.auth, self.pravega, self.controller)
 
 
 class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -124,6 +132,13 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     store: DirectoryConfig
     listen: StoreListenConfig
     retention: tuple[RetentionConfig, ...] = ()
+
+
+def check_auth(auth: AuthConfig | None, face: FaceConfig | None, controller: ControllerConfig | None) -> None:
+    """Raise ValueError where *auth* does not go with what listens."""
+    if auth is not None:
+        tables = [table for table in (face, controller) if table is not None]
+        auth.check(controller=controller is not None, exposed=[table.table for table in tables if table.exposed])
 
 
 def is_loopback(host: str) -> bool:

@@ -9,6 +9,7 @@ import structlog
 from logdrive.disk import Disk
 from logdrive.errors import ConfigError, Mistake
 from logdrive.net.stream import ServerTls
+from logdrive.store.access.opening import Access
 from logdrive.store.config import ControllerConfig
 from logdrive.store.streams.catalogue import Catalogue
 
@@ -18,11 +19,17 @@ Serving = Callable[[Any, tuple[str, int], ServerTls | None, Disk], contextlib.Ab
 
 @contextlib.asynccontextmanager
 async def controlled(
-    catalogue: Catalogue, config: ControllerConfig | None, face: tuple[str, int], *, disk: Disk, serving: Serving | None = None
+    catalogue: Catalogue,
+    config: ControllerConfig | None,
+    face: tuple[str, int],
+    *,
+    disk: Disk,
+    serving: Serving | None = None,
+    access: Access | None = None,
 ) -> AsyncIterator[None]:
     """Serve what *config* asks for, if anything, while the context lasts; *face* is where the segments are served.
 
-    *serving* is gRPC's own unless given. Raises `ConfigError` where it can't be had.
+    *serving* is gRPC's own unless given; without *access* nobody is asked who comes. Raises `ConfigError` where it can't be had.
     """
     if config is None:
         yield
@@ -33,7 +40,8 @@ async def controlled(
         remedy = f"the controller needs gRPC, and {error.name} is not installed: pip install 'logdrive[pravega]', or leave the table out"
         raise ConfigError("listen", [Mistake("address", config.address, remedy)]) from error
     where, node = config.where, config.node(face)
-    async with controlling(catalogue, where, config.settings, node, disk=disk, serving=serving or over_grpc) as (host, port):
+    serving = serving or over_grpc
+    async with controlling(catalogue, where, config.settings, node, disk=disk, serving=serving, access=access) as (host, port):
         log = structlog.get_logger("logdrive.store.controller")
         log.info("the controller listens", address=f"{host}:{port}", segments=f"{node[0]}:{node[1]}")
         yield

@@ -16,21 +16,22 @@ _MOST_BYTES = 4 * KIB
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """*pravega* is `host:port` as programs on this host reach it; *tls*: they need certificates for it."""
+    """*pravega* is `host:port` as programs on this host reach it; *tls*: they need certificates for it; *token* lets them in there."""
 
     pravega: str
     tls: bool = False
+    token: str = ""
 
 
-def endpoint_of(host: str, port: int, *, tls: bool) -> Endpoint:
+def endpoint_of(host: str, port: int, *, tls: bool, token: str = "") -> Endpoint:
     """Return how programs on this host reach a face that listens at (*host*, *port*)."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    return Endpoint(f"[{reachable}]:{port}" if ":" in reachable else f"{reachable}:{port}", tls)
+    return Endpoint(f"[{reachable}]:{port}" if ":" in reachable else f"{reachable}:{port}", tls, token)
 
 
 def publish(disk: Disk, directory: str, endpoint: Endpoint) -> None:
-    """Write the file. Raises OSError."""
-    write_atomically(disk, os.path.join(directory, _NAME), msgspec.json.encode(endpoint) + b"\n")
+    """Write the file, for the store's owner only. Raises OSError."""
+    write_atomically(disk, os.path.join(directory, _NAME), msgspec.json.encode(endpoint) + b"\n", private=True)
 
 
 def withdraw(disk: Disk, directory: str) -> None:

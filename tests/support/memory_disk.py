@@ -110,7 +110,7 @@ class MemoryDisk:
 
     # Disk ------------------------------------------------------------------------------------------------------------
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> MemoryFile:
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False) -> MemoryFile:
         """Open *path*; with *create* it must not exist yet."""
         node = self._files.get(path)
         if create:

@@ -61,7 +61,8 @@ async def controlling(
 ) -> AsyncIterator[tuple[str, int]]:
     """Answer at *where* for the streams of *catalogue*, whose segments clients find at *node*; yield the address with the real port.
 
-    Without *access* nobody is asked who comes. What was begun at the end is answered, within a few seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
+    Without *access* nobody is asked who comes. What was begun at the end is answered, within a few seconds: leave before the store
+    closes. Raises `ConfigError` where it can't bind.
     """
     transactions = Transactions(catalogue)
     streams = Streams(catalogue)

@@ -13,15 +13,17 @@ import structlog
 from logdrive.errors import LogdriveError, ProtocolError
 from logdrive.limits import PRAVEGA_TAIL_READS
 from logdrive.net.stream import Stream
+from logdrive.store.access.gate import Gate
 from logdrive.store.pravega.answering import Request, answer
 from logdrive.store.pravega.appending import Appending, HangUpError
+from logdrive.store.pravega.guarding import Guard
 from logdrive.store.pravega.own import changed_by
 from logdrive.store.pravega.reading import Reading
 from logdrive.store.pravega.shared import Shared
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
 from logdrive.wire.pravega.codec import FrameReader, encode
-from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive, OperationUnsupported
+from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, TOKEN_EXPIRED, WIRE_VERSION, Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.reassembly import Assembler
 from logdrive.wire.pravega.segments import CreateTransientSegment, ReadSegment, SegmentCreated
@@ -33,12 +35,13 @@ Append = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
 
 
 class Connection:
-    """Serves one stream from Hello to the end of it."""
+    """Serves one stream from Hello to the end of it. Without *gate* nobody is asked for a token."""
 
-    def __init__(self, shared: Shared, stream: Stream, poll_seconds: float) -> None:
+    def __init__(self, shared: Shared, stream: Stream, poll_seconds: float, gate: Gate | None = None) -> None:
         self._shared, self._stream, self._poll_seconds = shared, stream, poll_seconds
         self._frames, self._assembler = FrameReader(), Assembler()
         self._appending = Appending(shared.store, shared.claims)
+        self._guard = Guard(gate, stream.peer.address, self.stop)
         self._transients: list[str] = []
         self._writing = asyncio.Lock()
         self._polls: dict[int, asyncio.Task[None]] = {}
@@ -68,6 +71,7 @@ class Connection:
         except* LogdriveError as failures:
             _log.info("connection ended", peer=self._stream.peer.address, reason=_first(failures))
         finally:
+            self._guard.close()
             self._shared.transients.leave(self._transients)
             await self._stream.close()
 
@@ -78,6 +82,11 @@ class Connection:
                 await self._serve(message, tasks)
 
     async def _serve(self, message: Message, tasks: asyncio.TaskGroup) -> None:
+        if (refusal := self._guard.refusal(message)) is not None:
+            await self._send([refusal])
+            if isinstance(message, SetupAppend) and refusal.error_code == TOKEN_EXPIRED:
+                raise HangUpError("a set-up with a token that has ended")
+            return
         if (own := changed_by(message)) is not None:
             raise HangUpError(f"a {type(message).__name__} of {own}, which is the store's own")
         match message:

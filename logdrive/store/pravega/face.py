@@ -6,6 +6,7 @@ from random import Random, SystemRandom
 from typing import Final
 
 from logdrive.net.stream import Stream
+from logdrive.store.access.gate import Gate
 from logdrive.store.engine import Store
 from logdrive.store.pravega.connection import Connection
 from logdrive.store.pravega.shared import shared
@@ -17,10 +18,13 @@ _DRAIN_SECONDS: Final = 5.0
 
 
 class PravegaFace:
-    """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand."""
+    """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand.
 
-    def __init__(self, store: Store, *, poll_seconds: float = POLL_SECONDS, random: Random | None = None) -> None:
-        self._poll_seconds = poll_seconds
+    Without *gate* whoever connects may do all.
+    """
+
+    def __init__(self, store: Store, *, poll_seconds: float = POLL_SECONDS, random: Random | None = None, gate: Gate | None = None) -> None:
+        self._poll_seconds, self._gate = poll_seconds, gate
         self._shared = shared(store, random or SystemRandom())
         self._connections: dict[Connection, None] = {}
         self._gone = asyncio.Event()
@@ -31,7 +35,7 @@ class PravegaFace:
         if self._closed:  # its handshake outlasted the listener
             stream.abort()
             return
-        connection = Connection(self._shared, stream, self._poll_seconds)
+        connection = Connection(self._shared, stream, self._poll_seconds, self._gate)
         self._connections[connection] = None
         try:
             await connection.run()

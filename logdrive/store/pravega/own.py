@@ -11,7 +11,12 @@ def changed_by(message: Message) -> str | None:
     """Return the store's own segment that *message* would change, None where there is none."""
     if isinstance(message, _READING):
         return None
-    names = [getattr(message, field, "") for field in ("segment", "target", "source", "parent")]
+    return next((name for name in named_by(message) if name.startswith(OWN)), None)
+
+
+def named_by(message: Message) -> list[str]:
+    """Return the segments that *message* is about."""
+    names = [name for field in ("segment", "target", "source", "parent") if (name := getattr(message, field, ""))]
     if isinstance(message, MergeSegmentsBatch):
         names += message.sources
-    return next((name for name in names if name.startswith(OWN)), None)
+    return names

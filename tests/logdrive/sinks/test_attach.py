@@ -59,7 +59,7 @@ class Machine:
 
 
 async def read_at(host: MemoryHost, target: Target) -> bytes:
-    async with connected(host, target.host, target.port, target.tls) as client:
+    async with connected(host, target.host, target.port, target.tls, token=target.token_of) as client:
         return (await client.read(S, 0, 100)).data
 
 

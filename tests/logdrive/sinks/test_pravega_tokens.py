@@ -20,7 +20,7 @@ class Signer:
     def __init__(self, *tokens: str) -> None:
         self.left = list(tokens)
 
-    async def token(self, scope: str, stream: str) -> str:
+    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
         assert (scope, stream) == ("logs", "app")
         return self.left.pop(0)
 

@@ -1,0 +1,34 @@
+"""`logdrive store user`: an entry for the file of users that [listen.auth] names."""
+
+import random
+
+import click
+
+from logdrive.cli.access import password_in
+from logdrive.store.access import passwords
+from logdrive.store.access.permissions import Grants, Permission
+
+
+@click.command(epilog="Example: logdrive store user fleet --update 'logs/*' >> /etc/logdrive/users.toml")
+@click.argument("name")
+@click.option("--read", multiple=True, metavar="PATTERN", help='Streams to read: scope/stream, with *, or "*". May be repeated.')
+@click.option("--update", multiple=True, metavar="PATTERN", help="Streams to read, append to, make and delete. May be repeated.")
+@click.option("--password-file", type=click.Path(exists=True, dir_okay=False), help="File with the password, which is asked for otherwise.")
+def user(name: str, read: tuple[str, ...], update: tuple[str, ...], password_file: str | None) -> None:
+    """Print a [[user]] table for NAME, with a hash of the password and not the password itself."""
+    if not (read or update):
+        raise click.UsageError("give --read or --update: a user who may do nothing needs no password")
+    if not name or ":" in name or not name.isprintable() or '"' in name or "\\" in name:
+        raise click.UsageError(f"{name!r} is no name for a user: letters, digits and most signs, but no colon")
+    grants = dict.fromkeys(read, Permission.READ) | dict.fromkeys(update, Permission.READ_UPDATE)
+    try:
+        Grants(grants)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if password_file is not None:
+        password = password_in(password_file)
+    else:
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    kept = passwords.kept(password, random.SystemRandom().randbytes(passwords.SALT_BYTES))
+    may = ", ".join(f'"{pattern}" = "{permission.name}"' for pattern, permission in grants.items())
+    print(f'\n[[user]]\nname = "{name}"\npassword = "{kept}"\nmay = {{ {may} }}')

@@ -1,0 +1,59 @@
+"""From the [listen.auth] table to what checks logins and tokens. PyJWT is imported only here, and only where there is such a table."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from logdrive.clock import Clock
+from logdrive.disk import Disk
+from logdrive.errors import ConfigError, Mistake
+from logdrive.executor import Executor, ThreadExecutor
+from logdrive.limits import KIB
+from logdrive.store.access.config import AuthConfig
+from logdrive.store.access.gate import Gate, new_pass
+from logdrive.store.access.users import Users, read_file, read_users
+
+if TYPE_CHECKING:
+    from logdrive.store.access.tokens import Tokens
+
+_SECRET_BYTES: Final = 64 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may come in: *users* at the controller, *gate* at the segments' port, which *tokens* of the one open at the other."""
+
+    users: Users
+    tokens: "Tokens"
+    gate: Gate
+
+
+@contextlib.asynccontextmanager
+async def accessing(
+    config: AuthConfig | None, *, disk: Disk, clock: Clock, random: Random, executors: Callable[[str], Executor] = ThreadExecutor
+) -> AsyncIterator[Access | None]:
+    """Yield what checks logins and tokens while the context lasts; None where nobody is asked. Raises `ConfigError`.
+
+    *executors* makes what compares passwords: 40 ms that neither the event loop nor the store's disk should wait for.
+    """
+    if config is None:
+        yield None
+        return
+    try:
+        from logdrive.store.access.tokens import LEAST_SECRET_BYTES, Tokens
+    except ImportError as error:
+        remedy = f"tokens need PyJWT, and {error.name} is not installed: pip install 'logdrive[pravega]', or leave the table out"
+        raise ConfigError("listen", [Mistake("token_secret", config.token_secret, remedy)]) from error
+    secret = read_file(disk, "token_secret", config.token_secret, _SECRET_BYTES).strip()
+    if len(secret) < LEAST_SECRET_BYTES:
+        remedy = f"it has {len(secret)} bytes, and {LEAST_SECRET_BYTES} are wanted: openssl rand -hex 64 > FILE makes one"
+        raise ConfigError("listen", [Mistake("token_secret", config.token_secret, remedy)])
+    users = read_users(disk, config.users)
+    tokens = Tokens(secret, clock, int(config.token_seconds * 1000))
+    executor = executors("logdrive-logins")
+    try:
+        yield Access(Users(users, executor, random), tokens, Gate(new_pass(random), clock, tokens))
+    finally:
+        executor.close()
