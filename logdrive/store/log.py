@@ -198,9 +198,11 @@ class Log:
 
     def _cut_back(self, file: File) -> None:
         """Take a failed write back, durably: the next file begins where this one ends."""
+        size = self.tip.position - self.files.bases[-1]
         try:
-            file.truncate(self.tip.position - self.files.bases[-1])
-            file.datasync()
+            if file.stat().size != size:  # a disk that has become read-only took nothing, and would not be cut either
+                file.truncate(size)
+                file.datasync()
         except OSError as error:
             raise self._over(f"{self._path()} could not be cut back after a failed write: {error.strerror}") from error
 

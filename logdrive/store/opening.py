@@ -1,5 +1,6 @@
 """Finds or makes a store's directory, takes its lock, and recovers what is in it."""
 
+import errno
 import os
 from contextlib import ExitStack, suppress
 from random import Random
@@ -34,7 +35,9 @@ def is_held(disk: Disk, path: str) -> bool:
     try:
         with disk.lock(lock):
             return False
-    except (BlockingIOError, PermissionError):
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         return True
 
 

@@ -211,3 +211,48 @@ def test_a_write_taken_back_does_not_come_back_before_the_next_file() -> None:
                 assert await store.number(SEGMENT, WRITER) == 2
 
     run(main())
+
+
+def test_whichever_sync_fails_nothing_acknowledged_is_lost_and_nothing_else_believed() -> None:
+    """One of the log, of a new file, of a directory, or of an index, while files are freed and indexes written."""
+    limits = StoreLimits(log_file=1500, copy=300)
+    told = 0
+
+    async def life(disk: MemoryDisk) -> None:
+        nonlocal told
+        async with running(disk, limits) as store:
+            for name in ("kept", SEGMENT):
+                await store.create(name)
+            for number in range(1, 14):
+                await submit(store, b"kept", number, segment="kept", writer=OTHER)
+                told = number
+                await store.truncate(SEGMENT, await submit(store, bytes(700), number))
+
+    async def found(disk: MemoryDisk) -> int:
+        async with running(disk, limits) as store:
+            number = max(0, await store.number("kept", OTHER)) if "kept" in store.segments() else 0
+            assert not number or content(store, "kept") == b"kept" * number
+            await store.create("after")
+        return number
+
+    async def main() -> None:
+        nonlocal told
+        good = final = 0
+        while True:
+            disk, told = MemoryDisk(), 0
+            for _ in range(good):
+                disk.fail_sync(0)
+            disk.fail_sync()
+            try:
+                await life(disk)
+            except StorageError:
+                final += 1
+            if disk._sync_failures:
+                break
+            for after in (disk.killed(), disk.crash(Random(good))):
+                assert told <= await found(after) <= told + 1, good
+            good += 1
+        assert final > 40
+        assert good > final, "an index that can't be synced ends nothing"
+
+    run(main())
