@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from logdrive.limits import StoreLimits
 from logdrive.net.stream import Stream
+from logdrive.store.access.gate import Gate
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
 from logdrive.wire.pravega.codec import FrameReader, encode
@@ -75,7 +76,7 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(
-    *, random: Random | None = None, limits: StoreLimits | None = None, sync_seconds: float = SYNC_SECONDS
+    *, random: Random | None = None, limits: StoreLimits | None = None, sync_seconds: float = SYNC_SECONDS, gate: Gate | None = None
 ) -> AsyncIterator[World]:
     """Run a new store and its face while the context lasts."""
     disk, network = MemoryDisk(["/var"]), MemoryNetwork(random)
@@ -85,7 +86,8 @@ async def world(
     )
     running = asyncio.create_task(store.run(asyncio.Event()))
     try:
-        async with listening(store, "server", 0, None, transport=network.host("server"), disk=disk, random=Random(2)) as address:
+        host = network.host("server")
+        async with listening(store, "server", 0, None, transport=host, disk=disk, random=Random(2), gate=gate) as address:
             yield World(store, disk, network, network.host("client"), address[1])
     finally:
         await network.close()

@@ -92,6 +92,8 @@ def refusal(user: User, method: str, request: Message) -> str | None:
         wanted = Permission.READ_UPDATE
     places += [(cut.streamInfo.scope, cut.streamInfo.stream) for cut in getattr(request, "startingStreamCuts", ())]
     for number, (scope, stream) in enumerate(places):
+        if "/" in f"{scope}{stream}":
+            return f"{scope!r} and {stream!r} are no names"  # in a token they could be taken for others
         if number:
             wanted = Permission.READ  # streams that a group reads
         if stream is None and method in _OF_SCOPES_SEEN:

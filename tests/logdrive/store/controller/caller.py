@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from logdrive.disk import SystemDisk
 from logdrive.net.stream import ServerTls
+from logdrive.store.access.opening import Access
 from logdrive.store.controller.listening import controlling
 from logdrive.store.engine import Store
 from logdrive.store.streams.catalogue import Catalogue
@@ -29,21 +30,26 @@ class Caller:
         self.store = store
         self._channel = channel
 
-    async def __call__(self, method: str, request: Message) -> Any:
+    async def __call__(self, method: str, request: Message, authorization: str | None = None) -> Any:
         types = METHODS[method]
         call = self._channel.unary_unary(
             f"/{SERVICE}/{method}", request_serializer=types.request.SerializeToString, response_deserializer=types.answer.FromString
         )
-        return await call(request, timeout=20)
+        return await call(request, timeout=20, metadata=() if authorization is None else (("authorization", authorization),))
 
 
 @contextlib.asynccontextmanager
 async def calling(
-    disk: MemoryDisk | None = None, *, tls: ServerTls | None = None, credentials: grpc.ChannelCredentials | None = None
+    disk: MemoryDisk | None = None,
+    *,
+    tls: ServerTls | None = None,
+    credentials: grpc.ChannelCredentials | None = None,
+    access: Access | None = None,
 ) -> AsyncIterator[Caller]:
+    where, clock = ("127.0.0.1", 0), VirtualClock()
     async with (
         running(disk or MemoryDisk()) as store,
-        controlling(Catalogue(store, clock=VirtualClock(), random=Random(1)), ("127.0.0.1", 0), tls, NODE, disk=SystemDisk()) as (_, port),
+        controlling(Catalogue(store, clock=clock, random=Random(1)), where, tls, NODE, disk=SystemDisk(), access=access) as (_, port),
         reached(port, credentials) as channel,
     ):
         yield Caller(channel, store)
