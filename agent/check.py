@@ -1,4 +1,4 @@
-"""`logdrive agent check`: what a start would find and do, without reading a line, sending a byte or changing a file."""
+"""`logdrive agent check`: what a start would find and do, without reading more than a beginning, sending a byte or changing a file."""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from agent.app import agent_id
 from agent.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown
 from agent.config import AgentConfig
+from agent.origin import FirstLine
 from agent.overlooked import overlooked
 from agent.patterns import Found, Inputs, Listing
 from logdrive.address import host_port
 from logdrive.disk import Disk
 from logdrive.errors import LogdriveError, StorageError
+from logdrive.limits import FIRST_LINE_BYTES
 from logdrive.net.stream import Transport
 from logdrive.record import position_of
 
@@ -82,8 +84,12 @@ def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Fin
 def _file(config: AgentConfig, found: Found, checkpoint: Checkpoint | None, disk: Disk) -> CheckedFile:
     number = next(index for index, table in enumerate(config.input) if table is found.settings)
     try:
-        disk.open(found.path).close()
-        plan = _plan(found, checkpoint)
+        file = disk.open(found.path)
+        try:
+            named = FirstLine.of(file.pread(FIRST_LINE_BYTES, 0)) is not None
+        finally:
+            file.close()
+        plan = _plan(found, checkpoint) if named else f"not before its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
     except OSError as error:
         plan = f"can't be read: {error.strerror or error}"
     return CheckedFile(shown(found.path), number, found.stat.size, plan)

@@ -79,7 +79,8 @@ def ship(
     if as_json:
         emit_json(asdict(shipped) | _costs(seconds))
     else:
-        print(f"{shipped.events:,} lines, {shipped.bytes:,} bytes of {shipped.files} files sent and acknowledged in {seconds:.1f} s")
+        known = "; the receiver had all of it before" if shipped.complete and shipped.there and not shipped.bytes else ""
+        print(f"{shipped.events:,} lines, {shipped.bytes:,} bytes of {shipped.files} files sent and acknowledged in {seconds:.1f} s{known}")
     if not shipped.complete:
         complain(f"interrupted: {shipped.left:,} bytes are left; run it again to send them")
     return 0 if shipped.complete else 1

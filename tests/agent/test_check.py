@@ -18,6 +18,7 @@ def test_what_would_be_read_from_where() -> None:
         await world.stop()
         world.write(lines(10, 1))
         world.write(lines(0, 1), "/logs/new.log")
+        world.write(b"no end", "/logs/open.log")
         world.settings["input"].append({"paths": ["/none/*.log"]})
         before = world.disk.content("/state/checkpoint.json")
         config = msgspec.convert(world.settings, AgentConfig)
@@ -25,6 +26,7 @@ def test_what_would_be_read_from_where() -> None:
         assert [(file.path, file.input, file.size, file.plan) for file in checked.files] == [
             (LOG, 0, 132, "from 120: 12 bytes are new"),
             ("/logs/new.log", 0, 12, "from 0, unless the receiver knows it"),
+            ("/logs/open.log", 0, 6, "not before its first line ends, or has 1,024 bytes"),
         ]
         findings = {finding.name: finding for finding in checked.findings}
         assert findings["checkpoint"].ok
