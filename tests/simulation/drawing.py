@@ -1,16 +1,19 @@
 """Draws a whole history from its seed, before anything runs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from logdrive import faults
 from logdrive.limits import KIB
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
+from tests.simulation.widening import widened
 
 APPLICATIONS = ("a", "b", "c")
 """Each writes to a file of its name."""
 _LONGEST_PAUSE_SECONDS = 6.0
+_NARROW, _MUCH = 2000, 8192 * KIB
 _LONG_DELAY = 0.1
 """Seconds from which on a connection carries more at a time: otherwise nothing would be at rest in time, and rightly so."""
 
@@ -32,13 +35,15 @@ def draw(seed: int) -> Plan:
         balanced=balanced,
         delay=delay,
         jitter=jitter,
-        capacity=pick.choice((2000 if delay < _LONG_DELAY else 64 * KIB, 64 * KIB, 256 * KIB)),
+        capacity=pick.choice((_NARROW if delay < _LONG_DELAY else 64 * KIB, 64 * KIB, 256 * KIB)),
         sync_seconds=pick.choice((0.0, 0.004, 0.05)),
         log_file_bytes=pick.choice((4 * KIB, 16 * KIB, 256 * KIB)),
-        receiver_bytes=pick.choice((128 * KIB, 8192 * KIB)),
+        receiver_bytes=pick.choice((128 * KIB, _MUCH)),
         steps=(),
     )
-    return plan.with_steps(_steps(plan, pick))
+    if plan.delay and plan.capacity == _NARROW:  # a window takes seconds: longer than a receiver whose memory is full waits for one
+        plan = replace(plan, receiver_bytes=_MUCH)
+    return widened(plan.with_steps(_steps(plan, pick)))
 
 
 def _agent(pick: Random, name: str, hosts: list[str]) -> AgentPlan:
@@ -78,7 +83,7 @@ def _kill(pick: Random, plan: Plan) -> Values:
 def _arm(pick: Random, plan: Plan) -> Values:
     who = pick.choice([pick.choice(plan.agents).name, pick.choice(plan.receivers), pick.choice(plan.stores), pick.choice(plan.stores)])
     rooms = [room for room, hosts in _rooms(plan).items() if who in hosts]
-    passed = [point for point in faults.POINTS if not point.startswith("store.free.")]  # nothing is freed here
+    passed = [point for point in faults.POINTS if not point.startswith("store.free.")]  # see `widening`
     point = pick.choice([point for point in passed if point.partition(".")[0] in rooms])
     power = pick.random() < 0.5
     then_off = pick.choice((0.0, 0.3, 2.0)) if not power else 0.0

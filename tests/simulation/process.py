@@ -38,7 +38,7 @@ class Process:
         self.random = Random(f"{name} {seed}")
         self.clock = VirtualClock()
         self.executor = InlineExecutor(sync_seconds)
-        self.sync_seconds = sync_seconds
+        self.sync_seconds = self._usual_sync_seconds = sync_seconds
         self.incarnation = 0
         self.running = False
         self.failures: list[BaseException] = []
@@ -166,10 +166,9 @@ class Process:
 
     async def slow(self, seconds: float, lasting: float) -> None:
         """Let each sync take *seconds* for a while."""
-        self.sync_seconds, before = seconds, self.sync_seconds
-        self.executor.delay = seconds
+        self.sync_seconds = self.executor.delay = seconds
         await asyncio.sleep(lasting)
-        self.sync_seconds = self.executor.delay = min(before, seconds)
+        self.sync_seconds = self.executor.delay = self._usual_sync_seconds
 
     def fail_write(self, error: str, after: int, times: int) -> None:
         """Let the next writes fail."""

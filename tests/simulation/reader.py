@@ -72,6 +72,8 @@ class Tables:
     _rows: HeaderRows = field(default_factory=lambda: HeaderRows(f"{SCOPE}/{STREAM}"))
     _cover: Cover = field(default_factory=Cover)
     _taken: dict[tuple[str, str], int] = field(default_factory=dict)
+    _edges: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
+    _largest: int = 0
 
     def meet(self, store: str, segments: Sequence[str]) -> None:
         """Take in which segments of the stream *store* has. Raises `TakenBackError`."""
@@ -89,8 +91,20 @@ class Tables:
             raise TakenBackError(f"{state.segment} of {store} begins at {state.start}, and began at {self.starts[place]} before")
         if state.start > self.told.get(place, 0):
             raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, and was read to {self.told.get(place, 0)}")
+        if state.start not in self._edges.get(place, {0: None}):
+            raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, where no batch does")
         self.starts[place] = state.start
         return state.start if again else known
+
+    def kept(self, store: str) -> int:
+        """Return how many bytes *store* has of the stream, all of which was read."""
+        there = [place for place in self.seen if place[0] == store and place not in self.given_up]
+        return sum(len(self.seen[place]) - self.starts[place] for place in there)
+
+    def spared(self, store: str, least: int) -> bool:
+        """Tell whether retention has left *least* bytes of the stream in *store*, as far as whole batches allow."""
+        cut = any(begin for place, begin in self.starts.items() if place[0] == store)
+        return not cut or self.kept(store) + self._largest > least
 
     def needs_no_more(self, store: str, segment: str) -> int:
         """Return up to where a segment was read, by batches: it is about to be told that this is needed no more."""
@@ -110,6 +124,8 @@ class Tables:
         for hop in walk(segment, at, bytes(seen[at:])):
             self._take(store, self._rows.row(segment, hop), bytes(seen[hop.body : hop.next]))
             self._taken[place] = hop.next
+            self._edges.setdefault(place, {0: None})[hop.next] = None
+            self._largest = max(self._largest, hop.next - hop.offset)
 
     def _take(self, store: str, head: BatchRow, body: bytes) -> None:
         batch = Batch(store, head, [], [])

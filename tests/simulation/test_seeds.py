@@ -43,9 +43,8 @@ def test_what_was_found_stays_mended(path: Path) -> None:
 
 
 def test_a_seed_is_one_history_to_the_byte_in_any_process() -> None:
-    program = (
-        "from tests.simulation.history import play; from tests.simulation.drawing import draw; print([play(draw(s)).digest for s in range(6)])"
-    )
+    imports = "from tests.simulation.history import play; from tests.simulation.drawing import draw"
+    program = f"{imports}; print([play(draw(s)).digest for s in range(6)])"
     printed = {
         subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed}).stdout
         for seed in ("1", "2")

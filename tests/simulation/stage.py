@@ -1,0 +1,114 @@
+"""All hosts of one history on one network, alive or not, and what must hold of them at any moment."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+from logdrive.limits import KIB
+from tests.simulation.beats import Beat
+from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
+from tests.simulation.operators import OPERATOR
+from tests.simulation.oracle import BrokenPromise
+from tests.simulation.plan import WINDOW_BYTES, Plan
+from tests.simulation.process import Process, watched
+from tests.simulation.reader import Tables
+from tests.simulation.tables import TableUser
+from tests.simulation.trace import Trace
+from tests.support.memory_transport import MemoryNetwork
+
+
+class Stage:
+    """Who takes part in one plan."""
+
+    def __init__(self, plan: Plan, trace: Trace) -> None:
+        self.plan, self.trace = plan, trace
+        self.network = MemoryNetwork(Random(f"network {plan.seed}"))
+        self.tables = Tables()
+        self.agents = [AgentHost(agent, plan, self.network, trace) for agent in plan.agents]
+        receivers = [ReceiverHost(name, plan, self.network, trace) for name in plan.receivers]
+        stores = [StoreHost("store", plan, self.network, trace)] if plan.shared else []
+        self.receivers = receivers
+        self.processes: dict[str, Process] = {process.name: process for process in (*self.agents, *receivers, *stores)}
+        self.beats = [Beat(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network) for name in plan.beats]
+        self.users = [TableUser(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.clients]
+        self._balance = Random(f"balancer {plan.seed}")
+        self._later: list[asyncio.Task[None]] = []
+        self.set_back = False
+        """A store was set back to an earlier state on purpose: agents may be told of less than they had acknowledged."""
+
+    def digest(self) -> str:
+        """Return a hash of the trace and of every byte that the stores have."""
+        whole = sha256(self.trace.digest().encode())
+        for place, data in sorted(self.tables.seen.items()):
+            whole.update(repr(place).encode() + data)
+        return whole.hexdigest()
+
+    @asynccontextmanager
+    async def alive(self) -> AsyncIterator[None]:
+        """Keep all programs running while the context lasts."""
+        self._lay_network()
+        watched(self.processes)
+        tasks = [asyncio.create_task(process.supervise(), name=f"{name} supervisor") for name, process in self.processes.items()]
+        tasks += [asyncio.create_task(beat.run(), name=beat.name) for beat in self.beats]
+        tasks += [asyncio.create_task(user.run(), name=user.name) for user in self.users]
+        try:
+            yield
+        finally:
+            for task in (*tasks, *self._later):
+                task.cancel()
+            await asyncio.gather(*tasks, *self._later, return_exceptions=True)
+
+    def _lay_network(self) -> None:
+        plan = self.plan
+        servers = [*plan.receivers, *plan.stores]
+        for client in (*(agent.name for agent in plan.agents), *plan.beats, *plan.receivers, *plan.clients, OPERATOR):
+            for server in servers:
+                link = self.network.link(client, server)
+                link.delay, link.jitter, link.capacity = plan.delay, plan.jitter, plan.capacity
+        self.network.resolve = self._resolve
+
+    def _resolve(self, host: str) -> str:
+        """Let the balancer choose, among all: it has not noticed yet who is down."""
+        return self._balance.choice(self.plan.receivers) if host == "balancer" else host
+
+    def _look(self) -> None:
+        """Check what must hold at any moment."""
+        for process in self.processes.values():
+            if process.failures:
+                raise BrokenPromise("no program fails", f"{process.name}: {process.failures[0]!r}") from process.failures[0]
+        for user in self.users:
+            if user.broken is not None:
+                raise user.broken
+        if self.network.failures:
+            raise BrokenPromise("no program fails", repr(self.network.failures[0])) from self.network.failures[0]
+        for agent in self.agents:
+            if not self.set_back and self.trace.heard.get(f"{agent.name}: store stepped back"):
+                raise BrokenPromise("acknowledged is durable", f"a store told {agent.name} of less than it had acknowledged")
+            bound = (agent.plan.output["windows_in_flight"] + 2) * (WINDOW_BYTES + 512 * KIB)
+            if agent.held_bytes > bound:
+                raise BrokenPromise("memory is bounded", f"{agent.name} holds {agent.held_bytes} bytes of runs, at most {bound} may be")
+            if agent.in_flight > agent.plan.output["windows_in_flight"]:
+                raise BrokenPromise("memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight")
+        for receiver in self.receivers:
+            held, most = receiver.held_bytes
+            if held > most:
+                raise BrokenPromise("memory is bounded", f"{receiver.name} holds {held} bytes, at most {most} may be")
+
+    def _unsettled(self) -> str:
+        waiting = [beat.name for beat in self.beats if not beat.settled]
+        waiting += [user.name for user in self.users if not user.settled]
+        for host in self.agents:
+            if not host.settled and host.agent is not None:
+                sources = [source for source in host.agent.book.sources if source.kept or source.has_more]
+                waiting.append(f"{host.name} ({host.agent.connection.problem}; {[(str(s.state), s.problem, s.position) for s in sources]})")
+        return ", ".join(waiting)
+
+    def _clients_settled(self) -> bool:
+        return all(beat.settled for beat in self.beats) and all(user.settled for user in self.users)
+
+    def _meanwhile(self, doing: Coroutine[Any, Any, None]) -> None:
+        self._later = [task for task in self._later if not task.done()]
+        self._later.append(asyncio.get_running_loop().create_task(doing, name="meanwhile"))

@@ -1,0 +1,200 @@
+"""Foreign users of a table segment: each counts in one key that all share, on condition that nobody else has meanwhile.
+
+What is put with the counter, in one request, is a key of one's own that must not be there yet, with the count. So what the table
+holds tells which requests were done, each whole, one after the other: the counts are 1, 2, 3 … without one missing or twice.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from logdrive.errors import LogdriveError
+from logdrive.sinks.pravega_answers import expected
+from logdrive.sinks.pravega_link import Link
+from logdrive.wire.pravega.control import SegmentAlreadyExists, TableKeyBadVersion, TableKeyDoesNotExist
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.segments import SegmentCreated
+from logdrive.wire.pravega.tables import (
+    NOT_THERE,
+    CreateTableSegment,
+    ReadTable,
+    ReadTableEntries,
+    RemoveTableKeys,
+    TableEntriesRead,
+    TableEntriesUpdated,
+    TableEntry,
+    TableKey,
+    TableKeysRemoved,
+    TableRead,
+    UpdateTableEntries,
+)
+from tests.simulation.hosts import FACE_PORT
+from tests.simulation.oracle import BrokenPromise
+from tests.support.memory_transport import MemoryNetwork
+
+TABLE = "logs/state_kvtable/0.#epoch.0"
+COUNTER = b"counter"
+_PATIENCE_SECONDS = 8.0
+_PAUSE_SECONDS = 1.0
+_STALE, _REMOVES = 0.15, 0.3
+_PAGE = 50
+_PROMISE = "a table is what was acknowledged"
+
+
+@dataclass(slots=True)
+class Update:
+    """One request that puts *key* and *count*. *version* is its key's, once it was acknowledged."""
+
+    key: bytes
+    count: int
+    stale: bool
+    version: int | None = None
+    refused: bool = False
+    removed: bool | None = False
+    """None: that was asked for, and not answered."""
+
+
+Ask = Callable[[Callable[[int], Message]], Awaitable[Message]]
+"""Sends the request that is made around an id, and returns the answer."""
+
+
+class TableUser:
+    """One client with one connection and one request at a time."""
+
+    def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
+        self.name, self._store = name, store
+        self._network, self._random = network, random
+        self.updates: list[Update] = []
+        self.broken: BrokenPromise | None = None
+        self._left = 0
+        self._more = asyncio.Event()
+        self._seen = TableEntry(TableKey(COUNTER, NOT_THERE), b"0")
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was to be counted was tried."""
+        return not self._left
+
+    def count(self, times: int) -> None:
+        """Have so many more requests to make."""
+        self._left += times
+        self._more.set()
+
+    async def run(self) -> None:
+        """Make them, for ever."""
+        while True:
+            await self._more.wait()
+            try:
+                async with asked(self._network, self.name, self._store) as ask:
+                    made = await ask(lambda number: CreateTableSegment(number, TABLE))
+                    if not isinstance(made, SegmentAlreadyExists):
+                        expected(SegmentCreated, made)
+                    while self._left:
+                        await self._one(ask)
+                    self._more.clear()
+            except (LogdriveError, TimeoutError):
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _one(self, ask: Ask) -> None:
+        before = self._seen
+        read = expected(TableRead, await ask(lambda number: ReadTable(number, TABLE, "", (TableKey(COUNTER),))))
+        self._seen = read.entries[0]
+        if self._seen.key.version < before.key.version:
+            self.broken = self.broken or BrokenPromise(
+                _PROMISE, f"{self.name} reads the counter at {self._seen.key.version}, and read it at {before.key.version}"
+            )
+        stale = before.key.version < self._seen.key.version and self._random.random() < _STALE
+        await self._put(ask, before if stale else self._seen, stale=stale)
+        if self._random.random() < _REMOVES:
+            await self._remove(ask)
+
+    async def _put(self, ask: Ask, counter: TableEntry, *, stale: bool) -> None:
+        count = int(counter.value or b"0") + 1
+        update = Update(b"%s/%06d" % (self.name.encode(), len(self.updates)), count, stale)
+        self.updates.append(update)
+        self._left -= 1
+        value = b"%d" % count
+        entries = (TableEntry(TableKey(COUNTER, counter.key.version), value), TableEntry(TableKey(update.key, NOT_THERE), value))
+        answer = await ask(lambda number: UpdateTableEntries(number, TABLE, "", entries))
+        if isinstance(answer, TableKeyBadVersion | TableKeyDoesNotExist):
+            update.refused = True
+            return
+        self._seen = TableEntry(TableKey(COUNTER, expected(TableEntriesUpdated, answer).versions[0]), value)
+        update.version = expected(TableEntriesUpdated, answer).versions[1]
+
+    async def _remove(self, ask: Ask) -> None:
+        """Remove a key of one's own, on condition that it is as it was put."""
+        done = [update for update in self.updates if update.version is not None and update.removed is False]
+        if not done:
+            return
+        update = self._random.choice(done)
+        update.removed = None
+        key = TableKey(update.key, update.version or 0)
+        expected(TableKeysRemoved, await ask(lambda number: RemoveTableKeys(number, TABLE, "", (key,))))
+        update.removed = True
+
+
+@asynccontextmanager
+async def asked(network: MemoryNetwork, who: str, store: str) -> AsyncIterator[Ask]:
+    """Yield what asks *store* on a connection of *who*. Raises `TransientError`, TimeoutError."""
+    stream = await network.host(who).connect(store, FACE_PORT, None)
+    link = Link(stream, lambda message: None)
+    carrying = asyncio.create_task(link.run(), name=f"{who} link")
+
+    async def ask(make: Callable[[int], Message]) -> Message:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            return await link.ask(make)
+
+    try:
+        yield ask
+    finally:
+        carrying.cancel()
+        await asyncio.wait([carrying])
+        await stream.close()
+
+
+async def entries_of(network: MemoryNetwork, store: str) -> dict[bytes, TableEntry]:
+    """Return the whole table, read page by page. Raises `TransientError`, TimeoutError."""
+    found: dict[bytes, TableEntry] = {}
+    after = b""
+    async with asked(network, "reader", store) as ask:
+        while True:
+            page = expected(TableEntriesRead, await ask(partial(_next_page, after)))
+            if not page.entries:
+                return found
+            found |= {entry.key.key: entry for entry in page.entries}
+            after = page.continuation_token
+
+
+def _next_page(after: bytes, number: int) -> Message:
+    return ReadTableEntries(number, TABLE, "", _PAGE, after)
+
+
+def judge_table(users: Iterable[TableUser], found: dict[bytes, TableEntry]) -> None:
+    """Raise `BrokenPromise` unless the table is what its users were told, and what they were not told is there whole or not at all."""
+    updates = [update for user in users for update in user.updates]
+    for update in updates:
+        _judge_one(update, found.get(update.key))
+    if invented := found.keys() - {update.key for update in updates} - {COUNTER}:
+        raise BrokenPromise(_PROMISE, f"nobody put {min(invented)!r}")
+    removed = {update.key for update in updates if update.version is not None and update.removed is not False}
+    counts = sorted(update.count for update in updates if update.key in found or update.key in removed)
+    counter = int(found[COUNTER].value) if COUNTER in found else 0
+    if counts != list(range(1, counter + 1)):
+        raise BrokenPromise(_PROMISE, f"the counter is at {counter}, with the counts {counts}")
+
+
+def _judge_one(update: Update, there: TableEntry | None) -> None:
+    if update.version is not None and update.stale:
+        raise BrokenPromise(_PROMISE, f"{update.key!r} was put on condition of a version that was no more")
+    if update.version is not None and update.removed is False and there is None:
+        raise BrokenPromise(_PROMISE, f"{update.key!r} was acknowledged and is not there")
+    if there is None:
+        return
+    if update.refused or update.removed is True:
+        raise BrokenPromise(_PROMISE, f"{update.key!r} was {'refused' if update.refused else 'removed'} and is there")
+    if there.value != b"%d" % update.count or (update.version is not None and there.key.version != update.version):
+        raise BrokenPromise(_PROMISE, f"{update.key!r} is {there.value!r} at {there.key.version}, put was {update}")

@@ -1,0 +1,69 @@
+"""Draws what a history has beside agents and faults: streams that are scaled, retention that frees log files, users of a table.
+
+Drawn from a generator of its own, so that the rest of a history is the same with and without.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from logdrive import faults
+from logdrive.limits import KIB
+from tests.simulation.plan import Plan, Step
+
+_FREEING = tuple(point for point in faults.POINTS if point.startswith(("store.free.", "store.index.", "store.roll.")))
+
+
+def widened(plan: Plan) -> Plan:
+    """Return *plan* with what its seed adds to it."""
+    pick = Random(f"streams {plan.seed}")
+    scaled, retained = pick.random() < 0.35, pick.random() < 0.4
+    kept, files, slower = pick.choice((1, 2000, 20_000)), pick.choice((2 * KIB, 4 * KIB, 16 * KIB)), pick.choice((1.0, 3.0, 6.0))
+    if scaled:
+        plan = replace(plan, scaled=True)
+        plan = _with(plan, pick, pick.randint(1, 6), _scale)
+    if pick.random() < 0.25:
+        plan = replace(plan, clients=tuple(f"client{number}" for number in range(1, pick.choice((1, 2, 3)) + 1)))
+        plan = _with(plan, pick, pick.randint(3, 8), _count)
+        plan = _with(plan, pick, pick.randint(0, 3), _cut)
+    if retained:
+        plan = replace(plan, kept_bytes=kept, log_file_bytes=files)
+        plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
+        plan = _with(plan, pick, pick.randint(5, 15), _follow)
+        plan = _with(plan, pick, pick.randint(1, 4), _arm)
+    return plan
+
+
+def _with(plan: Plan, pick: Random, count: int, draw: Callable[[Random, Plan], tuple[str, str, dict[str, Any]]]) -> Plan:
+    """Return *plan* with *count* steps more, at any time between the first and the last."""
+    end = max(step.at for step in plan.steps)
+    first = len(plan.steps)
+    more = []
+    for number in range(first, first + count):
+        kind, who, values = draw(pick, plan)
+        more.append(Step(round(pick.uniform(0.0, end), 3), kind, who, {**values, "seed": pick.getrandbits(32)}, number))
+    return plan.with_steps(sorted((*plan.steps, *more), key=lambda step: step.at))
+
+
+def _scale(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "scale", pick.choice(plan.stores), {"how": pick.choice(("split", "split", "merge", "all"))}
+
+
+def _follow(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "follow", "reader", {}
+
+
+def _count(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "count", pick.choice(plan.clients), {"times": pick.choice((1, 3, 10))}
+
+
+def _cut(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    how = pick.choice(("reset", "half_open", "half_close", "stall"))
+    return "cut", pick.choice(plan.clients), {"how": how, "seconds": pick.choice((0.1, 3.0, 40.0))}
+
+
+def _arm(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    power, down = pick.random() < 0.6, pick.choice((0.0, 0.2, 2.0))
+    values = {"point": pick.choice(_FREEING), "passages": pick.choice((1, 1, 2, 5)), "power": power, "down": down}
+    return "arm", pick.choice(plan.stores), {**values, "then_off": pick.choice((0.0, 0.3, 2.0)) if not power else 0.0}
