@@ -1,0 +1,95 @@
+"""Pravega's own Java client, 0.13.0, as it is: at our store and controller, and at a real Pravega for comparison.
+
+`client/Client.java` does what its users do and prints what came of it; both places must make the same of it.
+"""
+
+import asyncio
+import contextlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.pravega.real import LIBRARY, SERVER, MissingError, fetch
+from tests.pravega.sites import Sites
+
+pytestmark = pytest.mark.pravega_server
+CLIENT = Path(__file__).parent / "client" / "Client.java"
+_SECONDS = 120
+
+
+def numbers(start: int, end: int) -> str:
+    """Return events of all keys, in the order of each."""
+    return ", ".join(f"{key}: {' '.join(map(str, range(start, end)))}" for key in range(4))
+
+
+EXPECTED = {
+    "scope": "true | false | true",
+    "stream": "true | false",
+    "update": "true | [two]",
+    "tagged": "[events] | []",
+    "group": "true | true",
+    "both": "true | true | 2",
+    "read": numbers(0, 25),
+    "checkpoint": "1",
+    "subscribers": "[java/readers]",
+    "left": numbers(25, 50),
+    "truncate": "true",
+    "reset": numbers(25, 50),
+    "scale": "true",
+    "scaled": numbers(25, 70),
+    "batch": f"5 | {numbers(25, 70)}",
+    "bytes": "5 | bytes | testing | 6 | 17",
+    "end": "-1",
+    "open": "OPEN",
+    "over": "COMMITTED | ABORTED | true",
+    "completed": "2",
+    "transactions": "kept: 0 1 2 3 4",
+    "large": f"[6, {9 << 20}, 5]",
+    "table": "true | false",
+    "put": "1 | 3 | true",
+    "iterate": "[3, 2] | false",
+    "tables": "[places] | true",
+    "seal": "true | true",
+    "sealed": "true",
+    "delete": "true | false",
+    "all": "true | false",
+}
+
+
+@pytest.fixture(autouse=True)
+def _jars() -> None:
+    try:
+        fetch()
+    except MissingError as reason:
+        pytest.skip(f"the Java client could not be run: {reason}")
+
+
+async def told(port: int, directory: Path) -> dict[str, str]:
+    """Return what each step of the program came to."""
+    # fmt: off
+    command = [
+        "java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlogback.configurationFile={SERVER / 'logback.xml'}",
+        "-cp", f"{LIBRARY}/*", str(CLIENT), f"tcp://127.0.0.1:{port}",
+    ]
+    # fmt: on
+    process = await asyncio.create_subprocess_exec(*command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    output = b""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            output, _ = await process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    text = output.decode()
+    assert process.returncode == 0, text[-6000:]
+    return dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+
+
+def test_the_java_client_does_here_what_it_does_at_a_real_pravega(sites: Sites, tmp_path: Path) -> None:
+    async def main() -> dict[str, str]:
+        async with sites() as site:
+            return await told(site.port, tmp_path)
+
+    found = asyncio.run(main())
+    assert {step: found.get(step) for step in EXPECTED} == EXPECTED
