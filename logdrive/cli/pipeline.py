@@ -117,7 +117,9 @@ def _audited(directory: str) -> "Verdict":
     from logdrive.pipeline.audit import audit as audited
     from logdrive.pipeline.scratch import scratch
     from logdrive.pipeline.session import session
+    from logdrive.pipeline.tables import open_both
 
+    open_both(directory)  # Spark takes long to start, only to say that there are none
     with scratch() as place, ExitStack() as held:
         with starting_spark():
             spark = held.enter_context(session("logdrive audit", log=place / "spark.log"))

@@ -69,6 +69,9 @@ def _check_there(disk: Disk, address: StreamAddress) -> None:
     """Refuse what is no store's directory: opening would make it one."""
     try:
         there = LOCK_NAME in disk.names(address.path)
+    except PermissionError as error:
+        remedy = f"{address.path} can't be read, {(error.strerror or str(error)).lower()}: run this as the user whose store it is"
+        raise ConfigError(address.uri, [Mistake("uri", "", remedy)]) from error
     except OSError:
         there = False
     if not there:

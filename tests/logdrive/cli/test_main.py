@@ -87,6 +87,13 @@ def test_usage_errors_end_with_2_and_say_why(arguments: tuple[str, ...], said: s
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [("audit",), ("report", "--out", "report.html")], ids=lambda value: value[0])
+def test_tables_that_are_not_there_are_told_before_spark_starts(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = _logdrive("pipeline", arguments[0], str(tmp_path), *arguments[1:])
+    assert done.returncode == 1
+    assert done.stderr == f"logdrive: {tmp_path}/bronze/events is no table: run `logdrive pipeline run --to DIR` first\n"
+
+
 def test_ship_gives_up_with_1_where_nobody_listens(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("line\n")
     done = _logdrive("agent", "ship", str(tmp_path / "a.log"), "--to", "127.0.0.1:1", "--give-up", "1", "--id", "me")

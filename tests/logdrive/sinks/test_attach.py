@@ -1,6 +1,7 @@
 """A `file://` store is reached whoever has it open (architecture decision: one client for both)."""
 
 import asyncio
+import errno
 import json
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -133,6 +134,18 @@ async def test_where_there_is_no_store_none_is_made() -> None:
     with pytest.raises(ConfigError, match="there is no store in /var/store"):
         await machine.read()
     assert machine.disk.names("/var") == []
+
+
+@virtually
+async def test_a_store_of_another_user_is_not_said_to_be_none() -> None:
+    class Refusing(MemoryDisk):
+        def names(self, directory: str) -> list[str]:
+            raise PermissionError(errno.EACCES, "Permission denied", directory)
+
+    machine = Machine()
+    machine.disk = Refusing(["/var", "/var/store"])
+    with pytest.raises(ConfigError, match="/var/store can't be read, permission denied: run this as the user whose store it is"):
+        await machine.read()
 
 
 @virtually
