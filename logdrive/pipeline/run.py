@@ -193,7 +193,7 @@ class _Run:
             "maxBytesPerBatch": str(self.plan.max_bytes_per_batch),
             "startingOffsets": orjson.dumps(start.as_json()).decode(),
         }
-        options |= _to_connect(self.face)
+        options |= to_connect(self.face)
         trigger = {"availableNow": True} if self.plan.once else {"processingTime": f"{self.plan.trigger_seconds} seconds"}
         with _scratch(self.plan.directory) as checkpoint:
             stream = spark.readStream.format("logdrive").options(**options).load()
@@ -235,7 +235,7 @@ class _Run:
             raise TransientError(f"the query failed: {_reason(ended or self.failure)}") from self.failure
 
 
-def _to_connect(face: Face) -> dict[str, str]:
+def to_connect(face: Face) -> dict[str, str]:
     """Return the options by which Spark's workers come in; in what Spark itself shows, passwords and tokens are blanked."""
     target, login = face.target, face.target.login
     named = {"token": target.token or None}

@@ -10,6 +10,7 @@ from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
 from logdrive.executor import ThreadExecutor
 from logdrive.net.tcp import SystemTransport
+from logdrive.sinks.login import LoginConfig
 from receiver import app
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.pravega.sites import Site
@@ -28,9 +29,9 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def receiver(site: Site, stream: str) -> AsyncIterator[Running]:
+async def receiver(site: Site, stream: str, login: LoginConfig | None = None) -> AsyncIterator[Running]:
     """Run a receiver onto `logs/STREAM` while the context lasts."""
-    sink = SinkConfig(uri=f"pravega://127.0.0.1:{site.port}/logs/{stream}", segments=1)
+    sink = SinkConfig(uri=f"pravega://127.0.0.1:{site.port}/logs/{stream}", segments=1, login=login)
     config = ReceiverConfig(listen=ListenConfig(address="127.0.0.1:0", tls="off"), sink=sink, drain_seconds=5.0)
     stop, executor = asyncio.Event(), ThreadExecutor("unused")
     started: asyncio.Future[app.Started] = asyncio.get_running_loop().create_future()

@@ -15,10 +15,11 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls, Transport
 from logdrive.net.tcp import SystemTransport
 from logdrive.sinks.blocking import Target
-from logdrive.sinks.controller import StreamSegment
+from logdrive.sinks.controller import Login, StreamSegment
 from logdrive.sinks.pravega_client import SegmentClient, connected
 from logdrive.sinks.pravega_controller import GrpcController, reached
 from logdrive.sinks.pravega_service import Service, served
+from logdrive.store.access.config import AuthConfig
 from logdrive.store.app import run
 from logdrive.store.config import ControllerConfig, DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
@@ -61,14 +62,21 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def our_site(directory: Path, tls: ServerTlsConfig | None = None, trusted: ClientTls | None = None) -> AsyncIterator[Site]:
-    """Run our store in *directory*, as `logdrive store run` does, while the context lasts."""
+async def our_site(
+    directory: Path,
+    tls: ServerTlsConfig | None = None,
+    trusted: ClientTls | None = None,
+    auth: AuthConfig | None = None,
+    login: Login | None = None,
+) -> AsyncIterator[Site]:
+    """Run our store in *directory*, as `logdrive store run` does, while the context lasts; *login* is the site's own where it asks."""
     executor, stop = ThreadExecutor("store"), asyncio.Event()
     config = StoreConfig(
         store=DirectoryConfig(path=str(directory / "store")),
         listen=StoreListenConfig(
             pravega=FaceConfig(address=f"127.0.0.1:{free_port()}", tls=tls),
             controller=ControllerConfig(address=f"127.0.0.1:{(port := free_port())}", tls=tls),
+            auth=auth,
         ),
     )
     started: asyncio.Future[tuple[str, int]] = asyncio.get_running_loop().create_future()
@@ -87,7 +95,7 @@ async def our_site(directory: Path, tls: ServerTlsConfig | None = None, trusted:
     await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
     if running.done():
         await running
-    async with reached("127.0.0.1", port, trusted, None) as controller:
+    async with reached("127.0.0.1", port, trusted, login) as controller:
         yield Site(port, controller, directory)
     stop.set()
     await running
@@ -105,11 +113,13 @@ Sites = Callable[[], AbstractAsyncContextManager[Site]]
 
 
 @contextlib.asynccontextmanager
-async def service(site: Site, transport: Transport | None = None, tls: ClientTls | None = None) -> AsyncIterator[Service]:
+async def service(
+    site: Site, transport: Transport | None = None, tls: ClientTls | None = None, login: Login | None = None
+) -> AsyncIterator[Service]:
     """Connect to *site* as a receiver does."""
     target = Target("127.0.0.1", site.port, tls)
     random = Random(1)
-    async with served(transport or SystemTransport(), target, clock=SystemClock(), random=random) as made:
+    async with served(transport or SystemTransport(), target, clock=SystemClock(), random=random, login=login) as made:
         yield made
 
 

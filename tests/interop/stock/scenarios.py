@@ -20,7 +20,8 @@ _PATIENCE_SECONDS = 120.0
 
 
 def manager_of(uri: str) -> Any:
-    return pravega_client.StreamManager(uri, tls_enabled=True) if uri.startswith("tls:") else pravega_client.StreamManager(uri)
+    asked = {"auth_enabled": True} if os.environ.get("pravega_client_auth_username") else {}  # noqa: SIM112 - as the client reads it
+    return pravega_client.StreamManager(uri, **asked, **({"tls_enabled": True} if uri.startswith("tls:") else {}))
 
 
 def made(uri: str, segments: int, stream: str = STREAM) -> Any:
@@ -161,8 +162,40 @@ def sealed(uri: str) -> list[Any]:
     return [*told, manager.delete_stream(SCOPE, STREAM)]
 
 
+def intruded(uri: str) -> list[str]:
+    """Try what a user who may only read may not do."""
+    manager, told = manager_of(uri), []
+    acts: list[Callable[[], Any]] = [lambda: manager.create_stream(SCOPE, "another", 1), lambda: manager.seal_stream(SCOPE, STREAM)]
+    for act in acts:
+        try:
+            act()
+            told.append("no error")
+        except Exception as error:
+            told.append("refused" if "PermissionDenied" in str(error) else str(error))
+    writer = manager.create_writer(SCOPE, STREAM)
+    try:
+        writer.write_event("late", routing_key="key-0")
+        writer.flush()
+        told.append("no error")
+    except Exception:
+        told.append("refused")
+    return told
+
+
+def lingered(uri: str, seconds: str) -> list[str]:
+    """Write, wait until every token has ended, and go on with the same writer."""
+    manager = made(uri, 1)
+    writer = manager.create_writer(SCOPE, STREAM)
+    for turn in range(2):
+        for number in range(10):
+            writer.write_event(f"0 {turn * 10 + number}", routing_key="key")
+        writer.flush()
+        time.sleep(float(seconds) if not turn else 0)
+    return asyncio.run(taken(manager.create_reader_group("group", SCOPE, STREAM).create_reader("one"), 20))
+
+
 SCENARIOS: dict[str, Callable[..., Any]] = {
-    found.__name__: found for found in (write, read, administer, handed_over, bytes_of, transactions, large, sealed)
+    found.__name__: found for found in (write, read, administer, handed_over, bytes_of, transactions, large, sealed, intruded, lingered)
 }
 
 

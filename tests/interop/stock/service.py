@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
 from google.protobuf.message import Message
 
+from logdrive.store.access.passwords import kept
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 from tests.interop.stock.scenarios import SCOPE, STREAM
@@ -24,9 +25,14 @@ _SECONDS = 150  # the client now and then waits for 30 s on its own, with everyt
 
 
 class Service:
-    """A store's process. Clients are sent for segments to *advertise*, if that is given; with *tls*, a directory, to localhost."""
+    """A store's process. Clients are sent for segments to *advertise*, if that is given; with *tls*, a directory, to localhost.
 
-    def __init__(self, root: Path, advertise: int | None = None, tls: Path | None = None) -> None:
+    *users* are passwords and grants by name; who comes is asked where there are any.
+    """
+
+    def __init__(
+        self, root: Path, advertise: int | None = None, tls: Path | None = None, users: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
         self.segments, self.controller = free_port(), free_port()
         self._root, self._tls = root, tls
         sent = f'advertise = "127.0.0.1:{advertise}"\n' if advertise is not None else ""
@@ -35,7 +41,7 @@ class Service:
         (root / "store.toml").write_text(
             f'[store]\npath = "{root}/store"\n\n'
             f'[listen.pravega]\naddress = "127.0.0.1:{self.segments}"\n{_tls("pravega", tls)}\n'
-            f'[listen.controller]\naddress = "127.0.0.1:{self.controller}"\n{sent}{_tls("controller", tls)}'
+            f'[listen.controller]\naddress = "127.0.0.1:{self.controller}"\n{sent}{_tls("controller", tls)}\n{_auth(root, users or {})}'
         )
         self._process: Process | None = None
 
@@ -60,15 +66,18 @@ class Service:
         if self._process is not None:
             self._process.kill()
 
-    def scenario(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
-        """Begin a scenario."""
+    def scenario(self, name: str, *arguments: object, login: tuple[str, str] | None = None) -> "subprocess.Popen[str]":
+        """Begin a scenario, of a client that comes in with *login*, user and password."""
         command = [sys.executable, "-m", "tests.interop.stock.scenarios", name, self.uri, *map(str, arguments)]
         environment = {**os.environ, "pravega_client_tls_cert_path": str(self._tls / "ca.pem" if self._tls is not None else "")}
+        if login is not None:
+            names = ("method", "username", "password")
+            environment |= {f"pravega_client_auth_{name}": value for name, value in zip(names, ("Basic", *login), strict=True)}
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
-    def told(self, name: str, *arguments: object) -> Any:
+    def told(self, name: str, *arguments: object, login: tuple[str, str] | None = None) -> Any:
         """Return what a scenario prints."""
-        return ended(self.scenario(name, *arguments))
+        return ended(self.scenario(name, *arguments, login=login))
 
     def call(self, method: str, request: Message) -> Any:
         """Ask the controller."""
@@ -104,13 +113,28 @@ def ended(process: "subprocess.Popen[str]") -> Any:
 
 
 @contextlib.contextmanager
-def serving(root: Path, advertise: int | None = None, tls: Path | None = None) -> Iterator[Service]:
-    service = Service(root, advertise, tls)
+def serving(
+    root: Path, advertise: int | None = None, tls: Path | None = None, users: Mapping[str, tuple[str, str]] | None = None
+) -> Iterator[Service]:
+    service = Service(root, advertise, tls, users)
     try:
         service.start()
         yield service
     finally:
         service.kill()
+
+
+def _auth(root: Path, users: Mapping[str, tuple[str, str]]) -> str:
+    """Return the table by which a store asks who comes, the files that it names being made."""
+    if not users:
+        return ""
+    (root / "token.secret").write_text("s" * 64)
+    entries = [
+        f'[[user]]\nname = "{name}"\npassword = "{kept(password, os.urandom(16))}"\nmay = {{ {grants} }}\n'
+        for name, (password, grants) in users.items()
+    ]
+    (root / "users.toml").write_text("\n".join(entries))
+    return f'[listen.auth]\nusers = "{root}/users.toml"\ntoken_secret = "{root}/token.secret"\ntoken_seconds = 5.0\n'
 
 
 def _tls(table: str, directory: Path | None) -> str:

@@ -50,6 +50,22 @@ def test_both_faces_are_reached_over_tls_and_their_certificates_verified(tmp_pat
     assert read == {str(key): list(range(20)) for key in range(KEYS)}
 
 
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+def test_who_may_only_read_stores_nothing_and_who_may_write_goes_on_after_a_token_has_ended(
+    tmp_path: Path, certificates: Path, secure: bool
+) -> None:
+    fleet, viewer = ("fleet", "a secret"), ("viewer", "peek: no more")
+    users = {
+        "fleet": (fleet[1], '"users/*" = "READ_UPDATE"'),
+        "viewer": (viewer[1], '"users/*" = "READ", "users/*_kvtable" = "READ_UPDATE"'),  # where this client keeps a group's state
+    }
+    with serving(tmp_path, tls=certificates if secure else None, users=users) as service:
+        read = by_key(service.told("lingered", 0 if secure else 7, login=fleet))
+        assert read == {"0": list(range(20))}
+        assert service.told("intruded", login=viewer) == ["refused"] * 3
+        assert by_key(service.told("read", "other", 20, login=viewer)) == read
+
+
 def test_readers_leave_and_join_and_lag_and_go_on_where_the_group_was(service: "Service") -> None:
     parts = service.told("handed_over")
     assert [len(part) for part in parts] == [3, 97, 100]

@@ -8,9 +8,13 @@ import pyarrow as pa
 import pytest
 
 from logdrive.errors import ConfigError
+from logdrive.net.stream import ClientTls
 from logdrive.pipeline.face import Face
 from logdrive.pipeline.rebuild import COLUMNS, rebuild
+from logdrive.pipeline.run import to_connect
 from logdrive.pipeline.source import options_of
+from logdrive.sinks.blocking import Target
+from logdrive.sinks.controller import Login
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served, store
@@ -91,6 +95,19 @@ def test_every_mistake_in_the_options_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         options_of({"URI": "pravega://h", "form": "rows", "maxBytesPerBatch": "many", "startingOffsets": "{}"})
     assert [mistake.key for mistake in caught.value.mistakes] == ["form", "maxBytesPerBatch", "startingOffsets", "uri"]
+
+
+def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown() -> None:
+    tls = ClientTls("ca.pem", "cert.pem", "key.pem", "s")
+    for target in (
+        Target("h", 1, tls, login=Login("fleet", "a secret")),
+        Target("h", 1, token="a secret"),
+        Target("h", 1, ClientTls("ca.pem")),
+        Target("h", 1),
+    ):
+        face = Face(target, "a", "b")
+        assert options_of({"uri": face.uri, **to_connect(face)}).face.target == target
+        assert "a secret" not in repr(face)
 
 
 def test_options_are_read_in_any_case() -> None:
