@@ -18,12 +18,18 @@ from logdrive.config import load, naming
 _config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The agent's TOML file.")
 
 
-@click.group(epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config agent.toml")
+@click.group(
+    short_help="Follow files, and deliver every line once.",
+    epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config agent.toml",
+)
 def agent() -> None:
     """Follow files through rotation and restarts, and deliver every line once."""
 
 
-@agent.command(epilog="Example: logdrive agent run --config /etc/logdrive/agent.toml")
+@agent.command(
+    short_help="Follow files until SIGTERM, and then deliver what is left.",
+    epilog="Example: logdrive agent run --config /etc/logdrive/agent.toml",
+)
 @_config
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def run(path: str, log_level: str) -> None:
@@ -46,7 +52,10 @@ def run(path: str, log_level: str) -> None:
         run_program(program, threads=PACKING_THREADS)
 
 
-@agent.command(epilog="Example: logdrive agent check --config /etc/logdrive/agent.toml")
+@agent.command(
+    short_help="Say what a run would read, and whether receivers answer.",
+    epilog="Example: logdrive agent check --config /etc/logdrive/agent.toml",
+)
 @_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(path: str, as_json: bool) -> int:

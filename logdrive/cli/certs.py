@@ -33,6 +33,7 @@ Made with the CA in {directory}, for {identity}:
 
 @click.command(
     "certs",
+    short_help="Make a small CA, and certificates for server and clients.",
     epilog="Example: logdrive certs /etc/logdrive/tls --name logs.example.com; then, for each other host, "
     "logdrive certs /etc/logdrive/tls --client web-2.example.com",
 )

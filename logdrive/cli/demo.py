@@ -20,7 +20,10 @@ from logdrive.store.config import is_loopback
 _MARK = ".logdrive-demo"
 
 
-@click.command(epilog="Example: logdrive demo --lines 500000 --work /tmp/demo")
+@click.command(
+    short_help="Watch lines travel from rotating files to an audited table.",
+    epilog="Example: logdrive demo --lines 500000 --work /tmp/demo",
+)
 @click.option("--lines", type=click.IntRange(1_000), default=200_000, show_default=True, help="How many lines the applications write.")
 @click.option(
     "--work",

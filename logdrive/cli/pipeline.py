@@ -30,7 +30,10 @@ def pipeline() -> None:
     """Spark: from streams to tables, audited byte by byte."""
 
 
-@pipeline.command(epilog="Example: logdrive pipeline run --from file:///var/lib/logdrive/store#logs/events --to /data/logs --once")
+@pipeline.command(
+    short_help="Read a stream into tables, each byte once.",
+    epilog="Example: logdrive pipeline run --from file:///var/lib/logdrive/store#logs/events --to /data/logs --once",
+)
 @click.option("--config", "path", type=click.Path(dir_okay=False), help="A TOML file, instead of --from and --to.")
 @click.option("--from", "source", metavar="URI", help="The stream: file:///path#scope/stream or pravega://host:port/scope/stream.")
 @click.option("--to", "target", metavar="DIR", type=click.Path(file_okay=False), help="Where the tables are, made where missing.")
@@ -61,7 +64,9 @@ def run(
         print(f"{outcome.events:,} events of {outcome.batches:,} batches, {outcome.bytes:,} stored bytes, in {seconds} s")
 
 
-@pipeline.command(epilog="Example: logdrive pipeline audit /data/logs --json")
+@pipeline.command(
+    short_help="Prove that no byte was lost or doubled, or list which were.", epilog="Example: logdrive pipeline audit /data/logs --json"
+)
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.option("--allow-unknown-ends", is_flag=True, help="End with 0 where all that is missing are ends of files that nobody saw.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -77,7 +82,9 @@ def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
     return 0 if found.complete or (allow_unknown_ends and found.complete_but_for_ends) else _INCOMPLETE
 
 
-@pipeline.command(epilog="Example: logdrive pipeline report /data/logs --out report.html")
+@pipeline.command(
+    short_help="Write what the tables say as one HTML page.", epilog="Example: logdrive pipeline report /data/logs --out report.html"
+)
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The HTML file to write: one file, nothing beside it."
@@ -91,7 +98,9 @@ def report(directory: str, out: Path) -> None:
     print(f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} sources, {found.events:,} events")
 
 
-@pipeline.command(epilog="Example: logdrive pipeline cat /data/logs /var/log/app.log > app.log")
+@pipeline.command(
+    short_help="Print the file of one source, byte for byte.", epilog="Example: logdrive pipeline cat /data/logs /var/log/app.log > app.log"
+)
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.argument("source")
 def cat(directory: str, source: str) -> None:

@@ -19,12 +19,15 @@ from receiver.config import ReceiverConfig
 _config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The receiver's TOML file.")
 
 
-@click.group(epilog="Example: logdrive receiver check --config receiver.toml && logdrive receiver run --config receiver.toml")
+@click.group(
+    short_help="Take what agents and Beats send, and keep it durably.",
+    epilog="Example: logdrive receiver check --config receiver.toml && logdrive receiver run --config receiver.toml",
+)
 def receiver() -> None:
     """Take connections from agents and Beats, append what they send to durable segments, acknowledge after that."""
 
 
-@receiver.command(epilog="Example: logdrive receiver run --config /etc/logdrive/receiver.toml")
+@receiver.command(short_help="Receive until SIGTERM.", epilog="Example: logdrive receiver run --config /etc/logdrive/receiver.toml")
 @_config
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def run(path: str, log_level: str) -> None:
@@ -52,7 +55,10 @@ def run(path: str, log_level: str) -> None:
         run_program(program, max_connections=config.listen.max_connections)
 
 
-@receiver.command(epilog="Example: logdrive receiver check --config /etc/logdrive/receiver.toml")
+@receiver.command(
+    short_help="Say what a run would meet, without serving anybody.",
+    epilog="Example: logdrive receiver check --config /etc/logdrive/receiver.toml",
+)
 @_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(path: str, as_json: bool) -> int:

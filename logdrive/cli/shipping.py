@@ -29,7 +29,10 @@ from logdrive.store.config import is_loopback
 _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
 
 
-@click.command(epilog="Example: logdrive agent ship /var/log/app/*.log --to logs:5044 --ca ca.pem --cert client.pem --key client.key")
+@click.command(
+    short_help="Deliver files as they are now, and end.",
+    epilog="Example: logdrive agent ship /var/log/app/*.log --to logs:5044 --ca ca.pem --cert client.pem --key client.key",
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE...")
 @click.option("--to", "receiver", required=True, metavar="HOST:PORT", help="The receiver; port 5044 where none is given.")
 @click.option("--ca", type=_PEM, help="PEM file: the CA that signed the receiver's certificate.")

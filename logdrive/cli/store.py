@@ -37,7 +37,10 @@ from logdrive.store.verify import verify as verify_store
 T = TypeVar("T")
 
 
-@click.group(epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events")
+@click.group(
+    short_help="The embedded store: serve it, look into it, verify it.",
+    epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events",
+)
 def store() -> None:
     """The embedded store: append-only segments in one directory, one copy on one disk."""
 
@@ -106,7 +109,10 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-@store.command(epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/events --follow | grep ERROR")
+@store.command(
+    short_help="Print the lines of a stream as their files had them.",
+    epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/events --follow | grep ERROR",
+)
 @click.argument("uri")
 @access_options
 @click.option("--follow", is_flag=True, help="Go on with what arrives.")
@@ -122,7 +128,10 @@ def cat(uri: str, access: Access, follow: bool) -> None:
     _with_client(address, access, copy)
 
 
-@store.command(epilog="Example: logdrive store readers file:///var/lib/logdrive/store#logs/events pipeline")
+@store.command(
+    short_help="Show how far a reader that retention waits for has read.",
+    epilog="Example: logdrive store readers file:///var/lib/logdrive/store#logs/events pipeline",
+)
 @click.argument("uri")
 @click.argument("reader")
 @access_options
@@ -154,7 +163,7 @@ def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, a
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-@store.command(epilog="Example: logdrive store verify /var/lib/logdrive/store --json")
+@store.command(short_help="Check every byte of a store.", epilog="Example: logdrive store verify /var/lib/logdrive/store --json")
 @click.argument("place", metavar="URI|DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(place: str, as_json: bool) -> None:

@@ -9,7 +9,10 @@ from logdrive.store.access import passwords
 from logdrive.store.access.permissions import Grants, Permission
 
 
-@click.command(epilog="Example: logdrive store user fleet --update 'logs/*' >> /etc/logdrive/users.toml")
+@click.command(
+    short_help="Print a [[user]] table with a hash of the password.",
+    epilog="Example: logdrive store user fleet --update 'logs/*' >> /etc/logdrive/users.toml",
+)
 @click.argument("name")
 @click.option("--read", multiple=True, metavar="PATTERN", help='Streams to read: scope/stream, with *, or "*". May be repeated.')
 @click.option("--update", multiple=True, metavar="PATTERN", help="Streams to read, append to, make and delete. May be repeated.")

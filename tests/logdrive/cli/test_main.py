@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from logdrive.cli.main import cli
 from tests.support.installation import command
@@ -41,6 +42,13 @@ def test_every_group_shows_an_example(name: str) -> None:
     group = cli.get_command(click.Context(cli), name)
     assert group is not None
     assert f"Example: logdrive {name} " in (group.epilog or "")
+
+
+@pytest.mark.parametrize("group", ["", "agent", "pipeline", "receiver", "store"])
+def test_every_list_of_commands_has_whole_sentences(group: str) -> None:
+    listed = CliRunner().invoke(cli, [*group.split(), "--help"]).output.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
 
 
 def test_a_receiver_makes_no_store_before_its_certificates_and_port_are_good(tmp_path: Path) -> None:
@@ -89,9 +97,9 @@ def test_usage_errors_end_with_2_and_say_why(arguments: tuple[str, ...], said: s
 
 @pytest.mark.parametrize("arguments", [("audit",), ("report", "--out", "report.html")], ids=lambda value: value[0])
 def test_tables_that_are_not_there_are_told_before_spark_starts(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    done = _logdrive("pipeline", arguments[0], str(tmp_path), *arguments[1:])
-    assert done.returncode == 1
-    assert done.stderr == f"logdrive: {tmp_path}/bronze/events is no table: run `logdrive pipeline run --to DIR` first\n"
+    done = CliRunner().invoke(cli, ["pipeline", arguments[0], str(tmp_path), *arguments[1:]])
+    assert str(done.exception) == f"{tmp_path}/bronze/events is no table: run `logdrive pipeline run --to DIR` first"
+    assert "Spark" not in done.output
 
 
 def test_ship_gives_up_with_1_where_nobody_listens(tmp_path: Path) -> None:
