@@ -20,7 +20,7 @@ from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
-from logdrive.store.entry import CREATE, seed_of
+from logdrive.store.entry import CREATE, MERGE, seed_of
 from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError
 from logdrive.store.freeing import Freeing
 from logdrive.store.index import Appended, SegmentIndex, SegmentInfo
@@ -231,7 +231,7 @@ class Store(Submitting):
             if entry.kind == CREATE:
                 self._index.create(entry.segment, submission.ahead.name, entry.time_ms)
             else:
-                self._index.apply(entry, entry.place)
+                self._index.apply(entry, entry.place, b"".join(entry.parts) if entry.kind == MERGE else b"")
             self._submissions.settle(submission)
             submission.resolve()
             touched[submission.ahead.name] = None

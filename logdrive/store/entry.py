@@ -18,12 +18,14 @@ _ENTRY: Final = struct.Struct("<IIIIIIqqq16sqq")
 ENTRY_HEAD: Final = _MARK.size + _ENTRY.size
 
 _FILE_MAGIC: Final = b"LOGDRIVE"
-VERSION: Final = 2
+VERSION: Final = 3
 _OLDEST_VERSION: Final = 1
 _FILE: Final = struct.Struct("<8sII16sq24x")
 FILE_HEAD: Final = _FILE.size
 
 NO_WRITER: Final = bytes(16)
+
+_CHANGE: Final = struct.Struct("<16sqq")
 
 
 class FileHead(NamedTuple):
@@ -65,6 +67,26 @@ class Entry:
     previous: int = 0
     number: int = 0
     place: int = -1
+
+
+class Change(NamedTuple):
+    """An attribute's value goes from *previous* to *number*, as a writer's number does in an UPDATE."""
+
+    writer: bytes
+    previous: int
+    number: int
+
+
+def encode_changes(changes: Sequence[Change]) -> bytes:
+    """Return the data of a MERGE that comes with *changes*."""
+    return b"".join(_CHANGE.pack(*change) for change in changes)
+
+
+def decode_changes(data: bytes | memoryview) -> list[Change]:
+    """Return the changes that a MERGE with *data* comes with. Raises ValueError where they are not whole."""
+    if len(data) % _CHANGE.size:
+        raise ValueError(f"{len(data)} bytes of changes")
+    return [Change(*fields) for fields in _CHANGE.iter_unpack(data)]
 
 
 def crc_of(parts: Sequence[bytes | memoryview]) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from logdrive.record import ABSENT
-from logdrive.store.entry import APPEND, COPY, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry, EntryHead
+from logdrive.store.entry import APPEND, COPY, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry, EntryHead, decode_changes
 from logdrive.store.files import LogFiles
 from logdrive.store.readers import is_reader_key
 
@@ -102,8 +102,11 @@ class Index:
             raise ContradictionError(f"segment {name!r} is created out of turn")
         self.add(SegmentIndex(number, name, modified_ms=time_ms))
 
-    def apply(self, change: Entry | EntryHead, place: int) -> None:
-        """Take in any other entry, whose data lies at *place* of the log. Raises `ContradictionError` where it does not follow."""
+    def apply(self, change: Entry | EntryHead, place: int, data: bytes | memoryview = b"") -> None:
+        """Take in any other entry, whose data lies at *place* of the log; a MERGE needs the *data* itself.
+
+        Raises `ContradictionError` where it does not follow.
+        """
         if change.kind == COPY:
             self._move(change, place)
             return
@@ -116,7 +119,7 @@ class Index:
         elif segment.sealed and not (change.kind == UPDATE and is_reader_key(change.writer)):
             raise ContradictionError(f"an entry of segment {segment.name!r}, which is sealed")
         elif change.kind == MERGE:
-            self._merge(segment, change.previous, change.number)
+            self._merge(segment, change.previous, change.number, data)
         elif change.kind == SEAL:
             segment.sealed = True
         else:
@@ -149,10 +152,16 @@ class Index:
         del segment.offsets[:gone]
         del segment.places[:gone]
 
-    def _merge(self, target: SegmentIndex, length: int, number: int) -> None:
+    def _merge(self, target: SegmentIndex, length: int, number: int, data: bytes | memoryview) -> None:
         source = self._segment(number)
         if length != target.length or source is target or source.start:
             raise ContradictionError(f"segment {source.name!r} can't be merged into {target.name!r} at {length}")
+        try:
+            changes = decode_changes(data)
+        except ValueError as error:
+            raise ContradictionError(f"{source.name!r} is merged with {error}") from error
+        for change in changes:
+            _advance(target, *change)
         target.offsets.extend(array("q", [offset + length for offset in source.offsets]))
         target.places.extend(source.places)
         target.length += source.length

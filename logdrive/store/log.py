@@ -6,10 +6,11 @@ the log (`logdrive.store.index`). Integers are little-endian.
 
 A file begins with a head of 64 bytes::
 
-    magic "LOGDRIVE" · u32 version (2) · u32 CRC-32 of this head with 0 here · 16 bytes store id · i64 base · zeros
+    magic "LOGDRIVE" · u32 version (3) · u32 CRC-32 of this head with 0 here · 16 bytes store id · i64 base · zeros
 
 The store's id is made with its first file and repeated in each. Version 1 had only the kinds of entry up to 4: a store whose last
 file is such a one begins a new file before it writes, so that an older program never takes what it does not know for a torn tail.
+In version 2 a MERGE had no data; the same is done there, so that an older program never passes over changes.
 Then entries follow, back to back, a head of 88 bytes and the data each::
 
     magic "LDE1" · u32 CRC · u32 link · u32 CRC-32 of the data · u32 length of the data · u32 events · u32 segment · u32 kind ·
@@ -23,6 +24,7 @@ Then entries follow, back to back, a head of 88 bytes and the data each::
   data goes to the segment's end, the writer's number goes from *previous* to *number* (absent: -2^63), in one. 3 UPDATE: the same
   without data. 4 SEAL. 5 TRUNCATE: the segment, which began at *previous*, begins at *number*. 6 DELETE. 7 MERGE: all that
   segment *number* has goes to the end of *segment*, which is *previous*, and segment *number* is gone, with its writers' numbers.
+  The data are changes that come with it, 16 bytes writer · i64 previous · i64 number each: what an UPDATE of *segment* would be.
   8 COPY: the append at offset *previous* of the segment, if it still has it, lies here too from now on.
 
 **Commit.** All entries of a group go into the file with one write and one fdatasync, then they are acknowledged. Data is never

@@ -227,7 +227,7 @@ class _Start:
             if head.kind == CREATE:
                 self._index.create(head.segment, str(data, "utf-8"), head.time_ms)
             else:
-                self._index.apply(head, head.position + ENTRY_HEAD)
+                self._index.apply(head, head.position + ENTRY_HEAD, data)
         except (ContradictionError, UnicodeDecodeError) as error:
             raise self._damage(head.position, str(error)) from error
         self._tip = Tip(head.position + ENTRY_HEAD + head.length, head.position, head.crc)

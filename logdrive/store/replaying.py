@@ -92,7 +92,7 @@ class Replaying:
             if head.kind == CREATE:
                 self.index.create(head.segment, str(data, "utf-8"), head.time_ms)
             else:
-                self.index.apply(head, head.position + ENTRY_HEAD)
+                self.index.apply(head, head.position + ENTRY_HEAD, data)
         except (ContradictionError, UnicodeDecodeError) as error:
             base = self.index.files.base_of(head.position)
             self._damaged(os.path.join(self._directory, file_name(base)), head.position - base, str(error))

@@ -4,12 +4,13 @@ Kept apart from the index, so that a failed write is undone by forgetting it.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from logdrive.errors import LogdriveError
 from logdrive.record import ABSENT
-from logdrive.store.entry import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry
+from logdrive.store.entry import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Change, Entry
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index import Index
 
@@ -18,8 +19,8 @@ from logdrive.store.index import Index
 class Submission:
     """An entry on its way, of the segment *ahead*. *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
 
-    *source* is the segment that a merge ends. *followers* are the futures of those who were told no because of this one, which
-    is true only once it is durable.
+    *source* is the segment that a merge ends, *changes* come with it. *followers* are the futures of those who were told no because
+    of this one, which is true only once it is durable.
     """
 
     entry: Entry
@@ -27,7 +28,14 @@ class Submission:
     future: "asyncio.Future[Any]"
     answer: int | bool | None
     source: "Ahead | None" = None
+    changes: Sequence[Change] = ()
     followers: "list[tuple[asyncio.Future[Any], Any]]" = field(default_factory=list)
+
+    def numbers(self) -> dict[bytes, int]:
+        """Return which writers' numbers it sets, and to what."""
+        if self.entry.kind in (APPEND, UPDATE):
+            return {self.entry.writer: self.entry.number}
+        return {change.writer: change.number for change in self.changes}
 
     def resolve(self) -> None:
         """Tell everybody that it is durable."""
@@ -91,7 +99,7 @@ class Submissions:
     def number(self, name: str, writer: bytes) -> int:
         """Return the number submitted last for *writer*."""
         if (pending := self.pending(name, writer)) is not None:
-            return pending.entry.number
+            return pending.numbers()[writer]
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         if durable is None or (ahead is not None and (ahead.gone or ahead.number != durable.number)):
             return ABSENT
@@ -127,6 +135,7 @@ class Submissions:
         elif entry.kind == MERGE and submission.source is not None:
             ahead.length += submission.source.length
             submission.source.gone = True
+            ahead.writers.update((change.writer, submission) for change in submission.changes)
             self._count(submission.source)
 
     def settle(self, submission: Submission) -> None:
@@ -139,8 +148,9 @@ class Submissions:
             self._creating -= 1
         if ahead.cutting is submission:
             ahead.cutting = None
-        if ahead.writers.get(submission.entry.writer) is submission:
-            del ahead.writers[submission.entry.writer]
+        for writer in (submission.entry.writer, *(change.writer for change in submission.changes)):
+            if ahead.writers.get(writer) is submission:
+                del ahead.writers[writer]
         self._discount(ahead)
         if submission.source is not None:
             self._discount(submission.source)

@@ -1,7 +1,7 @@
 """What may be changed in a store, and when it is refused. Every change is compared with what was submitted before it, here, on the loop."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from logdrive.errors import StorageError, TransientError
 from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.commit import GroupCommit
-from logdrive.store.entry import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry
+from logdrive.store.entry import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Change, Entry, encode_changes
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
 from logdrive.store.index import Extent, SegmentIndex
 from logdrive.store.readers import is_reader_key
@@ -113,9 +113,10 @@ class Submitting:
         self._check_open()
         return self._submit(self._submissions.segment(segment), DELETE, None)
 
-    def merge(self, target: str, source: str) -> "asyncio.Future[int]":
+    def merge(self, target: str, source: str, values: Mapping[UUID, int] | None = None) -> "asyncio.Future[int]":
         """Put all that *source*, sealed or not, has at the end of *target*, and remove *source* with its writers' numbers, in one.
 
+        Attributes of *target* take *values* in the same one, whatever they were: compare with what was `submitted` before you call.
         The future is the target's length after it; its count of events stays. Nothing is copied. Raises `NoSuchSegmentError` and
         `SegmentSealedError`, which name the segment, and `SegmentTruncatedError` where *source* does not begin at 0.
         """
@@ -125,7 +126,11 @@ class Submitting:
             raise ValueError(f"segment {target!r} can't be merged into itself")
         if merged.start:
             raise SegmentTruncatedError(source, merged.start)
-        return self._submit(into, MERGE, into.length + merged.length, merged, previous=into.length, number=merged.number)
+        keys = {attribute.bytes: value for attribute, value in (values or {}).items()}
+        changes = [Change(key, self._submissions.number(target, key), value) for key, value in keys.items()]
+        data, end = encode_changes(changes), into.length + merged.length
+        fields: dict[str, Any] = {"previous": into.length, "number": merged.number, "parts": (data,), "length": len(data)}
+        return self._submit(into, MERGE, end, merged, changes=changes, **fields)
 
     def submitted(self, segment: str, writer: UUID) -> int:
         """Return the number submitted last for *writer*, durable or not."""
@@ -150,13 +155,21 @@ class Submitting:
         return ahead
 
     def _submit(
-        self, ahead: Ahead, kind: int, answer: Any, source: Ahead | None = None, time_ms: int | None = None, **fields: Any
+        self,
+        ahead: Ahead,
+        kind: int,
+        answer: Any,
+        source: Ahead | None = None,
+        *,
+        changes: Sequence[Change] = (),
+        time_ms: int | None = None,
+        **fields: Any,
     ) -> "asyncio.Future[Any]":
         entry = Entry(kind, ahead.number, self._clock.now_ms() if time_ms is None else time_ms, **fields)
         if not ABSENT <= entry.number <= _MAX_NUMBER:
             raise ValueError(f"{entry.number} is no number of 64 bits")
         self._commit.check(entry.length)
-        submission = Submission(entry, ahead, asyncio.get_running_loop().create_future(), answer, source)
+        submission = Submission(entry, ahead, asyncio.get_running_loop().create_future(), answer, source, changes)
         self._submissions.add(submission)
         self._commit.submit(submission)
         return submission.future

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Final
+from uuid import UUID
 
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
@@ -48,21 +50,15 @@ class Merging:
         await store.room()  # for what follows to be submitted together
         if request.updates and _info(store, target).sealed:
             raise SegmentSealedError(target)
-        values = [_changed(store.submitted(target, update.attribute), update) for update in request.updates]
-        if None in values:
-            for update in request.updates:  # what decided is durable when it is told
-                await store.number(target, update.attribute)
-            return SegmentAttributeUpdated(request.request_id, False)
-        merged = self._submit(target, source)
-        changed = [
-            store.update(target, update.attribute, None, value)
-            for update, value in zip(request.updates, values, strict=True)
-            if value is not None
-        ]
-        length = await merged
-        for change in changed:
-            await change
-        return SegmentsMerged(request.request_id, target, source, length)
+        values: dict[UUID, int] = {}
+        for update in request.updates:
+            value = _changed(values.get(update.attribute, store.submitted(target, update.attribute)), update)
+            if value is None:
+                for decisive in request.updates:  # what decided is durable when it is told
+                    await store.number(target, decisive.attribute)
+                return SegmentAttributeUpdated(request.request_id, False)
+            values[update.attribute] = value
+        return SegmentsMerged(request.request_id, target, source, await self._submit(target, source, values))
 
     async def merge_all(self, request: MergeSegmentsBatch) -> Message:
         """Merge several sources, in order; one that is missing counts as merged."""
@@ -84,9 +80,9 @@ class Merging:
                 raise
             return None
 
-    def _submit(self, target: str, source: str) -> "asyncio.Future[int]":
+    def _submit(self, target: str, source: str, values: Mapping[UUID, int] | None = None) -> "asyncio.Future[int]":
         try:
-            future = self._store.merge(target, source)
+            future = self._store.merge(target, source, values)
         except SegmentTruncatedError as error:
             raise HangUpError(f"a merge of {source}, which does not begin at 0") from error
         self._merged[source] = target  # from now on, since nobody may wait for the answer any more when it comes

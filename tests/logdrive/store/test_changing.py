@@ -1,10 +1,12 @@
 """Truncate, delete and merge: what is refused, what is told, what a reader then finds, and that it outlives a crash."""
 
 import asyncio
+from random import Random
 from zlib import crc32
 
 import pytest
 
+from logdrive import faults
 from logdrive.errors import TransientError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
 from tests.logdrive.store.harness import ABSENT, FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, content, filled, running, submit
@@ -211,3 +213,30 @@ def _as_version_1(disk: MemoryDisk) -> None:
     data[12:16] = crc32(bytes(data[:64])).to_bytes(4, "little")
     disk.remove(FIRST_FILE)
     disk.write(FIRST_FILE, bytes(data), durable=True)
+
+
+def test_a_merge_and_the_values_that_come_with_it_are_there_together_or_not_at_all() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        await filled(disk, [b"first"])
+        corpses: list[MemoryDisk] = []
+        async with running(disk, clean=False) as store:
+            await store.create(SIDE)
+            await submit(store, b"side", 1, segment=SIDE)
+            faults.on_reach = lambda point: corpses.extend(disk.crash(Random(seed)) for seed in range(8))
+            try:
+                merged = store.merge(SEGMENT, SIDE, {WRITER: 7, OTHER: 9})
+                assert store.submitted(SEGMENT, OTHER) == 9
+                assert await submit(store, b"!", 8) == 10
+                assert await merged == 9
+            finally:
+                faults.on_reach = None
+            assert store.attribute(SEGMENT, OTHER) == 9
+        outcomes = set()
+        for corpse in [*corpses, disk]:
+            async with running(corpse) as store:
+                values = store.attribute(SEGMENT, WRITER), store.attribute(SEGMENT, OTHER)
+                outcomes.add((content(store), values))
+        assert outcomes == {(b"first", (1, ABSENT)), (b"firstside", (7, 9)), (b"firstside!", (8, 9))}
+
+    run(main())

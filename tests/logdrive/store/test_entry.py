@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,10 +13,13 @@ from logdrive.store.entry import (
     ENTRY_HEAD,
     FILE_HEAD,
     VERSION,
+    Change,
     Entry,
     crc_of,
+    decode_changes,
     decode_file_head,
     decode_head,
+    encode_changes,
     encode_file_head,
     encode_head,
     seed_of,
@@ -50,13 +54,21 @@ def test_the_format_is_what_the_log_says_it_is() -> None:
     )
     assert (crc, crc_of([b"hi!"])) == (0x4514A999, 0x41D3833A)
     assert encode_file_head(STORE, 256).hex() == (
-        "4c4f474452495645020000002f73388200112233445566778899aabbccddeeff0001000000000000" + "00" * 24
+        "4c4f47445249564503000000f860ad9f00112233445566778899aabbccddeeff0001000000000000" + "00" * 24
     )
+    changes = [Change(UUID(int=1).bytes, -(1 << 63), 5), Change(UUID(int=2).bytes, 5, 6)]
+    assert encode_changes(changes).hex() == (
+        "00000000000000000000000000000001000000000000008005000000000000000000000000000000000000000000000205000000000000000600000000000000"
+    )
+    assert decode_changes(encode_changes(changes)) == changes
+    with pytest.raises(ValueError, match="31 bytes"):
+        decode_changes(bytes(31))
 
 
-def test_files_of_version_1_are_read() -> None:
-    head = bytes.fromhex("4c4f47445249564501000000564787a400112233445566778899aabbccddeeff0001000000000000" + "00" * 24)
-    assert decode_file_head(head, 256) == (STORE, 1)
+@pytest.mark.parametrize(("version", "told"), [(1, "01000000564787a4"), (2, "020000002f733882")])
+def test_files_of_older_versions_are_read(version: int, told: str) -> None:
+    head = bytes.fromhex(f"4c4f474452495645{told}00112233445566778899aabbccddeeff0001000000000000" + "00" * 24)
+    assert decode_file_head(head, 256) == (STORE, version)
 
 
 @given(entries(), U32, POSITION, POSITION, st.binary(max_size=20))

@@ -11,7 +11,7 @@ import pytest
 from logdrive.errors import StorageError
 from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
-from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD
+from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, VERSION
 from logdrive.store.errors import DamagedError
 from tests.logdrive.store.harness import ABSENT, FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.inline import InlineExecutor
@@ -361,9 +361,9 @@ def test_a_log_of_a_version_not_known_is_refused_by_number() -> None:
     async def main() -> None:
 
         disk = MemoryDisk([PATH])
-        head = struct.pack("<8sII16sq24x", b"LOGDRIVE", 3, 0, bytes(16), 0)
+        head = struct.pack("<8sII16sq24x", b"LOGDRIVE", VERSION + 1, 0, bytes(16), 0)
         disk.write(FIRST_FILE, head[:12] + struct.pack("<I", zlib.crc32(head)) + head[16:], durable=True)
-        with pytest.raises(StorageError, match="log format 3"):
+        with pytest.raises(StorageError, match=f"log format {VERSION + 1}"):
             await opened(disk)
 
     run(main())

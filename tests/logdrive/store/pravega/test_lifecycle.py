@@ -221,6 +221,20 @@ def test_a_merge_comes_with_changes_and_does_nothing_where_a_condition_fails(
     merged()
 
 
+@in_world
+async def test_several_changes_of_one_attribute_come_one_after_the_other(made: World) -> None:
+    await filled(made, S, b"abc")
+    await filled(made, SOURCE, b"de")
+    peer = await made.peer()
+    changes = (
+        AttributeUpdate(KEY, SET_IF_ABSENT, 5, 0),
+        AttributeUpdate(KEY, REPLACE_IF_EQUALS, 6, 5),
+        AttributeUpdate(KEY, ACCUMULATE, 2, 0),
+    )
+    assert await peer.ask(MergeSegments(1, S, SOURCE, "", changes)) == SegmentsMerged(1, S, SOURCE, 5)
+    assert made.store.attribute(S, KEY) == 8
+
+
 @pytest.mark.parametrize("update", [AttributeUpdate(KEY, 9, 1, 1), AttributeUpdate(KEY, ACCUMULATE, (1 << 63) - 1, 0)])
 def test_a_change_that_cannot_be_is_refused_before_anything_is_merged(update: AttributeUpdate) -> None:
     @in_world
