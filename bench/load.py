@@ -68,7 +68,8 @@ class Appended:
 
 async def append_all(load: Load, setting: Setting, submit: Submit) -> Appended:
     """Let all writers of *load* append what they have to, side by side."""
-    pool = [os.urandom(load.size) for _ in range(max(1, _POOL_BYTES // load.size))]
+    seen = os.urandom(load.size)  # each buffer is one of its own in memory, which is what counts
+    pool = [seen[at % load.size :] + seen[: at % load.size] for at in range(max(1, _POOL_BYTES // load.size))]
     waits: list[float] = []
     appends = load.appends(setting)
 

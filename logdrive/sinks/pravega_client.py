@@ -43,7 +43,7 @@ from logdrive.wire.pravega.segments import (
 )
 
 ANSWER_SECONDS: Final = 60.0  # longer than any server lets a read at the tail wait
-_PIECE_BYTES: Final = 512 * KIB  # larger ones cost more: their memory goes back to the system each time
+_PIECE_BYTES: Final = 1024 * KIB  # larger ones cost more: their memory goes back to the system each time
 _AHEAD: Final = 8
 
 

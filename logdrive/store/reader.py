@@ -26,14 +26,14 @@ class LogReader:
         self._limits = limits
         self._seed = seed
         self._open: OrderedDict[int, File] = OrderedDict()
-        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._kept: OrderedDict[int, memoryview] = OrderedDict()
         self._kept_bytes = 0
         self._window = b""
         self._window_at = -1
 
     def read(self, segment: SegmentIndex, offset: int, limit: int, *, check: bool = True) -> bytes:
         """Return up to *limit* durable bytes from *offset*, unseen where there is no *check*. Raises `DamagedError`, `StorageError`."""
-        pieces: list[bytes] = []
+        pieces: list[bytes | memoryview] = []
         end = min(segment.length, offset + limit)
         try:
             while offset < end:
@@ -46,12 +46,12 @@ class LogReader:
             raise StorageError(f"the store can't read its log in {self._files.directory}: {error}") from error
         finally:
             self._window, self._window_at = b"", -1
-        return b"".join(pieces) if len(pieces) != 1 else pieces[0]
+        return b"".join(pieces)  # the only copy
 
     def entry(self, extent: Extent) -> tuple[int, bytes]:
         """Return all of *extent*, and when it was appended (ms since 1970). Raises `DamagedError`, OSError."""
         self._window, self._window_at = b"", -1
-        return self.time_ms(extent), self._piece(extent.place, extent.length, 0, extent.length)
+        return self.time_ms(extent), bytes(self._piece(extent.place, extent.length, 0, extent.length))
 
     def time_ms(self, extent: Extent) -> int:
         """Return when *extent* was appended (ms since 1970). Raises `DamagedError`, OSError."""
@@ -72,10 +72,10 @@ class LogReader:
         while self._open:
             self._open.popitem()[1].close()
 
-    def _piece(self, place: int, length: int, skip: int, count: int) -> bytes:
+    def _piece(self, place: int, length: int, skip: int, count: int) -> memoryview:
         """Return *count* bytes after *skip* of the entry's data of *length* at *place*."""
         if (kept := self._kept.get(place)) is not None:
-            return kept if count == length else kept[skip : skip + count]
+            return kept[skip : skip + count]
         base = self._files.base_of(place)
         start = place - ENTRY_HEAD
         at = start - self._window_at
@@ -83,12 +83,11 @@ class LogReader:
             size = max(ENTRY_HEAD + length, self._limits.read_ahead)
             self._window, self._window_at, at = self._file(base).pread(size, start - base), start, 0
         head = decode_head(self._window, at, seed=self._seed, position=start)
-        data = self._window[at + ENTRY_HEAD : at + ENTRY_HEAD + length]
+        data = memoryview(self._window)[at + ENTRY_HEAD : at + ENTRY_HEAD + length]
         if head is None or head.length != length or crc_of([data]) != head.data_crc:
             raise self._damage(base, start)
-        if count == length:
-            return data
-        self._keep(place, data)
+        if count < length:
+            self._keep(place, data if length >= self._limits.read_ahead else memoryview(bytes(data)))  # not all the window for a little
         return data[skip : skip + count]
 
     def _raw(self, place: int, skip: int, count: int) -> bytes:
@@ -98,7 +97,7 @@ class LogReader:
     def _damage(self, base: int, start: int) -> DamagedError:
         return DamagedError(self._files.path(base), start - base, "an entry read back is not what was written")
 
-    def _keep(self, place: int, data: bytes) -> None:
+    def _keep(self, place: int, data: memoryview) -> None:
         """Keep *data*, and of what was kept before as much as there is room for."""
         self._kept[place] = data
         self._kept_bytes += len(data)

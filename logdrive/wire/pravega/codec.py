@@ -11,6 +11,7 @@ from typing import Final
 from logdrive.errors import ProtocolError
 from logdrive.limits import KIB, PRAVEGA_FRAME_BYTES
 from logdrive.wire.pravega import administration, appends, control, segments, tables
+from logdrive.wire.pravega.arrived import Arrived
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
 from logdrive.wire.pravega.layout import Message
 
@@ -47,36 +48,37 @@ def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[bytes]:
 class FrameReader:
     """Cuts a byte stream, split anywhere, into messages; discard it after an error.
 
-    Bytes of a message's data are copied twice: into the buffer, and out of it. *peer_version* follows the peer's Hello.
+    Bytes of a message's data are copied out of it, and once before where it arrived in several pieces. *peer_version* follows the
+    peer's Hello.
     """
 
     def __init__(self) -> None:
         self.offset = 0
         """Where in the stream the message returned last began; after an error, where the offending frame does."""
         self.peer_version = WIRE_VERSION
-        self._buffer = bytearray()
+        self._arrived = Arrived()
         self._next = 0
 
     @property
     def buffered(self) -> int:
         """Bytes of a message that is not complete."""
-        return len(self._buffer)
+        return self._arrived.size
 
     def feed(self, data: bytes) -> Iterator[Message]:
         """Add *data* at once and return an iterator over the messages it completes. That raises `ProtocolError`."""
-        self._buffer += data
+        self._arrived.add(data)
         return self._messages()
 
     def _messages(self) -> Iterator[Message]:
-        while len(self._buffer) >= _HEAD.size:
+        arrived = self._arrived
+        while arrived.size >= _HEAD.size:
             self.offset = self._next
-            code, size = _HEAD.unpack_from(self._buffer)
+            code, size = _HEAD.unpack(arrived.peek(_HEAD.size))
             kind = self._checked(code, size)  # refused from the header alone
             end = _HEAD.size + size
-            if len(self._buffer) < end:
+            if arrived.size < end:
                 return
-            message = self._decoded(kind, end)
-            del self._buffer[:end]
+            message = self._decoded(kind, arrived.take(end)[_HEAD.size :])
             self._next += end
             if isinstance(message, Hello):
                 self.peer_version = message.high
@@ -90,10 +92,9 @@ class FrameReader:
             raise ProtocolError(f"a {kind.__name__} of {size} bytes; a frame holds {PRAVEGA_FRAME_BYTES - _HEAD.size}", offset=self.offset)
         return kind
 
-    def _decoded(self, kind: type[Message], end: int) -> Message:
+    def _decoded(self, kind: type[Message], payload: memoryview) -> Message:
         try:
-            with memoryview(self._buffer) as whole, whole[_HEAD.size : end] as payload:
-                message: Message = kind.layout_for(self.peer_version).read(payload)[0]
+            message: Message = kind.layout_for(self.peer_version).read(payload)[0]
         except ValueError as error:
             raise ProtocolError(f"a broken {kind.__name__}: {error}", offset=self.offset) from error
         return message

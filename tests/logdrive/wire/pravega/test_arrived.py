@@ -1,0 +1,43 @@
+"""What is taken is what came, however it came, and a peer that sends single bytes costs little more memory than they."""
+
+import sys
+import tracemalloc
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logdrive.limits import KIB
+from logdrive.wire.pravega.arrived import Arrived
+
+SIZES = st.lists(st.sampled_from([0, 1, 2, 7, 100, 4095, 4096, 5000, 70_000]), max_size=12)
+
+
+@given(SIZES, st.lists(st.sampled_from([1, 3, 8, 99, 4096, 66_000]), min_size=1, max_size=12))
+@settings(max_examples=60)
+def test_any_split_gives_the_same_bytes(pieces: list[int], takes: list[int]) -> None:
+    stream = bytes(range(251)) * (sum(pieces) // 251 + 1)
+    arrived, added, taken = Arrived(), 0, 0
+    kept: list[tuple[memoryview, int]] = []
+    for number, size in enumerate(pieces):
+        arrived.add(stream[added : added + size])
+        added += size
+        wanted = takes[number % len(takes)]
+        if arrived.size >= wanted:
+            assert arrived.peek(min(wanted, 8)) == stream[taken : taken + min(wanted, 8)]
+            kept.append((arrived.take(wanted), taken))
+            taken += wanted
+        assert arrived.size == added - taken
+    for view, at in kept:  # also after more has arrived
+        assert view == stream[at : at + len(view)]
+
+
+def test_single_bytes_take_little_more_memory_than_they_are() -> None:
+    arrived = Arrived()
+    arrived.add(bytes(8 * KIB))
+    tracemalloc.start()
+    for _ in range(200 * KIB):
+        arrived.add(b"x")
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 400 * KIB + sys.getsizeof(arrived)
+    assert arrived.take(208 * KIB) == bytes(8 * KIB) + b"x" * (200 * KIB)
