@@ -11,7 +11,7 @@ from pathlib import Path
 
 SERVER = Path(__file__).parent / "server"
 LIBRARY = Path(__file__).parents[2] / "build" / "pravega" / "lib"
-_FETCH_SECONDS, _START_SECONDS = 200, 90
+_FETCH_SECONDS, _START_SECONDS = 200, 180
 _HEAP = "512m"
 _JAVA = 11  # the first version that it runs on
 

@@ -1,4 +1,4 @@
-"""A real Pravega that wants to know who comes: login at the controller, delegation tokens at the segment store."""
+"""A real Pravega that wants to know who comes, over TLS: login at the controller, delegation tokens at the segment store."""
 
 import asyncio
 from pathlib import Path
@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from logdrive.clock import SystemClock
+from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.record import ABSENT, framed
 from logdrive.sinks.blocking import Target
@@ -16,7 +17,9 @@ from logdrive.sinks.pravega_answers import RefusedError, TokenError
 from logdrive.sinks.pravega_client import connected
 from logdrive.sinks.pravega_controller import reached
 from logdrive.sinks.pravega_service import served
-from tests.pravega.real import MissingError, RealPravega, real_pravega
+from logdrive.sinks.stream_places import placed
+from tests.pravega.real import MissingError, RealPravega, fetch, real_pravega
+from tests.pravega.real_tls import tls_properties
 from tests.pravega.test_sink import SOURCE, STORE_ID
 
 pytestmark = pytest.mark.pravega_server
@@ -29,16 +32,17 @@ PROPERTIES = (
 )
 
 
-def test_tokens_go_with_every_request_and_nobody_else_comes_in(tmp_path: Path) -> None:
+def test_over_tls_tokens_go_with_every_request_and_nobody_else_comes_in(tmp_path: Path, certificates: Path) -> None:
     try:
-        with real_pravega(tmp_path, *PROPERTIES) as server:
-            asyncio.run(append_and_be_refused(server))
+        fetch()  # which tells whether there is a Java, whose key stores are made next
+        with real_pravega(tmp_path, *PROPERTIES, *tls_properties(tmp_path, certificates)) as server:
+            asyncio.run(append_and_be_refused(server, ClientTls(str(certificates / "ca.pem"))))
     except MissingError as reason:
         pytest.skip(f"a real Pravega could not be run: {reason}")
 
 
-async def append_and_be_refused(server: RealPravega) -> None:
-    target, transport = Target("127.0.0.1", server.controller), SystemTransport()
+async def append_and_be_refused(server: RealPravega, tls: ClientTls) -> None:
+    target, transport = Target("127.0.0.1", server.controller, tls, login=LOGIN), SystemTransport()
     async with (
         asyncio.timeout(120),
         served(transport, target, clock=SystemClock(), random=Random(1), login=LOGIN) as service,
@@ -48,9 +52,11 @@ async def append_and_be_refused(server: RealPravega) -> None:
         assert await sink.open(segment, SOURCE) == ABSENT
         await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
         assert await sink.open(segment, SOURCE) == 1
-        async with connected(transport, "127.0.0.1", server.store) as stranger:
+        (found,) = await placed(transport, target, "logs", "app")
+        assert (found.state.length, found.home.tls) == (9, tls)
+        async with connected(transport, "127.0.0.1", server.store, tls) as stranger:
             with pytest.raises(TokenError):
                 await stranger.read(segment, 0, 100)
-        async with reached("127.0.0.1", server.controller, None, Login("logdrive", "a guess")) as controller:
+        async with reached("127.0.0.1", server.controller, tls, Login("logdrive", "a guess")) as controller:
             with pytest.raises(RefusedError, match="UNAUTHENTICATED"):
                 await controller.current("logs", "app")

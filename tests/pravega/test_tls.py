@@ -1,4 +1,4 @@
-"""Our own store and controller over TLS on both ports, with certificates on both sides. How Pravega does it is for its operators."""
+"""Our own store and controller over TLS on both ports, with certificates on both sides; a real Pravega over TLS is in test_login."""
 
 import asyncio
 from pathlib import Path
