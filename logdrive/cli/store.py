@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import asdict
 from typing import TypeVar
@@ -22,13 +22,12 @@ from logdrive.cli.runtime import run as run_program
 from logdrive.cli.users import user
 from logdrive.config import load, naming
 from logdrive.disk import SystemDisk
-from logdrive.errors import ConfigError, Mistake
 from logdrive.sinks.attach import attached
 from logdrive.sinks.blocking import Target
-from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
+from logdrive.sinks.pravega_client import SegmentState
 from logdrive.sinks.reader_position import position, set_position
-from logdrive.sinks.stream_places import placed
-from logdrive.sinks.stream_reader import Contents, contents, merged
+from logdrive.sinks.stream_places import placed, readable
+from logdrive.sinks.stream_reader import Contents, Readable, contents, merged
 from logdrive.store.app import run as serve
 from logdrive.store.config import StoreConfig
 from logdrive.store.verify import Verification
@@ -80,10 +79,10 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
     """List the segments of a stream: lengths, batches, events, sources. Works beside a running receiver, too."""
     address = _address(uri)
 
-    async def ask(client: SegmentClient, states: list[SegmentState]) -> list[Contents]:
-        return [await contents(client, state) for state in states]
+    async def ask(segments: Sequence[Readable]) -> list[Contents]:
+        return [await contents(segment.client, segment.state) for segment in segments]
 
-    found = _with_client(address, access, ask)
+    found = _with_segments(address, access, ask)
     rows = [
         {
             "segment": row.state.segment,
@@ -120,12 +119,12 @@ def cat(uri: str, access: Access, follow: bool) -> None:
     """Print the lines of a stream as their files had them, segment after segment."""
     address = _address(uri)
 
-    async def copy(client: SegmentClient, states: list[SegmentState]) -> None:
-        async for text in merged(client, states, follow=follow):
+    async def copy(segments: Sequence[Readable]) -> None:
+        async for text in merged(segments, follow=follow):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
-    _with_client(address, access, copy)
+    _with_segments(address, access, copy)
 
 
 @store.command(
@@ -144,14 +143,14 @@ def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, a
         raise click.UsageError("--at-end and --forget exclude each other")
     address = _address(uri)
 
-    async def ask(client: SegmentClient, states: list[SegmentState]) -> list[tuple[SegmentState, int | None]]:
-        for state in states if at_end or forget else ():
-            await set_position(client, state.segment, reader, state.length if at_end else None)
-        return [(state, await position(client, state.segment, reader)) for state in states]
+    async def ask(segments: Sequence[Readable]) -> list[tuple[SegmentState, int | None]]:
+        for one in segments if at_end or forget else ():
+            await set_position(one.client, one.state.segment, reader, one.state.length if at_end else None)
+        return [(one.state, await position(one.client, one.state.segment, reader)) for one in segments]
 
     rows = [
         {"segment": state.segment, "position": place, "behind": state.length - max(state.start, place or 0)}
-        for state, place in _with_client(address, access, ask, update=at_end or forget)
+        for state, place in _with_segments(address, access, ask, update=at_end or forget)
     ]
     if as_json:
         emit_json({"uri": uri, "reader": reader, "segments": rows})
@@ -199,23 +198,17 @@ def _address(uri: str) -> StreamAddress | ServiceAddress:
         raise click.BadParameter(str(error), param_hint="URI") from error
 
 
-def _with_client(
-    address: StreamAddress | ServiceAddress,
-    access: Access,
-    ask: Callable[[SegmentClient, list[SegmentState]], Awaitable[T]],
-    *,
-    update: bool = False,
+def _with_segments(
+    address: StreamAddress | ServiceAddress, access: Access, ask: Callable[[Sequence[Readable]], Awaitable[T]], *, update: bool = False
 ) -> T:
-    """Return what *ask* returns, from a client of the service, or of whoever serves the store; from here, where nobody does."""
+    """Return what *ask* returns of the stream's segments, at the service, or at whoever serves the store; here, where nobody does."""
 
     async def program(machine: Machine) -> T:
         async with AsyncExitStack() as stack:
             target = await stack.enter_async_context(_reached(address, access, machine))
             there = await placed(machine.transport, target, address.scope, address.stream, update=update)
-            home = _one_home(address, [one.home for one in there] or [target])
-            connecting = connected(machine.transport, home.host, home.port, home.tls, token=home.token_of)
-            client = await stack.enter_async_context(connecting)
-            asked = asyncio.ensure_future(ask(client, [one.state for one in there]))
+            segments = await stack.enter_async_context(readable(machine.transport, there))
+            asked = asyncio.ensure_future(ask(segments))
             stopped = asyncio.ensure_future(machine.stop.wait())
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
@@ -226,14 +219,6 @@ def _with_client(
 
     set_up_logging("warning")
     return run_program(program)
-
-
-def _one_home(address: StreamAddress | ServiceAddress, homes: list[Target]) -> Target:
-    """Return the one segment store that has all the segments. Raises `ConfigError` where they are spread over several."""
-    if any(home != homes[0] for home in homes):
-        remedy = "the stream's segments are at several segment stores: read it with `logdrive pipeline`, or with a Pravega client"
-        raise ConfigError(address.uri, [Mistake("uri", address.uri, remedy)])
-    return homes[0]
 
 
 def _reached(address: StreamAddress | ServiceAddress, access: Access, machine: Machine) -> AbstractAsyncContextManager[Target]:

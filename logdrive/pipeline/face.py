@@ -68,7 +68,7 @@ class Face:
 
     def segment(self, number: int) -> str:
         """Return the full name of a segment. Raises `TransientError`."""
-        if number not in self.found.names and _persisted(self._asks_controller):
+        if number not in self.found.names:
             self.segments()
         return self.found.names.get(number) or segment_name(self.scope, self.stream, number)
 

@@ -1,13 +1,16 @@
 """Where a stream's segments are, for readers: all at a segment store, or wherever a controller says."""
 
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from logdrive.net.stream import Transport
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.controller import Controllers, Endpoint, NoSuchStreamError, StreamSegment, over_grpc, past_of
-from logdrive.sinks.pravega_client import SegmentState, connected
+from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
 from logdrive.sinks.pravega_discovery import is_controller
-from logdrive.sinks.stream_reader import segments_of
+from logdrive.sinks.stream_journal import named_segments
+from logdrive.sinks.stream_reader import Readable, segments_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,8 @@ async def placed(
     """
     if not await is_controller(transport, target):
         async with connected(transport, target.host, target.port, target.tls, token=target.token_of) as client:
-            states = await segments_of(client, scope, stream)
-        return [Placed(number, state, target) for number, state in enumerate(states)]
+            states = await segments_at(client, scope, stream)
+        return [Placed(_number_of(state.segment), state, target) for state in states]
     async with controllers(target.host, target.port, target.tls, target.login) as controller:
         try:
             past = await past_of(controller, scope, stream)
@@ -45,6 +48,30 @@ async def placed(
             if state is not None:
                 found.append(Placed(segment.number, state, home))
     return sorted(found, key=lambda one: one.number)
+
+
+async def segments_at(client: SegmentClient, scope: str, stream: str) -> list[SegmentState]:
+    """Return the segments that a stream has at a segment store, of all epochs that the store's own controller made, by number."""
+    names = await named_segments(client, scope, stream)
+    if names is None:
+        return await segments_of(client, scope, stream)
+    found = [await client.segment_info(name) for name in names]
+    return sorted((state for state in found if state is not None), key=lambda state: _number_of(state.segment))
+
+
+@contextlib.asynccontextmanager
+async def readable(transport: Transport, there: Sequence[Placed]) -> AsyncIterator[list[Readable]]:
+    """Connect once to each segment store that has some of a stream's segments; yield these with the client to ask for each."""
+    clients: dict[Target, SegmentClient] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        for home in dict.fromkeys(one.home for one in there):
+            connecting = connected(transport, home.host, home.port, home.tls, token=home.token_of)
+            clients[home] = await stack.enter_async_context(connecting)
+        yield [Readable(clients[one.home], one.state) for one in there]
+
+
+def _number_of(segment: str) -> int:
+    return int(segment.rpartition("/")[2].partition(".")[0])
 
 
 def home_of(target: Target, endpoint: Endpoint, token: str) -> Target:

@@ -1,7 +1,7 @@
 """Reads a whole stream for a person: what its segments hold, and its lines as they were written."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -10,6 +10,14 @@ from logdrive.record import EVENT_HEAD, event_length, file_bytes
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState
 from logdrive.sinks.segment_reader import SegmentReader
 from logdrive.wire.pravega.routing import segment_name
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A segment, and a client of the segment store that has it."""
+
+    client: SegmentClient
+    state: SegmentState
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +57,10 @@ async def lines(client: SegmentClient, state: SegmentState, *, follow: bool) -> 
     while True:
         async for hop, records in reader.batches(place, end):
             place = hop.next
-            if hop.header is None or hop.header.kind in ("data", "foreign"):
-                yield b"".join(text_of(record) for record in events_of(records if hop.header is not None else hop.payload))
+            if hop.header is None:
+                yield text_of(hop.payload)
+            elif hop.header.kind in ("data", "foreign"):
+                yield b"".join(text_of(record) for record in events_of(records))
         if not follow:
             return
         await client.read(state.segment, end, 1)  # waits at the tail
@@ -60,22 +70,22 @@ async def lines(client: SegmentClient, state: SegmentState, *, follow: bool) -> 
         end = fresh.length
 
 
-async def merged(client: SegmentClient, states: list[SegmentState], *, follow: bool) -> AsyncIterator[bytes]:
+async def merged(segments: Sequence[Readable], *, follow: bool) -> AsyncIterator[bytes]:
     """Yield what `lines` yields: segment after segment, or with *follow* from all of them as it arrives."""
     if not follow:
-        for state in states:
-            async for text in lines(client, state, follow=False):
+        for segment in segments:
+            async for text in lines(segment.client, segment.state, follow=False):
                 yield text
         return
     arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
 
-    async def feed(state: SegmentState) -> None:
-        async for text in lines(client, state, follow=True):
+    async def feed(segment: Readable) -> None:
+        async for text in lines(segment.client, segment.state, follow=True):
             await arrived.put(text)
 
     async with asyncio.TaskGroup() as group:
-        for state in states:
-            group.create_task(feed(state))
+        for segment in segments:
+            group.create_task(feed(segment))
         while True:
             yield await arrived.get()
 

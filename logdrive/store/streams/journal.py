@@ -14,7 +14,7 @@ from uuid import uuid5
 import msgspec
 
 from logdrive.errors import StorageError
-from logdrive.limits import MIB
+from logdrive.limits import MIB, StoreLimits
 from logdrive.record import NAMESPACE
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
@@ -26,6 +26,7 @@ _WRITER: Final = uuid5(NAMESPACE, SEGMENT)
 _HEAD: Final = struct.Struct(">ii")
 _READ: Final = 1 * MIB
 _PORTION: Final = 1 * MIB
+_LONGEST: Final = StoreLimits().entry
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(Change)
 
@@ -45,32 +46,17 @@ class Journal:
             await self._store.create(SEGMENT)
         info = self._store.info(SEGMENT)
         assert info is not None
-        state, place = State(), info.start
-        while place < info.length:
-            change, size = self._record(place)
-            state.apply(change.puts)
-            place += size
+        state, place, rest = State(), info.start, b""
+        while place + len(rest) < info.length:
+            rest += self._store.read(SEGMENT, place + len(rest), _READ)
+            changes, size = changes_in(rest, place)
+            rest, place = rest[size:], place + size
+            for change in changes:
+                state.apply(change.puts)
+        if rest:
+            raise StorageError(f"{SEGMENT} ends within the record at offset {place}")
         self._begin, self._end = info.start, info.length
         return state
-
-    def _record(self, place: int) -> tuple[Change, int]:
-        kind, length = _HEAD.unpack(self._bytes(place, _HEAD.size))
-        if kind != 0 or length < 0:
-            raise StorageError(f"{SEGMENT} has no record at offset {place}: something else wrote there")
-        try:
-            return _decoder.decode(self._bytes(place + _HEAD.size, length)), _HEAD.size + length
-        except msgspec.DecodeError as error:
-            raise StorageError(f"{SEGMENT} has no change at offset {place}: {error}") from error
-
-    def _bytes(self, place: int, length: int) -> bytes:
-        parts, end = [], place + length
-        while place < end:
-            part = self._store.read(SEGMENT, place, min(end - place, _READ))
-            if not part:
-                raise StorageError(f"{SEGMENT} ends at offset {place} within a record")
-            parts.append(part)
-            place += len(part)
-        return b"".join(parts)
 
     def submit(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
         """Append a change. Raises what `Store.append` raises: replay then, as after a future that fails."""
@@ -92,6 +78,24 @@ class Journal:
         future = self._store.append(SEGMENT, parts, writer=_WRITER, expected=None, number=number, events=1, expected_offset=self._end)
         self._end += _HEAD.size + len(body)
         return future
+
+
+def changes_in(data: bytes, offset: int) -> tuple[list[Change], int]:
+    """Return the whole records at the beginning of *data*, which stands at *offset*, and how many bytes they are. Raises `StorageError`."""
+    changes: list[Change] = []
+    place = 0
+    while place + _HEAD.size <= len(data):
+        kind, length = _HEAD.unpack_from(data, place)
+        if kind != 0 or not 0 <= length <= _LONGEST:
+            raise StorageError(f"{SEGMENT} has no record at offset {offset + place}: something else wrote there")
+        if (end := place + _HEAD.size + length) > len(data):
+            break
+        try:
+            changes.append(_decoder.decode(data[place + _HEAD.size : end]))
+        except msgspec.DecodeError as error:
+            raise StorageError(f"{SEGMENT} has no change at offset {offset + place}: {error}") from error
+        place = end
+    return changes, place
 
 
 def _portions(state: State) -> Iterator[tuple[Put, ...]]:
