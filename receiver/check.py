@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from random import SystemRandom
 from typing import Literal
 
 from cryptography import x509
@@ -20,6 +21,7 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls, Stream, Transport
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.stream_places import placed
+from logdrive.store.access.opening import accessing
 from logdrive.store.opening import LOCK_NAME
 from receiver.config import ReceiverConfig, SinkConfig
 
@@ -41,10 +43,12 @@ async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: 
     """Look at certificates, addresses, and the store's directory or the service, in that order."""
     findings: list[Finding] = []
     for name, where, tls, settings in _listeners(config):
-        before = _certificates(name, tls, clock, disk) if isinstance(tls, ServerTlsConfig) else [_plain(name)]
+        asked = config.listen.auth is not None and name != "listen"
+        before = _certificates(name, tls, clock, disk) if isinstance(tls, ServerTlsConfig) else [_plain(name, asked)]
         findings += before
         if all(finding.ok for finding in before):
             findings += await _address(name, where, settings, transport)
+    findings += await _logins(config, clock, disk)
     stream = config.sink.stream
     if isinstance(stream, ServiceAddress):
         return [*findings, *await _service(stream, config.sink, transport)]
@@ -92,8 +96,22 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
     ]
 
 
-def _plain(name: str) -> Finding:
-    return Finding(f"{name}.tls", True, "off: whoever reaches this port may speak, and everything on the way can be read")
+async def _logins(config: ReceiverConfig, clock: Clock, disk: Disk) -> list[Finding]:
+    """Look at the files by which the store asks who comes."""
+    auth = config.listen.auth
+    if auth is None:
+        return []
+    try:
+        async with accessing(auth, disk=disk, clock=clock, random=SystemRandom()):
+            return [Finding("listen.auth", True, f"users of {auth.users} come in, others don't")]
+    except ConfigError as error:
+        where = "listen.auth." if error.file == "listen" else f"{error.file}: "
+        return [Finding(f"{where}{mistake.key}", False, f"{mistake.value}: {mistake.remedy}") for mistake in error.mistakes]
+
+
+def _plain(name: str, asked: bool) -> Finding:
+    read = "everything on the way can be read"
+    return Finding(f"{name}.tls", True, f"off: {read}, passwords too" if asked else f"off: whoever reaches this port may speak, and {read}")
 
 
 def _certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> list[Finding]:

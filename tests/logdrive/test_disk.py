@@ -72,6 +72,19 @@ def test_write_atomically_replaces_and_leaves_nothing_behind(tmp_path: Path) -> 
     assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
 
 
+def test_what_is_private_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    for private, mode in ((False, 0o640), (True, 0o600), (False, 0o640)):
+        write_atomically(disk, str(path), b"x", private=private)
+        assert path.stat().st_mode & 0o777 == mode & ~_umask()
+
+
+def _umask() -> int:
+    found = os.umask(0)
+    os.umask(found)
+    return found
+
+
 def test_lock_is_one_process_s_and_dies_with_it(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     with disk.lock(path), pytest.raises(BlockingIOError), disk.lock(path):

@@ -11,7 +11,9 @@ from logdrive.executor import ThreadExecutor
 from logdrive.net.certificates import write_certificates
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
-from logdrive.store.config import FaceConfig
+from logdrive.store.access.config import AuthConfig
+from logdrive.store.access.passwords import kept
+from logdrive.store.config import ControllerConfig, FaceConfig
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
 from receiver.check import Finding, check
@@ -90,6 +92,26 @@ def test_a_certificate_that_has_ended_is_found(tmp_path: Path) -> None:
     write_certificates(str(made), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC) - timedelta(days=30))
     tls = ServerTlsConfig(cert=str(made / "server.pem"), key=str(made / "server.key"), clients="any")
     assert "renew it" in _found(_config(tmp_path / "store", tls=tls))["listen.tls.cert"].detail
+
+
+def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> None:
+    users, secret = tmp_path / "users.toml", tmp_path / "secret"
+    listen = ListenConfig(
+        address="127.0.0.1:0",
+        tls="off",
+        pravega=FaceConfig(address="127.0.0.1:0"),
+        controller=ControllerConfig(address="127.0.0.1:0"),
+        auth=AuthConfig(users=str(users), token_secret=str(secret)),
+    )
+    config = ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{tmp_path}/store#logs/events"))
+    assert not _found(config)["listen.auth.token_secret"].ok
+    secret.write_text("s" * 64)
+    assert not _found(config)["listen.auth.users"].ok
+    users.write_text(f'[[user]]\nname = "fleet"\npassword = "{kept("x", b"0" * 16)}"\nmay = {{}}\n')
+    found = _found(config)
+    assert found["listen.auth"].ok
+    assert "passwords too" in found["listen.controller.tls"].detail
+    assert "whoever reaches this port may speak" in found["listen.tls"].detail
 
 
 def test_a_store_that_another_process_has_is_found(tmp_path: Path) -> None:

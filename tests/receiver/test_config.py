@@ -36,7 +36,7 @@ def test_the_shipped_store_configuration_loads() -> None:
 
 
 _EXAMPLES = {"listen.identity", "listen.tls", "listen.pravega.tls", "sink.uri", "sink.store_id", "sink.tls"}  # keys that show no default
-_EXAMPLE_TABLES = {"listen.controller", "listen.pravega.tls", "sink.login", "sink.tls"}
+_EXAMPLE_TABLES = {"listen.auth", "listen.controller", "listen.pravega.tls", "sink.login", "sink.tls"}
 
 
 def test_what_is_commented_out_is_the_default() -> None:
@@ -190,3 +190,47 @@ def test_a_login_is_for_a_service_and_may_come_from_the_environment(tmp_path: Pa
     path.write_text(text % "file:///store#logs/app")
     with pytest.raises(ConfigError, match="asks nobody"):
         load(str(path), ReceiverConfig, {})
+
+
+_AUTH = '[listen.auth]\nusers = "/etc/logdrive/users.toml"\ntoken_secret = "/etc/logdrive/token.secret"\n'
+_PLAIN = "127.0.0.1"
+_STORE = '[store]\npath = "/store"\n[listen.pravega]\naddress = "%s:6000"\n%s[listen.controller]\naddress = "%s:9090"\n%s'
+
+
+def test_who_comes_is_asked_where_a_table_says_so(tmp_path: Path) -> None:
+    auth = load(_write(tmp_path, _STORE % ("127.0.0.1", "", "127.0.0.1", "") + _AUTH), StoreConfig, {}).listen.auth
+    assert auth is not None
+    assert (auth.token_seconds, auth.clear) == (600.0, False)
+    receiver = (CONFIG / "receiver.toml").read_text().replace("[sink]", f'[listen.controller]\naddress = "127.0.0.1:9090"\n{_AUTH}[sink]')
+    assert load(_write(tmp_path, receiver), ReceiverConfig, {}).listen.auth == auth
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "words"),
+    [
+        (_STORE % (_PLAIN, "", _PLAIN, "") + _AUTH.replace("/etc", "etc"), "listen.auth.users", "must be absolute"),
+        (_STORE % (_PLAIN, "", _PLAIN, "") + _AUTH + "token_seconds = 0.5\n", "listen.auth.token_seconds", "1"),
+        (
+            '[store]\npath = "/store"\n[listen.pravega]\naddress = "127.0.0.1:6000"\n' + _AUTH,
+            "listen.auth",
+            "give [listen.controller], too",
+        ),
+        (_STORE % ("127.0.0.1", "", "0.0.0.0", 'tls = "off"\n') + _AUTH, "listen.auth", "to listen.controller"),
+        (
+            _STORE % ("10.0.0.1", 'tls = "off"\n', "127.0.0.1", "") + _AUTH,
+            "listen.auth",
+            "[listen.pravega.tls], or write clear = true",
+        ),
+    ],
+)
+def test_logins_without_a_controller_or_for_all_to_read_are_refused(tmp_path: Path, text: str, key: str, words: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        load(_write(tmp_path, text), StoreConfig, {})
+    (mistake,) = told.value.mistakes
+    assert mistake.key == key
+    assert words in mistake.remedy
+
+
+def test_passwords_travel_in_the_clear_only_where_that_is_said_in_so_many_words(tmp_path: Path) -> None:
+    text = _STORE % ("10.0.0.1", 'tls = "off"\n', "10.0.0.1", 'tls = "off"\n') + _AUTH + "clear = true\n"
+    assert load(_write(tmp_path, text), StoreConfig, {}).listen.auth is not None
