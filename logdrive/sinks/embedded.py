@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from uuid import UUID
 
 import structlog
 
-from logdrive.errors import TransientError
+from logdrive.errors import StorageError, TransientError
 from logdrive.record import ABSENT, LOST
 from logdrive.sinks.base import NumberConflictError
 from logdrive.sinks.embedded_places import Places
 from logdrive.store.engine import Store
-from logdrive.store.errors import NumberMismatchError, SegmentSealedError
+from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, SegmentSealedError
 from logdrive.store.streams.streams import Streams
 from logdrive.wire.pravega.routing import segment_name, segment_number
 
@@ -27,6 +28,7 @@ class EmbeddedSink:
         self._store, self._places = store, places
         self._submitted: dict[asyncio.Future[int], None] = {}
         self._sealed: dict[str, None] = {}
+        self._looking: asyncio.Task[None] | None = None
 
     @classmethod
     async def of_stream(cls, store: Store, scope: str, stream: str, segments: int) -> "EmbeddedSink":
@@ -84,16 +86,25 @@ class EmbeddedSink:
         except TransientError as error:
             done.set_exception(error)
             return done
-        except SegmentSealedError as error:
-            self._tell_sealed(segment)
-            done.set_exception(TransientError(str(error)))
+        except (SegmentSealedError, NoSuchSegmentError) as error:
+            self._refuse(segment, TransientError(str(error)), done)
             return done
         self._submitted[stored] = None
         stored.add_done_callback(lambda stored: self._pass_on(stored, done))
         return done
 
+    def _refuse(self, segment: str, refusal: TransientError, done: "asyncio.Future[None]") -> None:
+        """Fail *done*; where the stream may have been scaled, once it is known who follows: what is tried again then goes there."""
+        if self._places is None:
+            self._tell_sealed(segment)
+            done.set_exception(refusal)
+            return
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._places.look_again(), name="embedded-sink-look")
+        self._looking.add_done_callback(partial(_fail, refusal, done))
+
     def _tell_sealed(self, segment: str) -> None:
-        if self._places is None and segment not in self._sealed:
+        if segment not in self._sealed:
             self._sealed[segment] = None
             remedy = "a client of the store's face did that, and it can't be undone: let the sink's uri name another stream"
             structlog.get_logger().error("a segment of the stream is sealed and takes nothing", segment=segment, remedy=remedy)
@@ -102,6 +113,8 @@ class EmbeddedSink:
         """Wait for what was submitted here; the store goes on."""
         while self._submitted:
             await asyncio.wait(list(self._submitted))
+        if self._looking is not None:
+            await asyncio.wait([self._looking])
 
     def _pass_on(self, stored: "asyncio.Future[int]", done: "asyncio.Future[None]") -> None:
         del self._submitted[stored]
@@ -111,6 +124,12 @@ class EmbeddedSink:
             done.set_exception(error)
         else:
             done.set_result(None)
+
+
+def _fail(refusal: TransientError, done: "asyncio.Future[None]", looked: "asyncio.Task[None]") -> None:
+    error = None if looked.cancelled() else looked.exception()
+    if not done.done():
+        done.set_exception(error if isinstance(error, StorageError) else refusal)
 
 
 def _tell_number(stream: str, there: int, configured: int) -> None:

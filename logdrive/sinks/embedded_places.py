@@ -6,7 +6,7 @@ from logdrive.errors import TransientError
 from logdrive.record import ABSENT, LOST
 from logdrive.sinks.base import SegmentMovedError
 from logdrive.store.engine import Store
-from logdrive.store.errors import SegmentSealedError
+from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 from logdrive.store.streams import layout
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, RefusedError
 from logdrive.store.streams.names import epoch_of, name_of
@@ -52,21 +52,25 @@ class Places:
         """
         info = self._store.info(segment)
         if info is None or info.sealed or segment not in self.names:
-            await self._look_again()
+            await self.look_again()
             if segment not in self.names:
                 raise SegmentMovedError(f"{segment} is sealed")
+        try:
+            return await self._carried(segment, writer)
+        except (SegmentSealedError, NoSuchSegmentError) as error:
+            raise TransientError(f"the stream was changed meanwhile: {error}") from error
+
+    async def _carried(self, segment: str, writer: UUID) -> int:
         number = await self._store.number(segment, writer)
         if number != ABSENT:
             return number
         before = await self._before(segment, writer)
         if before not in (ABSENT, LOST):
-            try:
-                await self._store.update(segment, writer, ABSENT, before)
-            except SegmentSealedError as error:
-                raise TransientError(f"{segment} was sealed meanwhile") from error
+            await self._store.update(segment, writer, ABSENT, before)
         return before
 
-    async def _look_again(self) -> None:
+    async def look_again(self) -> None:
+        """Find out which segments take appends by now. Raises `TransientError` where that can't be known."""
         try:
             self._take(await self._streams.stream(self._scope, self._name))
         except RefusedError as error:

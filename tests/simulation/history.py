@@ -16,6 +16,7 @@ from tests.simulation.reader import CutTooFarError, TakenBackError, follow
 from tests.simulation.steps import Steps
 from tests.simulation.tables import entries_of, judge_table
 from tests.simulation.trace import Trace, recorded
+from tests.simulation.transactions import committed, judge_transactions
 from tests.support.virtual_time import DeadlockError, VirtualTimeLoop
 
 REST_SECONDS = 400.0
@@ -93,6 +94,8 @@ class World(Steps):
             judge(self.agents, self.beats, self.tables)
             if self.users:
                 judge_table(self.users, await entries_of(self.network, self.plan.stores[0]))
+            if self.writers:
+                judge_transactions(self.writers, await committed(self.network, self.plan.stores[0]))
             await self._finish()
         except TakenBackError as error:
             raise BrokenPromise("durable is durable", str(error)) from error

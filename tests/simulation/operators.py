@@ -25,13 +25,14 @@ async def scale(network: MemoryNetwork, store: str, how: str, pick: Random) -> N
             await scaled(controller, how, pick)
 
 
-async def scaled(controller: Controller, how: str, pick: Random) -> Sequence[StreamSegment]:
+async def scaled(controller: Controller, how: str, pick: Random, *, stream: str = STREAM) -> Sequence[StreamSegment]:
     """Split one segment, merge two, or replace all; return those that were replaced. Raises what the controller raises."""
     assert isinstance(controller, GrpcController)
-    now = sorted(await controller.current(SCOPE, STREAM), key=lambda segment: segment.low)
+    now = sorted(await controller.current(SCOPE, stream), key=lambda segment: segment.low)
     sealed, bounds = _change(now, how, pick)
     ranges = [pb.ScaleRequest.KeyRangeEntry(start=low, end=high) for low, high in pairwise(bounds)]
-    request = pb.ScaleRequest(streamInfo=_STREAM_INFO, sealedSegments=[segment.id for segment in sealed], newKeyRanges=ranges)
+    info = pb.StreamInfo(scope=SCOPE, stream=stream)
+    request = pb.ScaleRequest(streamInfo=info, sealedSegments=[segment.id for segment in sealed], newKeyRanges=ranges)
     await controller.call("scale", request, pb.ScaleResponse)
     return sealed
 

@@ -15,8 +15,6 @@ import msgspec
 from logdrive.limits import KIB
 
 WINDOW_BYTES = 64 * KIB
-SCALING = ("scale",)
-"""Kinds of steps that need a controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Plan:
     """One history. *shared*: the receivers append to one store over the network; otherwise each has its own.
 
     *scaled*: the stores have controllers, and the stream's segments change; without, they stay as they were made. *kept_bytes* is
-    what retention leaves of the stream, 0 for everything; *clients* use a table at the first store.
+    what retention leaves of the stream, 0 for everything; *clients* use a table at the first store, *writers* write transactions there.
     """
 
     seed: int
@@ -69,6 +67,7 @@ class Plan:
     scaled: bool = False
     kept_bytes: int = 0
     clients: tuple[str, ...] = ()
+    writers: tuple[str, ...] = ()
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -92,9 +91,14 @@ class Plan:
         """Return the same without those who use a table."""
         return replace(self, clients=(), steps=tuple(step for step in self.steps if step.who not in self.clients))
 
+    def without_writers(self) -> "Plan":
+        """Return the same without those who write transactions."""
+        return replace(self, writers=(), steps=tuple(step for step in self.steps if step.who not in self.writers))
+
     def unscaled(self) -> "Plan":
         """Return the same with a stream that stays as it was made."""
-        return replace(self, scaled=False, steps=tuple(step for step in self.steps if step.kind not in SCALING))
+        plan = self.without_writers()
+        return replace(plan, scaled=False, steps=tuple(step for step in plan.steps if step.kind != "scale"))
 
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""

@@ -11,6 +11,7 @@ from tests.simulation.plan import Plan
 _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "alone": Plan.without_beats,
     "untabled": Plan.without_clients,
+    "unwritten": Plan.without_writers,
     "unscaled": Plan.unscaled,
     "kept": Plan.kept_whole,
     "at_once": Plan.at_once,

@@ -17,6 +17,7 @@ from tests.simulation.process import Process, watched
 from tests.simulation.reader import Tables
 from tests.simulation.tables import TableUser
 from tests.simulation.trace import Trace
+from tests.simulation.transactions import TransactionWriter
 from tests.support.memory_transport import MemoryNetwork
 
 
@@ -34,6 +35,7 @@ class Stage:
         self.processes: dict[str, Process] = {process.name: process for process in (*self.agents, *receivers, *stores)}
         self.beats = [Beat(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network) for name in plan.beats]
         self.users = [TableUser(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.clients]
+        self.writers = [TransactionWriter(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.writers]
         self._balance = Random(f"balancer {plan.seed}")
         self._later: list[asyncio.Task[None]] = []
         self.set_back = False
@@ -54,6 +56,7 @@ class Stage:
         tasks = [asyncio.create_task(process.supervise(), name=f"{name} supervisor") for name, process in self.processes.items()]
         tasks += [asyncio.create_task(beat.run(), name=beat.name) for beat in self.beats]
         tasks += [asyncio.create_task(user.run(), name=user.name) for user in self.users]
+        tasks += [asyncio.create_task(writer.run(), name=writer.name) for writer in self.writers]
         try:
             yield
         finally:
@@ -64,7 +67,7 @@ class Stage:
     def _lay_network(self) -> None:
         plan = self.plan
         servers = [*plan.receivers, *plan.stores]
-        for client in (*(agent.name for agent in plan.agents), *plan.beats, *plan.receivers, *plan.clients, OPERATOR):
+        for client in (*(agent.name for agent in plan.agents), *plan.beats, *plan.receivers, *plan.clients, *plan.writers, OPERATOR):
             for server in servers:
                 link = self.network.link(client, server)
                 link.delay, link.jitter, link.capacity = plan.delay, plan.jitter, plan.capacity
@@ -100,6 +103,7 @@ class Stage:
     def _unsettled(self) -> str:
         waiting = [beat.name for beat in self.beats if not beat.settled]
         waiting += [user.name for user in self.users if not user.settled]
+        waiting += [writer.name for writer in self.writers if not writer.settled]
         for host in self.agents:
             if not host.settled and host.agent is not None:
                 sources = [source for source in host.agent.book.sources if source.kept or source.has_more]
@@ -107,7 +111,8 @@ class Stage:
         return ", ".join(waiting)
 
     def _clients_settled(self) -> bool:
-        return all(beat.settled for beat in self.beats) and all(user.settled for user in self.users)
+        beats, users = all(beat.settled for beat in self.beats), all(user.settled for user in self.users)
+        return beats and users and all(writer.settled for writer in self.writers)
 
     def _meanwhile(self, doing: Coroutine[Any, Any, None]) -> None:
         self._later = [task for task in self._later if not task.done()]

@@ -43,6 +43,9 @@ class Steps(Stage):
     def _count(self, who: str, times: int, seed: int) -> None:
         next(user for user in self.users if user.name == who).count(times)
 
+    def _transact(self, who: str, times: int, seed: int) -> None:
+        next(writer for writer in self.writers if writer.name == who).transact(times)
+
     # Foreign writers -------------------------------------------------------------------------------------------------
 
     def _burst(self, who: str, lines: int, **_: Any) -> None:

@@ -27,6 +27,9 @@ def widened(plan: Plan) -> Plan:
         plan = replace(plan, clients=tuple(f"client{number}" for number in range(1, pick.choice((1, 2, 3)) + 1)))
         plan = _with(plan, pick, pick.randint(3, 8), _count)
         plan = _with(plan, pick, pick.randint(0, 3), _cut)
+    if scaled and pick.random() < 0.4:
+        plan = replace(plan, writers=tuple(f"writer{number}" for number in range(1, pick.choice((1, 1, 2)) + 1)))
+        plan = _with(plan, pick, pick.randint(2, 6), _transact)
     if retained:
         plan = replace(plan, kept_bytes=kept, log_file_bytes=files)
         plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
@@ -56,6 +59,10 @@ def _follow(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 def _count(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     return "count", pick.choice(plan.clients), {"times": pick.choice((1, 3, 10))}
+
+
+def _transact(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "transact", pick.choice(plan.writers), {"times": pick.choice((1, 2, 5))}
 
 
 def _cut(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:

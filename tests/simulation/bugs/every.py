@@ -5,5 +5,6 @@ from tests.simulation.bugs.pipeline import PIPELINE
 from tests.simulation.bugs.receiver import RECEIVER
 from tests.simulation.bugs.sink import SINK
 from tests.simulation.bugs.store import STORE
+from tests.simulation.bugs.streams import STREAMS
 
-MUTANTS = (*STORE, *RECEIVER, *SINK, *AGENT, *PIPELINE)
+MUTANTS = (*STORE, *STREAMS, *RECEIVER, *SINK, *AGENT, *PIPELINE)

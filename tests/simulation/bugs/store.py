@@ -47,8 +47,8 @@ STORE = (
         "logdrive.store.log",
         (
             (
-                "            file.truncate(self.tip.position - self.files.bases[-1])\n            file.datasync()\n",
-                "            file.datasync()\n",
+                "                file.truncate(size)\n                file.datasync()\n",
+                "                file.datasync()\n",
             ),
         ),
     ),

@@ -81,6 +81,38 @@ async def test_history_12_the_predecessor_deleted_by_retention(shared: bool, rea
         assert source.bytes == (30 if read else 20) * LINE, "from then on its number is known again"
 
 
+@at_both
+@in_virtual_time
+async def test_history_12_the_segment_is_deleted_under_a_session_that_stays(shared: bool) -> None:
+    """The same, but the session that has the source registered in the deleted segment lives on, and sends a run to it: the run is
+    refused and the number is lost, and no program ends."""
+    async with scene(shared=shared, controlled=True, delay=0.02) as world:
+        life = world.append("a", lines(0, 10))
+        await world.settled()
+        await world.read()
+        await world.scaled()
+        await world.given_up()
+        world.append("a", lines(10, 10))
+        await world.settled()
+        (source,) = (await world.read()).by_source
+        assert (source.bytes, source.lost_bytes) == (len(life.data), 0)
+
+
+@at_both
+@in_virtual_time
+async def test_a_foreign_writer_goes_on_in_the_segments_that_follow(shared: bool) -> None:
+    """Nobody registers a source meanwhile, by which a receiver would learn of the scaling: it learns of it by what is refused (S3)."""
+    async with scene(shared=shared, controlled=True, beats=1, delay=0.02) as world:
+        for how in ("all", "split", "all", "merge"):
+            world.beats[0].burst(10)
+            await world.settled()
+            await world.scaled(how)
+        world.beats[0].burst(10)
+        await world.settled()
+        await world.rest()
+        assert len({batch.head.segment for batch in world.tables.batches}) >= 3
+
+
 def _segments(world: Scene) -> list[str]:
     """Return the segments in which the one source has batches."""
     return list(dict.fromkeys(batch.head.segment for batch in world.tables.batches if batch.head.kind == "data"))

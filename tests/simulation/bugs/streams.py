@@ -1,0 +1,95 @@
+"""Deliberate bugs in what becomes of streams: retention, the freeing of log files, scaling; and in tables."""
+
+# ruff: noqa: E501 - what is replaced stands here as it stands there
+
+from tests.simulation.bugs.mutant import Mutant
+
+STREAMS = (
+    Mutant(
+        "retention.reader_overtaken",
+        "retention cuts off what the named reader has not read",
+        "logdrive.store.retention",
+        (
+            (
+                "        return min([length, needed, *(start if position == ABSENT else max(start, position) for position in positions)])\n",
+                "        return min(length, needed)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "retention.too_much",
+        "retention cuts off all that was read, however little there is",
+        "logdrive.store.retention",
+        (("    return limit is not None and kept > limit\n", "    return limit is not None\n"),),
+    ),
+    Mutant(
+        "retention.within_a_batch",
+        "retention cuts behind a batch's header",
+        "logdrive.store.boundaries",
+        (
+            (
+                "        batch_end = record_end + max(0, parse_header(head[EVENT_HEAD : record_end - offset]).size)\n",
+                "        batch_end = record_end\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "freeing.older_index_forgotten",
+        "a log file is removed although a start from the index there would need it",
+        "logdrive.store.freeing",
+        (
+            ("        if end > self._checkpoint.needed_from and not await self._checkpoint.write():\n", "        if False:\n"),
+            (
+                "        if end > self._checkpoint.needed_from:\n            return False  #",
+                "        if False:\n            return False  #",
+            ),
+        ),
+    ),
+    Mutant(
+        "freeing.with_what_lives",
+        "a log file goes with what little still lives in it",
+        "logdrive.store.freeing",
+        (
+            (
+                "        empty = [base for base in self._files.ends if not self._files.live[base]]\n",
+                "        empty = [base for base, end in self._files.ends.items() if self._files.live[base] * _SPARSE < end - base]\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "scaling.number_left_behind",
+        "in the own store, a source has no number in a segment that scaling made",
+        "logdrive.sinks.embedded_places",
+        (("        before = await self._before(segment, writer)\n", "        before = ABSENT\n"),),
+    ),
+    Mutant(
+        "scaling.number_left_behind_at_the_service",
+        "at a service, a source has no number in a segment that scaling made",
+        "logdrive.sinks.pravega_history",
+        (("        number = await self._last_number(segment, writer)\n", "        return True\n"),),
+    ),
+    Mutant(
+        "scaling.one_segment_back",
+        "a source's number is looked for in the segment before only, not in those before that",
+        "logdrive.sinks.embedded_places",
+        (("            place = earlier[0]\n", "            break\n"),),
+    ),
+    Mutant(
+        "scaling.cut_short",
+        "what a crash left undone of a scaling stays undone",
+        "logdrive.store.streams.catalogue",
+        (("            await asyncio.gather(*Settling(self.store, scope, name, place).submit())\n", ""),),
+    ),
+    Mutant(
+        "table.nothing_compared",
+        "a table's conditional update is made whatever the key's version is",
+        "logdrive.store.tables.table",
+        (("            if found.version != key.version:\n", "            if found.version < key.version:\n"),),
+    ),
+    Mutant(
+        "table.answered_early",
+        "a table's update is acknowledged before it is durable",
+        "logdrive.store.tables.tables",
+        (("            await settled(table.pending)\n            return written\n", "            return written\n"),),
+    ),
+)

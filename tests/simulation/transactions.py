@@ -1,0 +1,134 @@
+"""Foreign writers of transactions, on a stream of their own that is scaled meanwhile: each leaves one record in every segment.
+
+So what the stream holds at the end tells of each transaction whether it is there whole, once, or not at all.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+from uuid import UUID
+
+from logdrive.errors import LogdriveError
+from logdrive.sinks.blocking import Target
+from logdrive.sinks.controller import StreamSegment
+from logdrive.sinks.pravega_answers import RefusedError
+from logdrive.sinks.pravega_client import connected
+from logdrive.sinks.pravega_controller import GrpcController
+from logdrive.sinks.stream_places import placed
+from logdrive.store.controller.answers import uuid_of
+from logdrive.wire.pravega.controller import controller_pb2 as pb
+from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, SCOPE
+from tests.simulation.operators import scaled
+from tests.simulation.oracle import BrokenPromise
+from tests.support.memory_rpc import reaching
+from tests.support.memory_transport import MemoryNetwork
+
+STREAM = "payments"
+_INFO = pb.StreamInfo(scope=SCOPE, stream=STREAM)
+_RECORD = b"%-10s %06d %02d of %02d\n"
+_RECORD_BYTES = len(_RECORD % (b"", 0, 0, 0))
+_LEASE_MS = 15_000
+_PATIENCE_SECONDS = 15.0
+_PAUSE_SECONDS = 1.0
+_ABORTED, _SCALED = 0.2, 0.15
+_PROMISE = "a transaction is there whole or not at all"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction: the *records* that it leaves, and whether it is *there*: None where nobody was told."""
+
+    records: list[bytes]
+    there: bool | None = False
+
+
+class TransactionWriter:
+    """One client, with one transaction at a time."""
+
+    def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
+        self.name, self._store = name, store
+        self._network, self._random = network, random
+        self.transactions: list[Transaction] = []
+        self._left = 0
+        self._more = asyncio.Event()
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was to be written was tried."""
+        return not self._left
+
+    def transact(self, times: int) -> None:
+        """Have so many more transactions to write."""
+        self._left += times
+        self._more.set()
+
+    async def run(self) -> None:
+        """Write them, for ever."""
+        while True:
+            await self._more.wait()
+            try:
+                async with reaching(self._network.host(self.name))(self._store, CONTROLLER_PORT, None, None) as controller:
+                    assert isinstance(controller, GrpcController)
+                    await controller.create(SCOPE, STREAM, 2)
+                    while self._left:
+                        async with asyncio.timeout(_PATIENCE_SECONDS):
+                            await self._one(controller)
+                    self._more.clear()
+            except (LogdriveError, TimeoutError):
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _one(self, controller: GrpcController) -> None:
+        begun = await controller.call("createTransaction", pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS), pb.CreateTxnResponse)
+        segments = [_segment(found) for found in begun.activeSegments]
+        number, mark = len(self.transactions), self.name.encode()
+        transaction = Transaction([_RECORD % (mark, number, part, len(segments)) for part in range(len(segments))])
+        self.transactions.append(transaction)
+        self._left -= 1
+        await self._write(uuid_of(begun.txnId), segments, transaction)
+        if self._random.random() < _SCALED:
+            await scaled(controller, self._random.choice(("split", "merge", "all")), self._random, stream=STREAM)
+        await self._end(controller, begun.txnId, transaction)
+
+    async def _write(self, name: UUID, segments: list[StreamSegment], transaction: Transaction) -> None:
+        async with connected(self._network.host(self.name), self._store, FACE_PORT) as client:
+            for segment, record in zip(segments, transaction.records, strict=True):
+                writer = await client.set_up(f"{segment.name}#transaction.{name.hex}", UUID(int=self._random.getrandbits(128)))
+                await writer.append([record], events=1, number=1)
+
+    async def _end(self, controller: GrpcController, name: pb.TxnId, transaction: Transaction) -> None:
+        request, commits = pb.TxnRequest(streamInfo=_INFO, txnId=name), self._random.random() >= _ABORTED
+        transaction.there = None if commits else False
+        try:
+            ended = await controller.call("commitTransaction" if commits else "abortTransaction", request, pb.TxnStatus)
+        except RefusedError:
+            transaction.there = False
+        else:
+            transaction.there = commits and ended.status == pb.TxnStatus.SUCCESS
+
+
+def _segment(found: pb.SegmentRange) -> StreamSegment:
+    return StreamSegment(SCOPE, STREAM, found.segmentId.segmentId, found.minKey, found.maxKey)
+
+
+async def committed(network: MemoryNetwork, store: str) -> Counter[bytes]:
+    """Return how often each record stands in the stream. Raises `TransientError`."""
+    transport = network.host("reader")
+    data = b""
+    async with connected(transport, store, FACE_PORT) as client:
+        for place in await placed(transport, Target(store, CONTROLLER_PORT), SCOPE, STREAM, controllers=reaching(transport)):
+            data += b"".join([piece async for piece in client.read_range(place.state.segment, place.state.start, place.state.length)])
+    return Counter(data[at : at + _RECORD_BYTES] for at in range(0, len(data), _RECORD_BYTES))
+
+
+def judge_transactions(writers: Iterable[TransactionWriter], found: Counter[bytes]) -> None:
+    """Raise `BrokenPromise` unless each transaction is there as its writer was told, and whole."""
+    for writer in writers:
+        for transaction in writer.transactions:
+            times = [found.pop(record, 0) for record in transaction.records]
+            what = f"{transaction.records[0]!r} and so on: there {times} times, told {transaction.there}"
+            if len(set(times)) > 1 or times[0] > 1 or transaction.there not in (None, times[0] == 1):
+                raise BrokenPromise(_PROMISE, what)
+    if found:
+        raise BrokenPromise(_PROMISE, f"nobody wrote {min(found)!r}")
