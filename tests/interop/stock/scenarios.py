@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pravega_client
@@ -134,6 +135,50 @@ def transactions(uri: str) -> list[Any]:
     return told
 
 
+def committed(uri: str, keys: str, count: str) -> None:
+    """Write *count* transactions of one event a key, and abort as many others in between."""
+    manager = made(uri, 2)
+    writer = manager.create_transaction_writer(SCOPE, STREAM, 1)
+    for number in range(int(count)):
+        for kept in (True, False):
+            transaction = writer.begin_txn()
+            for key in range(int(keys)):
+                transaction.write_event(f"{key} {number if kept else -1}", routing_key=f"key-{key}")
+            if kept:
+                transaction.commit()
+            else:
+                transaction.abort()
+
+
+def shared(uri: str, group: str, name: str, wanted: str, beside: str) -> list[str]:
+    """Read as *name* until all readers of the group have *wanted* events: each tells how many it has in a file of *beside*."""
+
+    async def main() -> list[str]:
+        manager = manager_of(uri)
+        reader = manager.create_reader_group(group, SCOPE, STREAM).create_reader(name)
+        events: list[str] = []
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while counted(Path(beside)) < int(wanted) and time.monotonic() < until:
+            reading = asyncio.ensure_future(reader.get_segment_slice_async())
+            while not reading.done() and counted(Path(beside)) < int(wanted):
+                await asyncio.wait([reading], timeout=0.2)
+            if not reading.done():
+                break
+            piece = reading.result()
+            events += [event.data().decode() for event in piece or ()]
+            Path(beside, name).write_text(str(len(events)))
+            if piece is not None:
+                reader.release_segment(piece)
+        return events
+
+    return asyncio.run(main())
+
+
+def counted(directory: Path) -> int:
+    """Return how many events all readers together have."""
+    return sum(int(found.read_text() or 0) for found in directory.iterdir())
+
+
 def large(uri: str, mebibytes: str) -> list[int]:
     manager = made(uri, 1)
     writer = manager.create_writer(SCOPE, STREAM)
@@ -194,9 +239,8 @@ def lingered(uri: str, seconds: str) -> list[str]:
     return asyncio.run(taken(manager.create_reader_group("group", SCOPE, STREAM).create_reader("one"), 20))
 
 
-SCENARIOS: dict[str, Callable[..., Any]] = {
-    found.__name__: found for found in (write, read, administer, handed_over, bytes_of, transactions, large, sealed, intruded, lingered)
-}
+_ALL = (write, read, administer, handed_over, bytes_of, transactions, committed, shared, large, sealed, intruded, lingered)
+SCENARIOS: dict[str, Callable[..., Any]] = {found.__name__: found for found in _ALL}
 
 
 def main() -> None:
