@@ -75,6 +75,10 @@ async def test_a_table_is_made_of_a_stream_that_was_scaled__A1_A3(site: Site) ->
     audit = orjson.loads(await logdrive("pipeline", "audit", tables, "--json"))
     assert audit["complete"]
     assert (audit["bytes"], audit["events"], audit["lost_bytes"], audit["duplicate_events"], audit["gaps"]) == (30_000, 3000, 0, 0, [])
+    readers = orjson.loads(await logdrive("store", "readers", uri, "pipeline", "--json"))["segments"]
+    told = [row["position"] is not None for row in readers]
+    assert told == [True] * 4 or told == [False, False, False, True], "a real Pravega keeps no positions on sealed segments"
+    assert all(row["behind"] == 0 for row in readers if row["position"] is not None)
 
 
 @pytest.mark.timeout(600)
