@@ -38,7 +38,7 @@ class File(Protocol):
         ...
 
     def append(self, parts: Sequence[bytes]) -> None:
-        """Write all *parts* at the end, in one system call where possible. After an error the end is undefined."""
+        """Write all *parts* at the end, in few system calls. After an error the end is undefined."""
         ...
 
     def datasync(self) -> None:
