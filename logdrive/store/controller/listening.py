@@ -22,6 +22,7 @@ from logdrive.store.retention import Retention
 from logdrive.store.streams.catalogue import Catalogue
 from logdrive.store.streams.groups import Groups
 from logdrive.store.streams.maps import Maps
+from logdrive.store.streams.scaling import Scaling
 from logdrive.store.streams.streams import Streams
 from logdrive.store.streams.transactions import Transactions
 
@@ -77,6 +78,7 @@ async def controlling(
             asyncio.create_task(transactions.run(), name="transaction-leases"),
             asyncio.create_task(Retention(catalogue.store, streams.policy_of, catalogue.clock).run(), name="streams-retention"),
             asyncio.create_task(Retention(catalogue.store, streams.most_of, catalogue.clock).run(), name="streams-most"),
+            asyncio.create_task(Scaling(catalogue, streams).run(), name="streams-scaling"),
         ]
         try:
             yield where[0], port

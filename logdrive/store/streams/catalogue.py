@@ -22,7 +22,7 @@ from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.layout import new_stream
 from logdrive.store.streams.names import name_of, segment_id, stream_of
 from logdrive.store.streams.settling import Settling, settle_map
-from logdrive.store.streams.state import Group, MapPut, Place, Put, Scope, ScopePut, State, StreamConfig, StreamPut, TransactionPut
+from logdrive.store.streams.state import Group, MapPut, Place, Put, Scope, ScopePut, State, Stream, StreamConfig, StreamPut, TransactionPut
 
 
 class Catalogue:
@@ -115,6 +115,10 @@ class Catalogue:
     def known(self, scope: str, stream: str) -> Place | None:
         """Return a stream, as far as it is known without a turn."""
         return self._state.place(scope, stream)
+
+    def active(self) -> list[tuple[str, str, Stream]]:
+        """Return the streams that take appends, as far as they are known without a turn."""
+        return [(scope, name, place.stream) for scope, name, place in self._state.places() if place.stream.status == "active"]
 
     def subscribers(self, scope: str, stream: str) -> list[Group]:
         """Return the reader groups that hold a stream's retention back, as far as they are known without a turn."""

@@ -18,7 +18,7 @@ _SUBSCRIBING = (1, 2)  # Pravega's types of reader groups that hold retention ba
 
 
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a stream's maker asked for, as it was asked: types and units are Pravega's. Nothing is scaled by itself."""
+    """What a stream's maker asked for, as it was asked: types and units are Pravega's."""
 
     scale_type: int = 0
     target_rate: int = 0
