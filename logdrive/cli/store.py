@@ -28,6 +28,7 @@ from logdrive.sinks.pravega_client import SegmentState
 from logdrive.sinks.reader_position import position, set_position
 from logdrive.sinks.stream_places import placed, readable
 from logdrive.sinks.stream_reader import Contents, Readable, contents, merged
+from logdrive.sinks.token_renewal import renewed
 from logdrive.store.app import run as serve
 from logdrive.store.config import StoreConfig
 from logdrive.store.verify import Verification
@@ -207,7 +208,8 @@ def _with_segments(
         async with AsyncExitStack() as stack:
             target = await stack.enter_async_context(_reached(address, access, machine))
             there = await placed(machine.transport, target, address.scope, address.stream, update=update)
-            segments = await stack.enter_async_context(readable(machine.transport, there))
+            token = await stack.enter_async_context(renewed(target, there, clock=machine.clock, update=update))
+            segments = await stack.enter_async_context(readable(machine.transport, there, token))
             asked = asyncio.ensure_future(ask(segments))
             stopped = asyncio.ensure_future(machine.stop.wait())
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)

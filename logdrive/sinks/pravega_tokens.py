@@ -23,17 +23,17 @@ _LONGEST_WAIT_MS: Final = 3_600_000
 
 
 class Tokens:
-    """The tokens of the streams that are read or written, by stream. `run` renews them meanwhile."""
+    """The tokens of the streams that are read, or with *update* written, by stream. `run` renews them meanwhile."""
 
-    def __init__(self, controller: Controller, clock: Clock) -> None:
-        self._controller, self._clock = controller, clock
+    def __init__(self, controller: Controller, clock: Clock, *, update: bool = True) -> None:
+        self._controller, self._clock, self._update = controller, clock, update
         self._tokens: dict[tuple[str, str], tuple[str, int | None]] = {}
         self._asking = asyncio.Lock()
         self._changed = asyncio.Event()
 
     def of(self, segment: str) -> str:
         """Return the token for *segment*, as far as one is known."""
-        return self._tokens.get(_stream_of(segment), ("", None))[0]
+        return self._tokens.get(stream_of(segment), ("", None))[0]
 
     async def fresh(self, scope: str, stream: str) -> None:
         """See to it that the stream's token lasts for a while. Raises what the controller's client raises."""
@@ -41,13 +41,13 @@ class Tokens:
             return
         async with self._asking:  # many ask at once, after a connection ended
             if self._left_ms((scope, stream)) <= 0:
-                token = await self._controller.token(scope, stream)
+                token = await self._controller.token(scope, stream, update=self._update)
                 self._tokens[scope, stream] = (token, _renewal_ms(token, self._clock.now_ms()))
                 self._changed.set()
 
     def refused(self, segment: str) -> None:
         """Take note that the segment store did not take a token: it is asked for anew."""
-        if (stream := _stream_of(segment)) in self._tokens:
+        if (stream := stream_of(segment)) in self._tokens:
             self._tokens[stream] = ("", 0)
             self._changed.set()
 
@@ -72,7 +72,8 @@ class Tokens:
         return _LONGEST_WAIT_MS if renewal is None else min(_LONGEST_WAIT_MS, renewal - self._clock.now_ms())
 
 
-def _stream_of(segment: str) -> tuple[str, str]:
+def stream_of(segment: str) -> tuple[str, str]:
+    """Return scope and stream of a segment's full name."""
     scope, _, rest = segment.partition("/")
     return scope, rest.rpartition("/")[0]
 

@@ -9,6 +9,7 @@ from logdrive.sinks.blocking import Target
 from logdrive.sinks.controller import Controllers, Endpoint, NoSuchStreamError, StreamSegment, over_grpc, past_of
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState, connected
 from logdrive.sinks.pravega_discovery import is_controller
+from logdrive.sinks.pravega_writers import TokenOf
 from logdrive.sinks.stream_journal import named_segments
 from logdrive.sinks.stream_reader import Readable, segments_of
 
@@ -60,12 +61,15 @@ async def segments_at(client: SegmentClient, scope: str, stream: str) -> list[Se
 
 
 @contextlib.asynccontextmanager
-async def readable(transport: Transport, there: Sequence[Placed]) -> AsyncIterator[list[Readable]]:
-    """Connect once to each segment store that has some of a stream's segments; yield these with the client to ask for each."""
+async def readable(transport: Transport, there: Sequence[Placed], token: TokenOf | None = None) -> AsyncIterator[list[Readable]]:
+    """Connect once to each segment store that has some of a stream's segments; yield these with the client to ask for each.
+
+    *token* tells the tokens, where those of the places may end meanwhile.
+    """
     clients: dict[Target, SegmentClient] = {}
     async with contextlib.AsyncExitStack() as stack:
         for home in dict.fromkeys(one.home for one in there):
-            connecting = connected(transport, home.host, home.port, home.tls, token=home.token_of)
+            connecting = connected(transport, home.host, home.port, home.tls, token=token or home.token_of)
             clients[home] = await stack.enter_async_context(connecting)
         yield [Readable(clients[one.home], one.state) for one in there]
 

@@ -12,6 +12,7 @@ from uuid import UUID
 import orjson
 import pytest
 
+from logdrive.clock import SystemClock
 from logdrive.errors import TransientError
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
@@ -26,7 +27,8 @@ from logdrive.sinks.pravega import PravegaSink
 from logdrive.sinks.pravega_answers import RefusedError, TokenError
 from logdrive.sinks.pravega_client import connected
 from logdrive.sinks.pravega_controller import reached
-from logdrive.sinks.stream_places import placed
+from logdrive.sinks.stream_places import placed, readable
+from logdrive.sinks.token_renewal import renewed
 from logdrive.store.access.config import AuthConfig
 from logdrive.store.access.passwords import kept
 from tests.pravega.receivers import receiver
@@ -168,6 +170,25 @@ def test_a_pipeline_reads_on_after_its_token_has_ended(tmp_path: Path) -> None:
                     stranger.segments()
 
             await asyncio.to_thread(read)
+
+    asyncio.run(main())
+
+
+def test_who_follows_a_stream_gets_new_tokens_meanwhile(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asking(tmp_path, 1.0) as site:
+            async with service(site, login=FLEET) as at:
+                sink = await of_stream(at, "app")
+                await sink.append(sink.segments[0], SOURCE, [framed(b"x")], 1, ABSENT, 1)
+            target, transport = Target("127.0.0.1", site.port, login=VIEWER), SystemTransport()
+            there = await placed(transport, target, "logs", "app")
+            async with renewed(target, there, clock=SystemClock()) as token, readable(transport, there, token) as (one,):
+                for _ in range(3):
+                    assert (await one.client.read(one.state.segment, 0, 9)).data == framed(b"x")
+                    await asyncio.sleep(1)
+            async with readable(transport, there) as (one,):
+                with pytest.raises(TokenError):  # the one that came with the places
+                    await one.client.read(one.state.segment, 0, 9)
 
     asyncio.run(main())
 

@@ -66,7 +66,7 @@ class Tokens:
                     options={"verify_exp": False, "verify_iat": False, "verify_nbf": False},  # time is the clock's to tell
                 )
                 found = _grant(claims)
-            except (jwt.InvalidTokenError, ValueError):
+            except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, RecursionError):  # whatever may stand in its JSON
                 return None
             self._read[token] = found
             if len(self._read) > _REMEMBERED:

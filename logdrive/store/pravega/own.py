@@ -16,7 +16,7 @@ def changed_by(message: Message) -> str | None:
 
 def named_by(message: Message) -> list[str]:
     """Return the segments that *message* is about."""
-    names = [name for field in ("segment", "target", "source", "parent") if (name := getattr(message, field, ""))]
+    names: list[str] = [getattr(message, field) for field in ("segment", "target", "source", "parent") if hasattr(message, field)]
     if isinstance(message, MergeSegmentsBatch):
         names += message.sources
     return names

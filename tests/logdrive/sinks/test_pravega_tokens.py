@@ -3,6 +3,8 @@
 import asyncio
 import base64
 
+from logdrive.errors import LogdriveError, TransientError
+from logdrive.sinks.pravega_answers import RefusedError
 from logdrive.sinks.pravega_tokens import Tokens
 from tests.receiver.world import in_virtual_time
 from tests.support.virtual_time import EPOCH_MS, VirtualClock
@@ -15,14 +17,17 @@ def token(lasts: int) -> str:
 
 
 class Signer:
-    """The one call that tokens come from."""
+    """The one call that tokens come from, and failures."""
 
-    def __init__(self, *tokens: str) -> None:
-        self.left = list(tokens)
+    def __init__(self, *answers: str | LogdriveError) -> None:
+        self.left = list(answers)
 
     async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
         assert (scope, stream) == ("logs", "app")
-        return self.left.pop(0)
+        answer = self.left.pop(0)
+        if isinstance(answer, LogdriveError):
+            raise answer
+        return answer
 
 
 @in_virtual_time
@@ -51,3 +56,24 @@ async def test_one_without_an_end_is_kept_until_it_is_refused() -> None:
     tokens.refused("logs/app/0.#epoch.0")
     await tokens.fresh("logs", "app")
     assert tokens.of("logs/app/0.#epoch.0") == "odd"
+
+
+@in_virtual_time
+async def test_tokens_are_renewed_by_themselves_before_they_end_when_refused_and_when_asking_failed_before() -> None:
+    signer = Signer(token(600), TransientError("away"), RefusedError("not now"), token(1200), token(1800))
+    tokens = Tokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
+    running = asyncio.create_task(tokens.run())
+    await tokens.fresh("logs", "app")
+    await asyncio.sleep(538)
+    assert (tokens.of("logs/app/0.#epoch.0"), len(signer.left)) == (token(600), 4)
+    await asyncio.sleep(10)
+    assert (tokens.of("logs/app/0.#epoch.0"), len(signer.left)) == (token(1200), 1)
+    tokens.refused("logs/app/0.#epoch.0")
+    assert tokens.of("logs/app/0.#epoch.0") == ""
+    await asyncio.sleep(3)
+    assert tokens.of("logs/app/0.#epoch.0") == token(1800)
+    tokens.refused("logs/other/0.#epoch.0")  # which nobody ever asked for
+    await asyncio.sleep(3)
+    assert signer.left == []
+    running.cancel()
+    await asyncio.wait([running])

@@ -1,6 +1,7 @@
 """Tokens are JWTs as Pravega's: HS512, with a claim for each stream (specification, section 6)."""
 
 import asyncio
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,6 +82,11 @@ async def test_it_ends_when_it_says() -> None:
         made({**ALL, "sub": "others"}),
         made({**ALL, "exp": "never"}),
         jwt.encode({**ALL, "aud": "segmentstore"}, "", algorithm="none"),
+        made({**ALL, "exp": float("inf")}),
+        made({**ALL, "exp": [1]}),
+        made({**ALL, "aud": {"segmentstore": 1}}),
+        f"{base64.urlsafe_b64encode(b'[' * 40_000).decode()}.e30.e30",
+        "\ud800.\udc00.x",
         made({"prn::/scope:logs/stream:app": "ALL"}),
         made({"prn::/scope:logs/stream:app": 2}),
         made({}),

@@ -144,6 +144,17 @@ async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
 
 
 @virtually
+async def test_segments_without_a_stream_are_nobodys() -> None:
+    async with world(gate=guarded()) as made:
+        peer = await made.peer()
+        token = SIGNER.signed("logs", "app", U)
+        for name in ("", "/", "logs", "logs/app", "//", "app/0"):
+            assert refused(await peer.ask(CreateSegment(7, name, 0, 0, token))) == TOKEN_CHECK_FAILED
+            assert refused(await peer.ask(MergeSegments(7, S, name, token))) == TOKEN_CHECK_FAILED
+        assert made.store.segments() == []
+
+
+@virtually
 async def test_a_token_to_read_changes_nothing_and_one_to_update_does_both() -> None:
     async with world(gate=guarded()) as made:
         await filled(made)
