@@ -15,6 +15,7 @@ from logdrive.net.wires import Want, Wire
 
 _CLOSE_SECONDS: Final = 2.0
 _PIECE_BYTES: Final = 256 * KIB
+_HEAD_BYTES: Final = 16 * KIB
 _TURN_BYTES: Final = 1 * MIB
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s
 _CLOSED = "the connection was closed on this side"
@@ -206,12 +207,20 @@ class SystemStream:
             self._socket.close()
 
 
-def _pieces(parts: Sequence[bytes]) -> Iterator[bytes]:
-    """Join small neighbours up to 256 KiB, so that they share records and calls; longer parts go as they are."""
-    run: list[bytes] = []
+def _pieces(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
+    """Join small neighbours up to 256 KiB, so that they share records and calls; longer parts go as they are.
+
+    A head before a long part takes the beginning of that along: alone it would cost a packet, and wake the peer for nothing.
+    """
+    run: list[bytes | memoryview] = []
     size = 0
-    for part in parts:
+    for whole in parts:
+        part: bytes | memoryview = whole
         if run and size + len(part) > _PIECE_BYTES:
+            along = _HEAD_BYTES - size
+            if along > 0:
+                run.append(memoryview(part)[:along])
+                part = memoryview(part)[along:]
             yield run[0] if len(run) == 1 else b"".join(run)
             run, size = [], 0
         run.append(part)

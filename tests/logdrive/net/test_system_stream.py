@@ -119,6 +119,16 @@ def test_one_large_part_and_empty_parts(pair: Pair) -> None:
     run(scenario())
 
 
+def test_heads_before_long_parts_arrive_in_their_places(pair: Pair) -> None:
+    async def scenario() -> None:
+        parts = [bytes([number]) * size for number, size in enumerate((8, 300_000, 8, 20_000, 262_140, 262_144, 3, 700_000, 5, 6))]
+        async with pair() as (ours, theirs), asyncio.TaskGroup() as tasks:
+            tasks.create_task(ours.write(parts))
+            assert await read_exactly(theirs, sum(map(len, parts))) == b"".join(parts)
+
+    run(scenario())
+
+
 def test_a_writer_waits_while_nobody_reads_and_the_others_run(pair: Pair) -> None:
     async def scenario() -> None:
         async with pair() as (ours, theirs):
