@@ -17,9 +17,12 @@ from logdrive import faults
 from logdrive.errors import TransientError
 from logdrive.store.streams import layout
 from logdrive.store.streams.errors import RefusedError
+from logdrive.store.streams.groups import Groups
 from logdrive.store.streams.journal import SEGMENT
+from logdrive.store.streams.maps import Maps
 from logdrive.store.streams.names import name_of, transaction_name
-from logdrive.store.streams.state import StreamConfig
+from logdrive.store.streams.state import Cut, Group, Map, StreamConfig
+from logdrive.store.tables.kept import TABLE
 from tests.logdrive.store.streams.harness import Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -50,6 +53,11 @@ WEIGHTS = {
     "write_in": 8,
     "commit": 5,
     "abort": 3,
+    "group": 2,
+    "has_read": 2,
+    "ungroup": 1,
+    "map": 2,
+    "unmap": 1,
 }
 
 
@@ -83,10 +91,35 @@ async def perform(there: Rig, op: Operation) -> None:
             await there.transactions.begin(*where, 1000)
         case "scale":
             await scale(there, op)
+        case "group" | "has_read" | "ungroup":
+            await grouped(there, op)
+        case "map" | "unmap":
+            await mapped(there, op)
         case "cut" | "write" | "raw":
             await to_segments(there, op)
         case _:
             await in_transaction(there, op)
+
+
+async def grouped(there: Rig, op: Operation) -> None:
+    groups, name = Groups(there.catalogue), op.stream
+    if op.kind == "group":
+        await groups.create(op.scope, name, Group(id=str(op.choice), retention_type=1, starting=(Cut(op.scope, op.stream),)))
+        return
+    made = await groups.found(op.scope, name)
+    if op.kind == "ungroup":
+        await groups.delete(op.scope, name, made.id)
+    else:
+        head = await there.streams.place_at(op.scope, op.stream)
+        await groups.has_read(f"{op.scope}/{name}", made.id, made.generation, op.scope, op.stream, head)
+
+
+async def mapped(there: Rig, op: Operation) -> None:
+    maps = Maps(there.catalogue)
+    if op.kind == "map":
+        await maps.create(op.scope, op.stream, Map(1 + int(op.choice * 3), 8))
+    else:
+        await maps.delete(op.scope, op.stream)
 
 
 async def to_segments(there: Rig, op: Operation) -> None:
@@ -144,13 +177,15 @@ async def view(there: Rig) -> Any:
             now = place.stream
             seen.append((scope, name, now.status, now.segments, now.config, now.cut, now.next_number, len(now.epochs)))
             seen.append([(t.status, t.epoch, t.segments) for t in place.transactions.values()])
+        seen += [(name, sorted(found.groups.items()), sorted(found.maps.items())) for name, found in sorted(state.scopes.items())]
     segments = {}
     for segment in there.store.segments():
         info = there.store.info(segment)
         assert info is not None
         parent, sign, key = segment.partition("#transaction.")
         if segment != SEGMENT:
-            segments[parent + sign + keys.get(key, key)] = (there.content(segment), info.sealed, info.start)
+            table = there.store.attribute(segment, TABLE)
+            segments[parent + sign + keys.get(key, key)] = (there.content(segment), info.sealed, info.start, table)
     return scopes, seen, segments
 
 
