@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,7 +97,8 @@ def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(tmp
 @pytest.mark.spark
 def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_them(tmp_path: Path, spark: Any) -> None:
     tables, stop, seen = tmp_path / "tables", threading.Event(), []
-    plan = Plan(uri="", directory=str(tables), max_bytes_per_batch=1500, trigger_seconds=0.1, reader="copy")
+    uri = f"file://{tmp_path / 'store'}#logs/app"
+    plan = Plan(uri=uri, directory=str(tables), max_bytes_per_batch=1500, trigger_seconds=0.1, reader="copy")
     with served(tmp_path / "store", *segments()) as face:
 
         def told(so_far: Outcome) -> None:
@@ -108,7 +108,7 @@ def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_
             if not so_far.waiting:
                 stop.set()
 
-        run(replace(plan, uri=face.uri), stop, told, spark=spark)
+        run(plan, stop, told, spark=spark)
         assert seen[-1] == {state.segment: state.length for state in face.segments()}
         assert set(positions(face).values()) == {None}
 
