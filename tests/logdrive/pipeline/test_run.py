@@ -136,8 +136,8 @@ def test_a_stream_that_is_not_there_is_told_with_those_that_are_and_makes_no_tab
 
 
 def test_a_stream_that_is_not_there_at_a_face_makes_no_tables(tmp_path: Path) -> None:
-    with served(tmp_path / "store", Segment()) as face:
-        uri = face.uri.replace("/logs/app", "/logs/ap")
+    with served(tmp_path / "store", Segment()):
+        uri = f"file://{tmp_path / 'store'}#logs/ap"
         with pytest.raises(ConfigError, match="there is no stream logs/ap; which there are can't be asked over the network"):
             run(plan(uri, tmp_path / "tables"), threading.Event())
     assert not (tmp_path / "tables").exists()
