@@ -154,6 +154,19 @@ class Store(Submitting):
             self._check_open()
         return self._durable(segment).numbers.get(writer.bytes, ABSENT)
 
+    async def undecided(self, segment: str) -> bool:
+        """Return False at once where *segment* is not about to be sealed or to go; else True, once that is durable or has failed.
+
+        Who was refused for that reason tries again: what is told of it must be durable (rule D2).
+        """
+        self._check_open()
+        if not self._submissions.ends(segment):
+            return False
+        while self._submissions.ends(segment):
+            await self._waiters.wait(segment)
+            self._check_open()
+        return True
+
     def attribute(self, segment: str, attribute: UUID) -> int:
         """Return the durable value of an attribute, `ABSENT` where it has none."""
         return self._durable(segment).numbers.get(attribute.bytes, ABSENT)

@@ -110,6 +110,11 @@ class Submissions:
         ahead = self._ahead.get(name)
         return ahead is not None and (ahead.creating is not None or ahead.gone)
 
+    def ends(self, name: str) -> bool:
+        """Tell whether a seal or the end of the segment is submitted and not yet durable."""
+        ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
+        return ahead is not None and (ahead.gone or (ahead.sealed and (durable is None or not durable.sealed)))
+
     def next_number(self) -> int:
         """Return the number that the next segment to be created gets."""
         return self._index.next_number + self._creating

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from logdrive.errors import LogdriveError, TransientError
+from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.limits import PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, OverloadedError, SegmentSealedError
@@ -132,6 +132,8 @@ class Appending:
             except (TransientError, ValueError) as error:
                 raise HangUpError(str(error)) from error
             except (NoSuchSegmentError, SegmentSealedError, NumberMismatchError, OffsetMismatchError) as error:
+                if await self._undecided(writer.segment):
+                    continue
                 self._put(_refusal(writer, append, error))
                 return
             else:
@@ -140,6 +142,13 @@ class Appending:
                 self._unacked += len(append.data)
                 self._put(_Submitted(writer, append, durable))
                 return
+
+    async def _undecided(self, segment: str) -> bool:
+        """Wait for the end of *segment*, if one is under way, and tell whether there was one: it may have failed."""
+        try:
+            return await self._store.undecided(segment)
+        except (TransientError, StorageError) as error:
+            raise HangUpError(str(error)) from error
 
     async def _until_fewer(self) -> None:
         self._fewer.clear()

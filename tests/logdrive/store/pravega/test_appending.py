@@ -1,12 +1,15 @@
 """What the face answers to appends (specification, sections 2.3 to 2.9 and 0)."""
 
 import asyncio
-from collections.abc import Sequence
+import errno
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import pytest
 
+from logdrive.errors import TransientError
 from logdrive.record import ABSENT, framed, framed_all
+from logdrive.store.engine import Store
 from logdrive.store.pravega.appending import Appending
 from logdrive.store.pravega.claims import Claims
 from logdrive.wire.pravega.appends import (
@@ -23,6 +26,7 @@ from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import Hello, InvalidEventNumber, KeepAlive, NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.reassembly import Append, OrderError
+from tests.support import virtual_time
 from tests.support.pravega_framings import W, alone, overflowing, padded, whole_block
 from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
 
@@ -273,3 +277,22 @@ async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4
         await appending.acknowledge(send)
         assert [type(message).__name__ for message in told] == ["AppendSetup", "AppendSetup", "DataAppended", "AppendSetup", "DataAppended"]
         assert len(claims) == 0
+
+
+@pytest.mark.parametrize("end", [Store.seal, Store.delete])
+def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(end: Callable[[Store, str], asyncio.Future[None]]) -> None:
+    """The disk is full when the segment is to be sealed, or deleted: an append that comes meanwhile waits for that, and goes in."""
+
+    async def main() -> None:
+        async with world() as made:
+            peer = await set_up(made)
+            assert isinstance(await peer.ask(one(1)), DataAppended)
+            made.disk.fail_write(errno.ENOSPC)
+            ending = end(made.store, S)
+            assert isinstance(await peer.ask(one(2)), DataAppended)
+            assert isinstance(ending.exception(), TransientError)
+            ending = end(made.store, S)
+            assert isinstance(await peer.ask(one(3)), SegmentIsSealed | NoSuchSegment)
+            assert ending.exception() is None
+
+    virtual_time.run(main())
