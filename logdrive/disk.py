@@ -5,16 +5,18 @@ full disk or a missing file means is the caller's to say.
 """
 
 import contextlib
-import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from logdrive import faults
+from logdrive.limits import KIB, MIB
+from logdrive.statx import THIS_DIRECTORY, birth_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,12 @@ class File(Protocol):
 class Disk(Protocol):
     """Paths to files. Names become durable with `sync_directory`."""
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False) -> File:
-        """Open *path*; with *create* it must not exist yet, and with *private* it is then for its owner only."""
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> File:
+        """Open *path*; with *create* it must not exist yet, and with *private* it is then for its owner only.
+
+        With *direct*, what is appended goes past the page cache where the file system lets it. While such a file is open, and
+        after a crash, up to `DIRECT_BLOCK` - 1 zeros follow its end.
+        """
         ...
 
     def stat(self, path: str) -> FileStat:
@@ -136,57 +142,10 @@ def write_beside(disk: Disk, path: str, data: bytes, *, private: bool = False) -
     return temporary
 
 
-_IOV_MAX = 1024
-_BATCH_BYTES = 1 << 20  # written before the disk is told to begin
-_AT_FDCWD, _AT_EMPTY_PATH, _STATX_BTIME = -100, 0x1000, 0x800
-_SYNC_FILE_RANGE_WRITE = 2
-_libc = ctypes.CDLL(None, use_errno=True)
-_sync_file_range = getattr(_libc, "sync_file_range", None)  # Linux has it
-if _sync_file_range is not None:
-    _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-
-
-class _Statx(ctypes.Structure):
-    """Linux `struct statx` (statx(2)); only the birth time is read here."""
-
-    _fields_ = (
-        ("mask", ctypes.c_uint32),
-        ("blksize", ctypes.c_uint32),
-        ("attributes", ctypes.c_uint64),
-        ("nlink", ctypes.c_uint32),
-        ("uid", ctypes.c_uint32),
-        ("gid", ctypes.c_uint32),
-        ("mode", ctypes.c_uint16),
-        ("pad", ctypes.c_uint16),
-        ("ino_size_blocks_mask", ctypes.c_uint64 * 4),
-        ("atime", ctypes.c_int64 * 2),
-        ("btime_seconds", ctypes.c_int64),
-        ("btime_nanoseconds", ctypes.c_uint32),
-        ("rest", ctypes.c_byte * 164),
-    )
-
-
-def _batches(parts: Sequence[bytes]) -> Iterator[tuple[Sequence[bytes], bool]]:
-    """Yield *parts* in batches for one system call each, of about 1 MiB, and whether it is the last."""
-    start = size = 0
-    for at, part in enumerate(parts):
-        if at - start == _IOV_MAX or size >= _BATCH_BYTES:
-            yield parts[start:at], False
-            start, size = at, 0
-        size += len(part)
-    if start < len(parts):
-        yield parts[start:], True
-
-
-def _birth_ns(descriptor: int, path: bytes) -> int:
-    """Return the birth time that statx tells, 0 where it tells none. Never ctime or mtime (rule G2)."""
-    if not hasattr(_libc, "statx"):
-        return 0
-    result = _Statx()
-    flags = _AT_EMPTY_PATH if not path else 0
-    if _libc.statx(descriptor, path, flags, _STATX_BTIME, ctypes.byref(result)) != 0 or not result.mask & _STATX_BTIME:
-        return 0
-    return int(result.btime_seconds) * 1_000_000_000 + int(result.btime_nanoseconds)
+DIRECT_BLOCK: Final = 4 * KIB
+"""What a file that is written past the page cache is written in; file systems with larger blocks take it too."""
+_DIRECT_BYTES: Final = 4 * MIB  # copied and written at a time
+_IOV_MAX: Final = 1024
 
 
 def _file_stat(found: os.stat_result, birth_ns: int) -> FileStat:
@@ -215,11 +174,9 @@ class SystemFile:
         return os.pread(self._descriptor, size, offset)
 
     def append(self, parts: Sequence[bytes]) -> None:
-        """Write all parts at the end. The disk begins with the first while the last are copied: all else would wait for `datasync`."""
-        for batch, last in _batches(parts):
-            self._write_all(batch)
-            if not last and _sync_file_range is not None:  # it promises nothing, and leaves what fails to be told by `datasync`
-                _sync_file_range(self._descriptor, 0, 0, _SYNC_FILE_RANGE_WRITE)
+        """Write all parts at the end."""
+        for start in range(0, len(parts), _IOV_MAX):
+            self._write_all(parts[start : start + _IOV_MAX])
 
     def _write_all(self, parts: Sequence[bytes]) -> None:
         wanted = sum(map(len, parts))
@@ -240,7 +197,7 @@ class SystemFile:
     def stat(self) -> FileStat:
         """Return what the file is now."""
         if self._birth_ns is None:
-            self._birth_ns = _birth_ns(self._descriptor, b"")
+            self._birth_ns = birth_ns(self._descriptor, b"")
         return _file_stat(os.fstat(self._descriptor), self._birth_ns)
 
     def close(self) -> None:
@@ -248,17 +205,104 @@ class SystemFile:
         os.close(self._descriptor)
 
 
+class DirectFile(SystemFile):
+    """A file written past the page cache (O_DIRECT), which saves a copy and the kernel's work for each page.
+
+    The kernel takes whole blocks only, from aligned memory. So the file's last block is kept here, written again with what comes
+    after it, and filled up with zeros on the disk; these are cut off when the file is closed. Bytes of it that were durable
+    are written again as they were, which is also what the page cache does with them.
+    """
+
+    __slots__ = ("_buffer", "_size")
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self._buffer = mmap.mmap(-1, _DIRECT_BYTES)
+        self._size = os.fstat(descriptor).st_size
+        self._load()
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return up to *size* bytes from *offset*; costs a copy more than elsewhere."""
+        skip = offset % DIRECT_BLOCK
+        size = max(0, min(size, self._size - offset))
+        with mmap.mmap(-1, skip + size + -(skip + size) % DIRECT_BLOCK or DIRECT_BLOCK) as room, memoryview(room) as view:
+            os.preadv(self._descriptor, [view], offset - skip)
+            return bytes(view[skip : skip + size])
+
+    def append(self, parts: Sequence[bytes]) -> None:
+        """Write all parts at the end, 4 MiB a call."""
+        buffer, used = self._buffer, self._size % DIRECT_BLOCK
+        at = self._size - used
+        for part in parts:
+            taken = 0
+            while len(part) - taken >= _DIRECT_BYTES - used:
+                count = _DIRECT_BYTES - used
+                buffer[used:] = part[taken : taken + count]
+                self._write(_DIRECT_BYTES, at)
+                at, taken, used = at + _DIRECT_BYTES, taken + count, 0
+            count = len(part) - taken
+            buffer[used : used + count] = part[taken:] if taken else part
+            used += count
+        padding = -used % DIRECT_BLOCK
+        buffer[used : used + padding] = bytes(padding)
+        self._write(used + padding, at)
+        rest = used % DIRECT_BLOCK
+        buffer[:rest] = buffer[used - rest : used]
+        self._size = at + used
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        os.ftruncate(self._descriptor, size)
+        self._size = size
+        self._load()
+
+    def stat(self) -> FileStat:
+        """Return what the file is now, without the zeros that fill its last block up."""
+        found = super().stat()
+        return found if found.size > self._size + DIRECT_BLOCK else replace(found, size=self._size)
+
+    def close(self) -> None:
+        """Cut the zeros off, as far as the disk lets us, and close the descriptor."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, self._size)
+        self._buffer.close()
+        super().close()
+
+    def _load(self) -> None:
+        """Keep the block that the next write begins in."""
+        with memoryview(self._buffer) as view:
+            os.preadv(self._descriptor, [view[:DIRECT_BLOCK]], self._size - self._size % DIRECT_BLOCK)
+
+    def _write(self, size: int, at: int) -> None:
+        done = 0
+        with memoryview(self._buffer) as view:
+            while done < size:
+                done += os.pwrite(self._descriptor, view[done:size], at + done)
+
+
+def _past_the_cache(descriptor: int) -> SystemFile:
+    """Return the file to be written past the page cache; as usual where its file system can't do that, or wants other blocks."""
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_APPEND | os.O_DIRECT)  # `pwrite` would write at the end with O_APPEND
+        return DirectFile(descriptor)  # reads a block first
+    except (OSError, AttributeError):  # no O_DIRECT outside Linux
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+        return SystemFile(descriptor)
+
+
 class SystemDisk:
     """The machine's file systems."""
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False) -> SystemFile:
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> SystemFile:
         """Open *path* for positioned reads, and for appends with *write*."""
         flags = os.O_CLOEXEC | (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY | os.O_NONBLOCK)
-        return SystemFile(os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600 if private else 0o640))
+        descriptor = os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600 if private else 0o640)
+        return _past_the_cache(descriptor) if direct else SystemFile(descriptor)
 
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""
-        return _file_stat(os.stat(path), _birth_ns(_AT_FDCWD, os.fsencode(path)))
+        return _file_stat(os.stat(path), birth_ns(THIS_DIRECTORY, os.fsencode(path)))
 
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*."""

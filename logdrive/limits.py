@@ -69,6 +69,7 @@ class StoreLimits:
     open_files: int = 64  # log files held open for readers
     read_ahead: int = 256 * KIB  # bytes read at once where entries are small
     copy: int = 4 * MIB  # bytes copied forward in one step, to free a log file; a single larger entry still goes whole
+    direct: bool = True  # the log is written past the page cache where the file system lets it
 
 
 @dataclass(frozen=True, slots=True)

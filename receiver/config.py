@@ -62,14 +62,15 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [sink] table: the stream that everything goes to; *segments* counts when it is created.
 
-    *log_file_bytes* is how large a file of an embedded store's log gets. *tls* and *store_id* are for a service: what it is
-    connected to with (plain TCP is for loopback addresses), and its id, which otherwise is made from the address; *login* is for a
-    controller that asks for one.
+    *log_file_bytes* is how large a file of an embedded store's log gets; without *direct_io* it goes through the page cache. *tls*
+    and *store_id* are for a service: what it is connected to with (plain TCP is for loopback addresses), and its id, which otherwise
+    is made from the address; *login* is for a controller that asks for one.
     """
 
     uri: str
     segments: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 4
     log_file_bytes: Annotated[int, msgspec.Meta(ge=MIB)] = 256 * MIB
+    direct_io: bool = True
     tls: Literal["off"] | ClientTlsConfig | None = None
     store_id: UUID | None = None
     login: LoginConfig | None = None

@@ -144,7 +144,7 @@ def store_limits(config: ReceiverConfig) -> StoreLimits:
     """Return limits that let the store take whatever the receiver lets in, so that it is the receiver that waits."""
     usual = StoreLimits()
     pending = max(usual.pending, config.limits.total_bytes + 128 * MIB)
-    return replace(usual, pending=pending, log_file=config.sink.log_file_bytes)
+    return replace(usual, pending=pending, log_file=config.sink.log_file_bytes, direct=config.sink.direct_io)
 
 
 async def _at_service(config: ReceiverConfig, service: Service) -> tuple[PravegaSink, PravegaSink]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random, SystemRandom
 
 from logdrive.clock import Clock
@@ -46,7 +47,7 @@ async def run(
         disk=disk,
         executor=executor,
         clock=clock,
-        limits=limits,
+        limits=replace(limits, direct=limits.direct and config.store.direct_io),
         random=random,
         retention=retention,
     )

@@ -91,9 +91,13 @@ class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [store] table: the directory, which belongs to one process at a time."""
+    """The [store] table: the directory, which belongs to one process at a time.
+
+    Without *direct_io* the log goes through the page cache, as a file system may want whose O_DIRECT is poor.
+    """
 
     path: str
+    direct_io: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a path that means something else in every working directory."""

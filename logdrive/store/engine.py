@@ -20,7 +20,7 @@ from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
-from logdrive.store.entry import CREATE, MERGE, seed_of
+from logdrive.store.entry import APPEND, CREATE, MERGE, seed_of
 from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError
 from logdrive.store.freeing import Freeing
 from logdrive.store.index import Appended, SegmentIndex, SegmentInfo
@@ -211,6 +211,7 @@ class Store(Submitting):
 
         Raises `NoSuchSegmentError` once it is gone.
         """
+        self._reader.expect()
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -245,6 +246,8 @@ class Store(Submitting):
                 self._index.create(entry.segment, submission.ahead.name, entry.time_ms)
             else:
                 self._index.apply(entry, entry.place, b"".join(entry.parts) if entry.kind == MERGE else b"")
+                if entry.kind == APPEND:
+                    self._reader.committed(entry.place, entry.parts)
             self._submissions.settle(submission)
             submission.resolve()
             touched[submission.ahead.name] = None

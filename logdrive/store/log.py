@@ -33,6 +33,9 @@ write fails before its sync (a full disk), the file is durably cut back to what 
 nothing is known of the group, and a second sync would report success without having written it: the file is cut back, and the
 log refuses everything from then on.
 
+Files are written past the page cache where the file system lets them (`logdrive.disk.DirectFile`), in blocks of 4 KiB: up to 4,095
+zeros follow the end of the one that grows, until it is closed or another one is begun. A start cuts them off without a word.
+
 **Freeing.** A file in which nothing of any segment lies is removed, wherever in the log it is; what follows keeps its positions.
 What little is left in a file may be copied to the log's end first (`logdrive.store.freeing`). A file goes only once the entries
 in it are not needed for a start from either of the two indexes (`logdrive.store.index_file`).
@@ -133,7 +136,7 @@ class Log:
             self._file = self._new_file(0)
             self.tip = Tip(FILE_HEAD)
         else:
-            self._file = self._disk.open(self._path(), write=True)
+            self._file = self._opened(self._path())
             self._file.datasync()
             self._disk.sync_directory(self.files.directory)
             head = decode_file_head(self._file.pread(FILE_HEAD, 0), self.files.bases[-1])
@@ -164,6 +167,8 @@ class Log:
         self._must_roll = True  # until it is done: what a failed attempt left behind must not be overtaken by the file before it
         faults.reach("store.roll.before_create")
         try:
+            if self._limits.direct:
+                self._cut_zeros(self._file, used)
             file = self._new_file(position)
         except OSError as error:
             raise TransientError(f"the store can't begin {self.files.path(position)}: {error.strerror}") from error
@@ -182,21 +187,33 @@ class Log:
             self._disk.remove(path)  # left by an attempt that failed; no entry was ever acknowledged in it
         file = self._disk.open(path, write=True, create=True)
         try:
-            file.append([encode_file_head(self.store_id, base)])
-        except OSError:
-            file.close()
+            self._write_head(file, base)
+        except BaseException:
             with contextlib.suppress(OSError):
                 self._disk.remove(path)
             raise
+        finally:
+            file.close()
+        return self._opened(path)
+
+    def _write_head(self, file: File, base: int) -> None:
+        file.append([encode_file_head(self.store_id, base)])
         try:
             file.datasync()
             self._disk.sync_directory(self.files.directory)
         except OSError as error:
-            file.close()
-            with contextlib.suppress(OSError):
-                self._disk.remove(path)
-            raise self._over(f"{path} could not be synced: {error.strerror}") from error
-        return file
+            raise self._over(f"{self.files.path(base)} could not be synced: {error.strerror}") from error
+
+    def _opened(self, path: str) -> File:
+        return self._disk.open(path, write=True, direct=self._limits.direct)
+
+    def _cut_zeros(self, file: File, size: int) -> None:
+        """Let *file*, of *size* bytes, durably end where the next one begins, without what fills its last block up. Raises OSError."""
+        file.truncate(size)
+        try:
+            file.datasync()
+        except OSError as error:
+            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error
 
     def _cut_back(self, file: File) -> None:
         """Take a failed write back, durably: the next file begins where this one ends."""

@@ -1,6 +1,7 @@
 """Reads durable data back from the log, and checks it."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from logdrive.disk import Disk, File
 from logdrive.errors import StorageError
@@ -11,13 +12,17 @@ from logdrive.store.files import LogFiles
 from logdrive.store.index import Extent, SegmentIndex
 
 _KEPT_BYTES = 16 * MIB
+_TOLL = 128
+"""What an entry that is kept counts beside its bytes."""
+_UNREAD_ENTRIES = 1000
 
 
 class LogReader:
-    """Reads on the event loop: what was written lately is in the page cache, where a read costs less than a hand-over.
+    """Reads on the event loop: where the bytes are in memory, as they are for those who follow the tail, that costs less than a hand-over.
 
     An entry's CRC is checked when it is read. Of the last ones that were read in part the checked bytes are kept, so that the
-    other pieces cost no check of their own, and none comes unchecked from a disk that may have changed since.
+    other pieces cost no check of their own, and none comes unchecked from a disk that may have changed since. While somebody
+    reads, what is committed is kept as well, since it goes past the page cache.
     """
 
     def __init__(self, disk: Disk, files: LogFiles, limits: StoreLimits, seed: int) -> None:
@@ -28,11 +33,13 @@ class LogReader:
         self._open: OrderedDict[int, File] = OrderedDict()
         self._kept: OrderedDict[int, memoryview] = OrderedDict()
         self._kept_bytes = 0
+        self._unread = _UNREAD_ENTRIES
         self._window = b""
         self._window_at = -1
 
     def read(self, segment: SegmentIndex, offset: int, limit: int, *, check: bool = True) -> bytes:
         """Return up to *limit* durable bytes from *offset*, unseen where there is no *check*. Raises `DamagedError`, `StorageError`."""
+        self.expect()
         pieces: list[bytes | memoryview] = []
         end = min(segment.length, offset + limit)
         try:
@@ -47,6 +54,19 @@ class LogReader:
         finally:
             self._window, self._window_at = b"", -1
         return b"".join(pieces)  # the only copy
+
+    def expect(self) -> None:
+        """Take note that somebody reads, or waits for what comes."""
+        self._unread = 0
+
+    def committed(self, place: int, parts: Sequence[bytes]) -> None:
+        """Take in the data of an entry that was committed at *place*: whoever reads will want it next."""
+        if self._unread < _UNREAD_ENTRIES:
+            self._unread += 1
+            self._keep(place, memoryview(b"".join(parts)))
+        elif self._kept:
+            self._kept.clear()
+            self._kept_bytes = 0
 
     def entry(self, extent: Extent) -> tuple[int, bytes]:
         """Return all of *extent*, and when it was appended (ms since 1970). Raises `DamagedError`, OSError."""
@@ -100,9 +120,9 @@ class LogReader:
     def _keep(self, place: int, data: memoryview) -> None:
         """Keep *data*, and of what was kept before as much as there is room for."""
         self._kept[place] = data
-        self._kept_bytes += len(data)
+        self._kept_bytes += len(data) + _TOLL
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
-            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1]) + _TOLL
 
     def _file(self, base: int) -> File:
         file = self._open.get(base)

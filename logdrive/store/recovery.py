@@ -242,7 +242,8 @@ class _Start:
             raise self._damage(position, f"an entry is not whole, but the index covers {self._covered} bytes of the log")
         if (proof := scan.proof_beyond(position)) is not None:
             raise self._damage(position, f"an entry is not whole, but a later one stands at offset {proof - scan.base}")
-        self._report_cut(path, position - scan.base, scan.end - position)
+        if not scan.ends_in_padding():
+            self._report_cut(path, position - scan.base, scan.end - position)
         file = self._disk.open(path, write=True)
         try:
             file.truncate(position - scan.base)

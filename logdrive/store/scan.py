@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from logdrive.disk import File
+from logdrive.disk import DIRECT_BLOCK, File
 from logdrive.limits import MIB
 from logdrive.store.entry import ENTRY_HEAD, ENTRY_MAGIC, FILE_HEAD, EntryHead, FileHead, crc_of, decode_file_head, decode_head
 
@@ -48,6 +48,11 @@ class FileScan:
             self.position += length
             self.link = head.crc
             yield head, data
+
+    def ends_in_padding(self) -> bool:
+        """Tell whether nothing but the zeros that fill a block up lies at *position*."""
+        left = self.end - self.position
+        return left < DIRECT_BLOCK and not any(self._file.pread(left, self.position - self.base))
 
     def proof_beyond(self, position: int) -> int | None:
         """Return where an entry stands that was written after *position* was durable; None where there is none."""

@@ -160,7 +160,7 @@ class _Look:
         """Judge the entry that is not whole, and go on behind it; False where nothing is behind it."""
         position, last = scan.position, scan.base == self._files.bases[-1]
         if last and scan.proof_beyond(position) is None and position >= self._replaying.covered:
-            if not self._found.held:
+            if not self._found.held and not scan.ends_in_padding():
                 self._found.torn_bytes = scan.end - position
             return False
         if last and self._found.held and self._written_since(file, scan):

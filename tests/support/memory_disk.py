@@ -14,11 +14,14 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from logdrive.disk import FileStat
 from tests.support.memory_node import Cut, Node, Write
+
+DIRECT_BLOCK = 64
+"""Smaller than a real one, as the files are: so that zeros stand at the end of most."""
 
 
 @dataclass(slots=True)
@@ -37,10 +40,12 @@ class _Directory:
 
 
 class MemoryFile:
-    """An open file of a `MemoryDisk`."""
+    """An open file of a `MemoryDisk`. With *direct* zeros fill it up to a whole block until it is closed."""
 
-    def __init__(self, disk: "MemoryDisk", node: Node, *, writable: bool) -> None:
+    def __init__(self, disk: "MemoryDisk", node: Node, *, writable: bool, direct: bool = False) -> None:
         self._disk, self._node, self._writable, self._open = disk, node, writable, True
+        self._block = DIRECT_BLOCK if direct else 1
+        self._end = len(node.seen)
 
     def _node_if_open(self) -> Node:
         if not self._open:
@@ -56,12 +61,16 @@ class MemoryFile:
         node = self._node_if_open()
         if not self._writable:
             raise OSError(errno.EBADF, "the file is open for reading only")
+        if self._block == 1:
+            self._end = len(node.seen)
         data = b"".join(parts)
         room, failure = self._disk._room_for(len(data))
         if room:
-            node.change(Write(len(node.seen), data[:room]), self._disk.now_ns())
+            padding = b"" if failure else bytes(-(self._end + room) % self._block)
+            node.change(Write(self._end, data[:room] + padding), self._disk.now_ns())
         if failure:
             raise OSError(failure, os.strerror(failure))
+        self._end += room
 
     def datasync(self) -> None:
         """Make the data durable; after a failure what was pending never will be, though it is still seen."""
@@ -75,13 +84,17 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         """Cut the file, or fill it up with zeros."""
         self._node_if_open().change(Cut(size), self._disk.now_ns())
+        self._end = size
 
     def stat(self) -> FileStat:
         """Return what the file is now."""
-        return self._disk._stat(self._node_if_open())
+        found = self._disk._stat(self._node_if_open())
+        return found if self._block == 1 or found.size > self._end + self._block else replace(found, size=self._end)
 
     def close(self) -> None:
         """Give the handle back."""
+        if self._open and self._block > 1 and len(self._node.seen) > self._end:
+            self._node.change(Cut(self._end), self._disk.now_ns())
         self._open = False
 
 
@@ -110,7 +123,7 @@ class MemoryDisk:
 
     # Disk ------------------------------------------------------------------------------------------------------------
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False) -> MemoryFile:
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
         """Open *path*; with *create* it must not exist yet."""
         node = self._files.get(path)
         if create:
@@ -122,7 +135,7 @@ class MemoryDisk:
             self._name(path, node)
         elif node is None:
             raise self._missing(path)
-        return MemoryFile(self, node, writable=write)
+        return MemoryFile(self, node, writable=write, direct=direct)
 
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""

@@ -39,12 +39,12 @@ class RemountedDisk(MemoryDisk):
         if self.read_only:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False) -> MemoryFile:
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
         """Open *path*."""
         if write or create:
             self.check()
         file = super().open(path, write=write, create=create, private=private)
-        return RemountedFile(self, file._node, writable=write)
+        return RemountedFile(self, file._node, writable=write, direct=direct)
 
     def replace(self, source: str, target: str) -> None:
         """Rename."""

@@ -157,7 +157,7 @@ def test_a_sync_that_fails_in_a_roll_is_final(syncs_before: int) -> None:
 def test_damage_met_by_a_reader_is_named_and_the_rest_stays_readable() -> None:
     async def main() -> None:
         disk = MemoryDisk()
-        async with running(disk) as store:
+        async with running(disk, StoreLimits(direct=False)) as store:  # so that the last byte is data
             await store.create(SEGMENT)
             for number in range(1, 4):
                 await submit(store, b"%d" % number * 10, number)

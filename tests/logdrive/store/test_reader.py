@@ -52,7 +52,7 @@ def test_an_entry_read_in_small_pieces_is_read_and_checked_once() -> None:
 def test_the_rest_of_an_entry_is_what_was_checked_whatever_the_disk_does_meanwhile() -> None:
     async def main() -> None:
         disk = MemoryDisk()
-        async with running(disk) as store:
+        async with running(disk, StoreLimits(direct=False)) as store:  # so that the last byte is data
             await store.create(SEGMENT)
             data = Random(1).randbytes(10_000)
             await submit(store, data, 1)
@@ -62,7 +62,7 @@ def test_the_rest_of_an_entry_is_what_was_checked_whatever_the_disk_does_meanwhi
             for number in range(2, 6):
                 await submit(store, bytes(5 << 20), number)
                 store.read(SEGMENT, store.info(SEGMENT).length - 1, 1)  # type: ignore[union-attr]
-            assert sum(map(len, store._reader._kept.values())) == store._reader._kept_bytes <= 16 << 20
+            assert sum(map(len, store._reader._kept.values())) <= store._reader._kept_bytes <= 16 << 20
             with pytest.raises(DamagedError):
                 store.read(SEGMENT, 10, 10_000)
 

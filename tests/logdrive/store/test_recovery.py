@@ -13,6 +13,7 @@ from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, VERSION
 from logdrive.store.errors import DamagedError
+from logdrive.store.verify import verify
 from tests.logdrive.store.harness import ABSENT, FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
@@ -20,6 +21,7 @@ from tests.support.virtual_time import VirtualClock, run
 
 INDEX, OLDER = f"{PATH}/index", f"{PATH}/index.old"
 SMALL = StoreLimits(log_file=1000)
+TO_THE_BYTE = StoreLimits(direct=False)
 CREATED = FILE_HEAD + ENTRY_HEAD + len(SEGMENT)  # where the first append of `filled` stands
 
 
@@ -98,7 +100,7 @@ def test_a_bit_flipped_in_the_last_group_is_cut_after_a_crash_but_refused_after_
 def test_the_end_of_a_group_without_its_beginning_is_a_torn_tail() -> None:
     async def main() -> None:
         disk = MemoryDisk()
-        async with running(disk, clean=False) as store:
+        async with running(disk, TO_THE_BYTE, clean=False) as store:
             await store.create(SEGMENT)
             await submit(store, b"kept", 1)
             await store.number(SEGMENT, WRITER)
@@ -121,7 +123,7 @@ def test_entries_of_a_history_that_was_cut_never_come_back() -> None:
 
     async def main() -> None:
         disk = MemoryDisk()
-        async with running(disk, clean=False) as store:
+        async with running(disk, TO_THE_BYTE, clean=False) as store:
             await store.create(SEGMENT)
             await submit(store, b"kept", 1)
             start = disk.stat(FIRST_FILE).size
@@ -130,7 +132,7 @@ def test_entries_of_a_history_that_was_cut_never_come_back() -> None:
         old = disk.content(FIRST_FILE)
         torn = disk.killed()
         torn.cut(FIRST_FILE, start)
-        async with running(torn, clean=False) as store:
+        async with running(torn, TO_THE_BYTE, clean=False) as store:
             await submit(store, b"cccc", 7)
         torn.write(FIRST_FILE, old[start + ENTRY_HEAD + 4 :], durable=True)
         async with running(torn) as store:
@@ -377,5 +379,23 @@ def test_absent_numbers_stay_absent_over_a_start() -> None:
             await store.update(SEGMENT, WRITER, 1, ABSENT)
         async with running(disk) as store:
             assert await store.number(SEGMENT, WRITER) == ABSENT
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 200])
+def test_the_zeros_that_fill_the_last_block_up_are_cut_without_a_word(size: int) -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, clean=False) as store:
+            await store.create(SEGMENT)
+            await submit(store, bytes(size), 1)
+        killed = disk.killed()
+        assert not verify(killed, PATH).torn_bytes
+        async with running(killed) as store:
+            assert content(store) == bytes(size)
+            assert store.recovery.cut_file == ""
+            await submit(store, b"on", 2)
+            assert content(store) == bytes(size) + b"on"
 
     run(main())
