@@ -9,9 +9,10 @@ import orjson
 import pytest
 
 from logdrive.pipeline.face import face_at
+from logdrive.sinks.controller import StreamSegment
 from tests.pravega.real import RealPravega
 from tests.pravega.receivers import receiver
-from tests.pravega.sites import Site
+from tests.pravega.sites import Site, our_site
 from tests.pravega.test_scaling import merge, split
 from tests.pravega.test_sink import at_a_site, fresh
 from tests.receiver.peers import content, run_of
@@ -41,27 +42,43 @@ async def shipped(site: Site, stream: str) -> None:
                 await change(site, stream)
 
 
-@at_a_site
-async def test_the_pipelines_reader_finds_every_segment_of_a_stream_that_was_scaled(site: Site) -> None:
-    stream = fresh()
-    await shipped(site, stream)
-    face = face_at(f"pravega://127.0.0.1:{site.port}/logs/{stream}")
+async def read_by_all(uri: str) -> None:
+    """Read what was `shipped` as the commands and the pipeline do."""
+    face = face_at(uri)
 
     def read() -> tuple[list[int], list[bytes]]:
         states = face.segments()
         numbers = [face.number(state.segment) for state in states]
-        assert [face.segment(number) for number in numbers] == [state.segment for state in states]
+        assert [face_at(uri).segment(number) for number in numbers] == [state.segment for state in states]
         stored = [b"".join(face.pieces(state.segment, 0, state.length)) for state in states]
         assert all(bool(face.hops(state.segment, 0, state.length)) == bool(state.length) for state in states)
         return numbers, stored
 
-    listed = orjson.loads(await logdrive("store", "ls", face.uri, "--json"))["segments"]
+    listed = orjson.loads(await logdrive("store", "ls", uri, "--json"))["segments"]
     assert sum(segment["events"] for segment in listed) == 3000
-    assert len(await logdrive("store", "cat", face.uri)) == 30_000
+    assert len(await logdrive("store", "cat", uri)) == 30_000
     numbers, stored = await asyncio.to_thread(read)
     assert numbers == [0, 1, 2, 3]
     assert sum(map(bool, stored)) == 3
     assert sum(map(len, stored)) > len(content(30_000))
+
+
+@at_a_site
+async def test_the_pipelines_reader_finds_every_segment_of_a_stream_that_was_scaled(site: Site) -> None:
+    stream = fresh()
+    await shipped(site, stream)
+    await read_by_all(f"pravega://127.0.0.1:{site.port}/logs/{stream}")
+
+
+def test_they_are_found_at_the_face_of_our_store_too_which_has_no_controller(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with our_site(tmp_path) as site:
+            await shipped(site, "app")
+            face = await site.controller.endpoint(StreamSegment("logs", "app", 0, 0.0, 1.0))
+            await read_by_all(f"pravega://127.0.0.1:{face.port}/logs/app")
+        assert len(await logdrive("store", "cat", f"file://{tmp_path}/store#logs/app")) == 30_000
+
+    asyncio.run(main())
 
 
 @pytest.mark.process
