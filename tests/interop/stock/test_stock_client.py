@@ -143,26 +143,19 @@ def test_transactions_over_connections_cut_anywhere_are_whole_or_nowhere(tmp_pat
     assert read == {str(key): list(range(15)) for key in range(KEYS)}
 
 
-def test_a_group_reads_on_while_its_stream_is_written_and_scaled(service: "Service") -> None:
-    service.told("write", 1, KEYS, 0, 1)
-    reading = service.scenario("read", "group", KEYS * 150)
-    writing = service.scenario("write", 1, KEYS, 1, 150)
+def test_two_readers_of_a_group_read_on_while_its_stream_is_written_and_scaled(service: "Service", tmp_path: Path) -> None:
+    (beside := tmp_path / "counts").mkdir()
+    service.told("write", 2, KEYS, 0, 1)
+    readers = [service.scenario("shared", "group", name, KEYS * 150, beside) for name in ("one", "two")]
+    writing = service.scenario("write", 2, KEYS, 1, 150)
     for split in itertools.cycle((True, True, False)):
         service.scale(split)
         time.sleep(0.3)
         if writing.poll() is not None:
             break
     ended(writing)
-    assert by_key(ended(reading)) == {str(key): list(range(150)) for key in range(KEYS)}
-
-
-def test_two_readers_of_a_group_share_what_there_is(service: "Service", tmp_path: Path) -> None:
-    (beside := tmp_path / "counts").mkdir()
-    service.told("write", 4, KEYS, 0, 50)
-    readers = [service.scenario("shared", "group", name, KEYS * 100, beside) for name in ("one", "two")]
-    service.told("write", 4, KEYS, 50, 100)
     parts = [by_key(ended(reader)) for reader in readers]
-    numbers = {key: [number for part in parts for number in part.get(key, ())] for key in map(str, range(KEYS))}
-    assert {key: sorted(found) for key, found in numbers.items()} == {str(key): list(range(100)) for key in range(KEYS)}
+    numbers = {key: sorted(number for part in parts for number in part.get(key, ())) for key in map(str, range(KEYS))}
+    assert numbers == {str(key): list(range(150)) for key in range(KEYS)}
     for part in parts:
         assert all(found == sorted(found) for found in part.values())
