@@ -9,10 +9,7 @@ from tests.support.virtual_time import run
 def test_what_is_written_arrives__P1_D3() -> None:
     async def main() -> None:
         world = World()
-        reader = await world.reader()
-        world.write(lines(0, 100))
-        world.start()
-        await world.settle()
+        reader = await world.ships(lines(0, 100))
         world.write(lines(100, 50))
         await world.settle()
         assert contents(world.stored()) == [world.disk.content(LOG)]

@@ -11,10 +11,7 @@ from tests.support.virtual_time import run
 def test_what_would_be_read_from_where() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         await world.stop()
         world.write(lines(10, 1))
         world.write(lines(0, 1), "/logs/new.log")
@@ -102,10 +99,7 @@ def test_sources_that_the_checkpoint_knows_and_no_pattern_covers_are_listed() ->
 def test_rotated_while_everything_was_down_and_the_checkpoint_lost__G2() -> None:
     async def main() -> None:
         world = World(paths=["/logs/*.log", "/logs/*.log.[0-9]*"], exclude=["/logs/*.gz"])
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         await world.stop()
         world.write(lines(10, 10))
         world.disk.replace(LOG, f"{LOG}.1")

@@ -109,10 +109,7 @@ def test_a_damaged_checkpoint_costs_nothing__G3_D3(damage: str) -> None:
 def test_a_full_disk_for_the_checkpoint_stops_nothing() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         for _ in range(100):
             world.disk.fail_write(28)
         file = world.disk._files[LOG]
@@ -133,10 +130,7 @@ def test_ended_sources_leave_the_checkpoint_after_some_days__G6() -> None:
     async def main() -> None:
         world = World(end_after_seconds=5)
         world.settings["agent"]["keep_ended_days"] = 0.01
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         world.disk.remove(LOG)
         await world.clock.sleep(20)
         agent = world.agent

@@ -117,10 +117,7 @@ def test_a_receiver_that_only_keeps_alive_is_given_up__stall() -> None:
 def test_a_connection_that_rested_is_made_again_when_needed() -> None:
     async def main() -> None:
         world = World()
-        reader = await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        reader = await world.ships(lines(0, 10))
         await reader.drain(0, "idle")  # an E and an end: not while anything is awaited
         await world.clock.sleep(1)
         for stream in reader.streams:
@@ -168,10 +165,7 @@ def test_pauses_grow_and_differ_by_reason__E() -> None:
 def test_a_line_leaves_at_once_while_nothing_is_in_flight_else_it_may_wait__D9() -> None:
     async def main() -> None:
         world = World()
-        reader = await world.reader()
-        world.write(lines(0, 1))
-        world.start()
-        await world.settle()
+        reader = await world.ships(lines(0, 1))
         for delay in (0.0, 1.0):
             reader.ack_seconds = delay
             began = world.clock.monotonic()

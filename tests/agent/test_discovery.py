@@ -156,10 +156,7 @@ def test_files_beyond_the_limit_are_closed_while_they_rest_and_still_followed__G
 def test_a_directory_that_comes_later_and_one_that_cannot_be_listed() -> None:
     async def main() -> None:
         world = World(paths=["/later/*/x.log", "/logs/app.log"])
-        await world.reader()
-        world.write(lines(0, 2))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 2))
         world.disk.make_directory("/later/one")
         world.write(lines(0, 3), "/later/one/x.log")
         await world.clock.sleep(10)

@@ -12,10 +12,7 @@ from tests.support.virtual_time import run
 def test_h09_rename_and_create_while_the_old_name_is_written_to__G1() -> None:
     async def main() -> None:
         world = World(paths=["/logs/app.log"])  # the rotated name is outside of the pattern
-        await world.reader()
-        world.write(lines(0, 10, prefix="old"))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10, prefix="old"))
         world.disk.replace(LOG, "/logs/app.log.1")
         for second in range(60):
             world.write(lines(second, 1), LOG)
@@ -37,10 +34,7 @@ def test_h09_rename_and_create_while_the_old_name_is_written_to__G1() -> None:
 def test_h09_an_unlinked_log_is_read_as_long_as_it_is_written__G1() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         ghost = world.disk.open(LOG, write=True)
         world.disk.remove(LOG)
         for second in range(10, 30):
@@ -62,10 +56,7 @@ def test_h09_an_unlinked_log_is_read_as_long_as_it_is_written__G1() -> None:
 def test_h09_a_file_that_is_gone_after_a_restart_is_a_gap__G1_P4() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         await world.crash_reader()
         world.write(lines(10, 10))
         await world.clock.sleep(5)
@@ -127,10 +118,7 @@ def test_h16_a_life_that_ends_without_a_first_line_is_shipped_then__P3() -> None
 def test_h17_a_reboot_that_changes_device_numbers__G2() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         await world.stop()
         world.disk = _OtherDevice.of(world.disk)
         world.settings["agent"]["host"] = "renamed"

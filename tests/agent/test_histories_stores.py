@@ -57,10 +57,7 @@ def test_h05_two_clones_with_one_identity_and_one_template__P1_D4() -> None:
 def test_h05_a_host_restored_from_a_snapshot__P1_D4() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 100))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 100))
         await world.clock.sleep(2)
         snapshot = world.disk.killed()
         world.write(lines(100, 100, prefix="lost"))

@@ -10,14 +10,19 @@ from tests.support.virtual_time import run
 HEADER = b"# constant header of every life\n"
 
 
+def _has_both_lives(world: World, first: bytes) -> None:
+    """The reader has all of the *first* life and of the one that followed it."""
+    old, new = world.stored()
+    assert old.content == first
+    assert old.ended == (len(first), "truncated")
+    assert new.content == world.disk.content(LOG)
+
+
 def test_h02_copytruncated_and_checkpoint_lost__G3_D4() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
         first = HEADER + lines(0, 10_000, prefix="first")
-        world.write(first)
-        world.start()
-        await world.settle()
+        await world.ships(first)
         world.truncate()
         world.write(HEADER + lines(0, 3000, prefix="second"))
         await world.settle()
@@ -26,10 +31,7 @@ def test_h02_copytruncated_and_checkpoint_lost__G3_D4() -> None:
         world.write(lines(3000, 9000, prefix="second"))
         world.start()
         await world.settle()
-        old, new = world.stored()
-        assert old.content == first
-        assert old.ended == (len(first), "truncated")
-        assert new.content == world.disk.content(LOG)
+        _has_both_lives(world, first)
         await world.stop()
 
     run(main())
@@ -38,11 +40,8 @@ def test_h02_copytruncated_and_checkpoint_lost__G3_D4() -> None:
 def test_h02_truncated_while_away_and_checkpoint_lost__G3_D4() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
         first = HEADER + lines(0, 1000, prefix="first")
-        world.write(first)
-        world.start()
-        await world.settle()
+        await world.ships(first)
         await world.kill()
         world.forget()
         world.truncate()
@@ -85,10 +84,7 @@ def test_h04_start_end_sigkill_before_first_ship__P2() -> None:
 def test_h04_start_end_tells_the_gap_even_if_nothing_grows__P2() -> None:
     async def main() -> None:
         world = World(start="end")
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         (stored,) = world.stored()
         assert stored.gaps == [(0, 120, "not_wanted", True)]
         assert stored.content == b""
@@ -100,10 +96,7 @@ def test_h04_start_end_tells_the_gap_even_if_nothing_grows__P2() -> None:
 def test_h04_a_checkpoint_lost_later_does_not_move_the_start__P2() -> None:
     async def main() -> None:
         world = World(start="end")
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         world.write(lines(10, 10))
         await world.settle()
         await world.kill()
@@ -123,18 +116,12 @@ def test_h06_regrown_past_the_position_between_two_polls__G4() -> None:
     async def main() -> None:
         for header in (HEADER, b""):
             world = World()
-            await world.reader()
             first = HEADER + lines(0, 100, prefix="first")
-            world.write(first)
-            world.start()
-            await world.settle()
+            await world.ships(first)
             world.truncate()
             world.write(header + lines(0, 1000, prefix="second"))
             await world.settle()
-            old, new = world.stored()
-            assert old.content == first
-            assert old.ended == (len(first), "truncated")
-            assert new.content == world.disk.content(LOG)
+            _has_both_lives(world, first)
             await world.stop()
 
     run(main())
@@ -143,10 +130,7 @@ def test_h06_regrown_past_the_position_between_two_polls__G4() -> None:
 def test_h06_rewritten_at_the_same_length__G4() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(HEADER + lines(0, 100, prefix="one"))
-        world.start()
-        await world.settle()
+        await world.ships(HEADER + lines(0, 100, prefix="one"))
         world.truncate()
         world.write(HEADER + lines(0, 100, prefix="two"))
         await world.clock.sleep(15)
@@ -159,10 +143,7 @@ def test_h06_rewritten_at_the_same_length__G4() -> None:
 def test_h06_unread_bytes_of_a_truncated_life_are_a_gap__P4() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 100))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 100))
         world.write(b"half a line")
         await world.settle()
         world.truncate()
@@ -180,10 +161,7 @@ def test_h06_unread_bytes_of_a_truncated_life_are_a_gap__P4() -> None:
 def test_h06_truncated_while_the_agent_was_away__G4_P4() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 100))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 100))
         await world.clock.sleep(2)
         await world.crash_reader()
         world.write(lines(100, 50))
@@ -223,10 +201,7 @@ def test_h27_the_end_of_a_truncated_life_whose_tail_is_in_memory__G3() -> None:
         world.truncate()  # what was read of it is not acknowledged yet
         world.write(HEADER + lines(0, 2000, prefix="next"))
         await world.settle(200)
-        old, new = world.stored()
-        assert old.content == first
-        assert old.ended == (len(first), "truncated")
-        assert new.content == world.disk.content(LOG)
+        _has_both_lives(world, first)
         assert END in kinds
         assert GAP not in kinds
         await world.stop()
@@ -237,10 +212,7 @@ def test_h27_the_end_of_a_truncated_life_whose_tail_is_in_memory__G3() -> None:
 def test_h27_next_life_while_the_reader_is_away__G3() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(HEADER + lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(HEADER + lines(0, 10))
         await world.crash_reader()
         lives = [HEADER + lines(0, 10)]
         for life in range(1, 4):

@@ -5,9 +5,10 @@ life may have two sources. A life that still is on disk must have arrived whole;
 gaps tile what was told.
 """
 
+import contextlib
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
 import pytest
@@ -157,19 +158,26 @@ SEEDS = range(int(os.environ.get("LOGDRIVE_SEEDS", "25")))
 """More of them are worth their time after every change of a rule."""
 
 
+@contextlib.asynccontextmanager
+async def history(seed: int) -> AsyncIterator[tuple[World, ReaderModel, Lives, random.Random]]:
+    """Start an agent and a reader; after what is done to them let both finish, judge, and stop."""
+    pick = random.Random(seed)
+    world = _world(seed, pick)
+    reader = await world.reader()
+    lives = Lives(world, pick)
+    world.start()
+    yield world, reader, lives, pick
+    await _calm(world, lives, reader)
+    judge(list(reader.stored.values()), lives)
+    await world.stop()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_history__G1_G2_G3_G4_P1_P4_D3_D4(seed: int) -> None:
     async def main() -> None:
-        pick = random.Random(seed)
-        world = _world(seed, pick)
-        reader = await world.reader()
-        lives = Lives(world, pick)
-        world.start()
-        for _ in range(40):
-            await act(world, lives, reader, pick)
-        await _calm(world, lives, reader)
-        judge(list(reader.stored.values()), lives)
-        await world.stop()
+        async with history(seed) as (world, reader, lives, pick):
+            for _ in range(40):
+                await act(world, lives, reader, pick)
 
     run(main())
 
@@ -177,23 +185,16 @@ def test_random_history__G1_G2_G3_G4_P1_P4_D3_D4(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_history_with_a_store_that_steps_back__D5_G6(seed: int) -> None:
     async def main() -> None:
-        pick = random.Random(seed)
-        world = _world(seed, pick)
-        reader = await world.reader()
-        lives = Lives(world, pick)
-        world.start()
-        backup = reader.backup()
-        for step in range(40):
-            await act(world, lives, reader, pick)
-            if pick.random() < 0.2:
-                backup = reader.backup()
-            if step % 13 == 12:
-                await world.crash_reader()
-                reader.stored = {source: stored.copy() for source, stored in backup.items()}
-                await world.reader(model=reader)
-        await _calm(world, lives, reader)
-        judge(list(reader.stored.values()), lives)
-        await world.stop()
+        async with history(seed) as (world, reader, lives, pick):
+            backup = reader.backup()
+            for step in range(40):
+                await act(world, lives, reader, pick)
+                if pick.random() < 0.2:
+                    backup = reader.backup()
+                if step % 13 == 12:
+                    await world.crash_reader()
+                    reader.stored = {source: stored.copy() for source, stored in backup.items()}
+                    await world.reader(model=reader)
 
     run(main())
 
@@ -203,33 +204,26 @@ def test_what_a_store_once_had_it_has_again_or_a_gap__D5_G6_P4(seed: int) -> Non
     """Files that are gone are told to a restored store as gaps, and ended ones as ended; no kills, which may forget the last second."""
 
     async def main() -> None:
-        pick = random.Random(seed)
-        world = _world(seed, pick)
-        reader = await world.reader()
-        lives = Lives(world, pick)
-        world.start()
-        backup, peaks = reader.backup(), dict[UUID, int]()
-        for step in range(40):
-            await act(world, lives, reader, pick, without=("kill", "stop"))
-            if pick.random() < 0.2:
-                backup = reader.backup()
-            if step % 13 == 12:
-                await world.clock.sleep(0.1)
-                await world.crash_reader()
-                peaks |= {source: stored.number for source, stored in reader.stored.items() if stored.number > peaks.get(source, 0)}
-                reader.stored = {source: stored.copy() for source, stored in backup.items()}
-                if pick.random() < 0.3:
-                    await world.stop()
-                    world.start()
-                await world.reader(model=reader)
-        await _calm(world, lives, reader)
-        judge(list(reader.stored.values()), lives)
+        async with history(seed) as (world, reader, lives, pick):
+            backup, peaks = reader.backup(), dict[UUID, int]()
+            for step in range(40):
+                await act(world, lives, reader, pick, without=("kill", "stop"))
+                if pick.random() < 0.2:
+                    backup = reader.backup()
+                if step % 13 == 12:
+                    await world.clock.sleep(0.1)
+                    await world.crash_reader()
+                    peaks |= {source: stored.number for source, stored in reader.stored.items() if stored.number > peaks.get(source, 0)}
+                    reader.stored = {source: stored.copy() for source, stored in backup.items()}
+                    if pick.random() < 0.3:
+                        await world.stop()
+                        world.start()
+                    await world.reader(model=reader)
         for source, number in peaks.items():
             assert source in reader.stored, "an ended source was never told again"
             again = reader.stored[source]
             reached = position_of(again.number), is_closed(again.number)
             assert reached >= (position_of(number), is_closed(number)), f"{again.path} was forgotten: {again}"
-        await world.stop()
 
     run(main())
 

@@ -60,29 +60,10 @@ def test_a_stop_without_a_receiver_says_what_waits_and_why() -> None:
     run(main())
 
 
-def test_a_stop_with_a_refused_source_says_that_its_lines_wait() -> None:
-    async def main() -> None:
-        world = World()
-        reader = await world.reader()
-        reader.refuse = lambda frame: (5, "no route")
-        world.write(lines(0, 10))
-        with capture_logs() as said:
-            world.start()
-            await world.clock.sleep(5)
-            await world.stop()
-        (end,) = [told for told in _warnings(said) if "lines undelivered" in told["event"]]
-        assert (end["sources_left"], end["bytes_left"], end["reason"]) == (1, 120, "refused (E 5): no route")
-
-    run(main())
-
-
 def test_a_file_gone_meanwhile_is_a_warning_of_what_is_unknown() -> None:
     async def main() -> None:
         world = World()
-        await world.reader()
-        world.write(lines(0, 10))
-        world.start()
-        await world.settle()
+        await world.ships(lines(0, 10))
         await world.stop()
         world.disk.remove(LOG)
         with capture_logs() as said:
@@ -96,7 +77,7 @@ def test_a_file_gone_meanwhile_is_a_warning_of_what_is_unknown() -> None:
     run(main())
 
 
-def test_a_refused_source_is_named_by_its_path() -> None:
+def test_a_refused_source_is_named_by_its_path_and_its_lines_are_no_drained_ones() -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()
@@ -105,8 +86,11 @@ def test_a_refused_source_is_named_by_its_path() -> None:
         with capture_logs() as said:
             world.start()
             await world.clock.sleep(5)
-            await world.kill()
-        assert [(told["event"], told["path"]) for told in _warnings(said)] == [("source refused", LOG)]
+            await world.stop()
+        refused, end = _warnings(said)
+        assert (refused["event"], refused["path"]) == ("source refused", LOG)
+        assert "lines undelivered" in end["event"]
+        assert (end["sources_left"], end["bytes_left"], end["reason"]) == (1, 120, "refused (E 5): no route")
 
     run(main())
 

@@ -68,6 +68,14 @@ class World:
         self._task = asyncio.get_running_loop().create_task(self.agent.run(self._stop, lambda wake: NoWatcher()), name="agent")
         return self.agent
 
+    async def ships(self, data: bytes, path: str = LOG) -> ReaderModel:
+        """Let a reader listen, write *data*, start the agent, and wait until the reader has it."""
+        reader = await self.reader()
+        self.write(data, path)
+        self.start()
+        await self.settle()
+        return reader
+
     async def kill(self) -> None:
         """End the agent as SIGKILL does: nothing more reaches the disk, its connections are reset."""
         self.disk = self.disk.killed()
