@@ -56,7 +56,7 @@ def _check(rows: pa.Table) -> None:
 
 @pytest.mark.spark
 def test_a_batch_query_gives_a_row_an_event(face: Face, spark: Any) -> None:
-    frame = spark.read.format("logdrive").option("uri", face.uri).option("rangeBytes", 10_000).load()
+    frame = spark.read.format("logdrive").options(uri=face.uri, **to_connect(face)).option("rangeBytes", 10_000).load()
     assert frame.rdd.getNumPartitions() > 3
     _check(frame.toArrow())
     assert frame.filter("message = 'a line 7 ä'").count() == 1
@@ -66,8 +66,8 @@ def test_a_batch_query_gives_a_row_an_event(face: Face, spark: Any) -> None:
 def test_a_streaming_query_goes_on_where_its_checkpoint_says(tmp_path: Path, segments: list[Segment], spark: Any) -> None:
     """Bounded micro-batches, then more data, then the same checkpoint: each row once."""
 
-    def run(uri: str) -> None:
-        stream = spark.readStream.format("logdrive").option("uri", uri).option("maxBytesPerBatch", 5000).load()
+    def run(face: Face) -> None:
+        stream = spark.readStream.format("logdrive").options(uri=face.uri, **to_connect(face)).option("maxBytesPerBatch", 5000).load()
         query = stream.writeStream.format("parquet").option("path", str(tmp_path / "out"))
         started = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
         assert started.awaitTermination(120)
@@ -76,10 +76,10 @@ def test_a_streaming_query_goes_on_where_its_checkpoint_says(tmp_path: Path, seg
     half = [Segment(name=one.name, data=bytearray(one.data)) for one in segments]
     del half[0].data[_middle(segments[0]) :]
     with served(tmp_path / "store", *half) as face:
-        run(face.uri)
+        run(face)
     store(tmp_path / "store", *segments)
     with served(tmp_path / "store") as face:
-        run(face.uri)
+        run(face)
     _check(spark.read.parquet(str(tmp_path / "out")).toArrow())
     batches = sorted(int(path.name) for path in (tmp_path / "checkpoint" / "offsets").iterdir() if path.name.isdigit())
     assert len(batches) > 2
