@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from uuid import UUID
 
 from bench.load import Load
@@ -32,16 +33,26 @@ async def _engine(setting: Setting) -> Mapping[str, Sample]:
             previous = number
             await store.room()
         await stored
+        _warm(setting.work / "store")
         began, used, read = time.monotonic(), time.process_time(), 0
         for start, end in _ranges(length, PRAVEGA_READ_BYTES):
             read += len(store.read(SEGMENT, start, end - start))
         return _samples(read, length, time.monotonic() - began, {"cpu": time.process_time() - used})
 
 
+def _warm(directory: Path) -> None:
+    """Read what is in *directory*, if it is there, so that the page cache has it: the store writes past it."""
+    for path in directory.glob("log-*"):
+        with path.open("rb") as file:
+            while file.read(_FETCH_BYTES):
+                pass
+
+
 def _remote(place: Place, setting: Setting) -> Mapping[str, Sample]:
     length = _LOAD.bytes_in(setting)
     with place(setting) as server:
         with_sink(server, lambda sink: append_through(sink, _LOAD, setting), segments=1)
+        _warm(setting.work / "face_store")
         with BlockingClient(server.store) as client:
             began, used, driver, read = time.monotonic(), server.cpu_seconds(), time.process_time(), 0
             for start, end in _ranges(length, _FETCH_BYTES):
