@@ -43,6 +43,7 @@ def main(lines: int, runs: int, store_mib: int, only: tuple[str, ...], work: Pat
         for benchmark in every:
             console.print(f"{benchmark.name:<42} {benchmark.title}", highlight=False, soft_wrap=True)
         return
+    work.mkdir(parents=True, exist_ok=True)
     setting, outcome = Setting(lines, work.absolute(), store_mib), Outcome()
     for group in chosen:
         run_interleaved(group, setting, runs, outcome, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True))

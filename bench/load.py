@@ -51,10 +51,11 @@ def note(waits: list[float], began: float, _: "asyncio.Future[object]") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What a load took: seconds from the first submission to the last acknowledgement, and the seconds of each append."""
+    """What a load took: seconds, and CPU seconds of this process, from the first submission to the last acknowledgement; each append's."""
 
     bytes: int
     seconds: float
+    cpu: float
     waits: list[float]
 
     def samples(self) -> dict[str, Sample]:
@@ -85,6 +86,6 @@ async def append_all(load: Load, setting: Setting, submit: Submit) -> Appended:
         for future in flying:
             await future
 
-    began = time.monotonic()
+    began, used = time.monotonic(), time.process_time()
     await asyncio.gather(*(write(writer) for writer in range(load.writers)))
-    return Appended(load.bytes_in(setting), time.monotonic() - began, waits)
+    return Appended(load.bytes_in(setting), time.monotonic() - began, time.process_time() - used, waits)

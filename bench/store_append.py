@@ -52,11 +52,9 @@ async def _engine(load: Load, setting: Setting) -> Mapping[str, Sample]:
             segment = _SEGMENTS[writer % len(_SEGMENTS)]
             return store.append(segment, data, writer=writers[writer], expected=previous, number=number, events=1)  # type: ignore[return-value]
 
-        used = time.process_time()
         appended = await append_all(load, setting, submit)
-        used = time.process_time() - used
         _demand(appended.bytes, [info.length for info in map(store.info, _SEGMENTS) if info is not None])
-    return appended.samples() | {"cpu": Sample(used / appended.bytes * 1e9, "s/GB")}
+    return appended.samples() | {"cpu": Sample(appended.cpu / appended.bytes * 1e9, "s/GB")}
 
 
 def _demand(wanted: int, lengths: Sequence[int]) -> None:
@@ -66,12 +64,12 @@ def _demand(wanted: int, lengths: Sequence[int]) -> None:
 
 def _remote(load: Load, place: Place, setting: Setting) -> Mapping[str, Sample]:
     with place(setting) as server:
-        used, driver = server.cpu_seconds(), time.process_time()
+        used = server.cpu_seconds()
         appended = with_sink(server, lambda sink: append_through(sink, load, setting))
-        used, driver = server.cpu_seconds() - used, time.process_time() - driver
+        used = server.cpu_seconds() - used
         return appended.samples() | {
             "server_cpu": Sample(used / appended.bytes * 1e9, "s/GB"),
-            "client_cpu": Sample(driver / appended.bytes * 1e9, "s/GB"),
+            "client_cpu": Sample(appended.cpu / appended.bytes * 1e9, "s/GB"),
             "server_rss": server.rss(),
         }
 
