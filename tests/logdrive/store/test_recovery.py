@@ -13,7 +13,6 @@ from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, VERSION
 from logdrive.store.errors import DamagedError
-from logdrive.store.verify import verify
 from tests.logdrive.store.harness import ABSENT, FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
@@ -379,23 +378,5 @@ def test_absent_numbers_stay_absent_over_a_start() -> None:
             await store.update(SEGMENT, WRITER, 1, ABSENT)
         async with running(disk) as store:
             assert await store.number(SEGMENT, WRITER) == ABSENT
-
-    run(main())
-
-
-@pytest.mark.parametrize("size", [1, 63, 64, 65, 200])
-def test_the_zeros_that_fill_the_last_block_up_are_cut_without_a_word(size: int) -> None:
-    async def main() -> None:
-        disk = MemoryDisk()
-        async with running(disk, clean=False) as store:
-            await store.create(SEGMENT)
-            await submit(store, bytes(size), 1)
-        killed = disk.killed()
-        assert not verify(killed, PATH).torn_bytes
-        async with running(killed) as store:
-            assert content(store) == bytes(size)
-            assert store.recovery.cut_file == ""
-            await submit(store, b"on", 2)
-            assert content(store) == bytes(size) + b"on"
 
     run(main())
