@@ -70,6 +70,9 @@ class StoreLimits:
     read_ahead: int = 256 * KIB  # bytes read at once where entries are small
     copy: int = 4 * MIB  # bytes copied forward in one step, to free a log file; a single larger entry still goes whole
     direct: bool = True  # the log is written past the page cache where the file system lets it
+    page: int = 4 * KIB  # bytes of one page of what the index keeps on disk
+    pages: int = 1024  # pages of each kind kept in memory
+    numbers: int = 65_536  # writers' numbers kept in memory beside those changed since the last index; about 250 bytes each
 
 
 @dataclass(frozen=True, slots=True)

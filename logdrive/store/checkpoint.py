@@ -1,11 +1,16 @@
 """Writes the index beside the log, so that a start need not read the log up to there."""
 
+import contextlib
+
 import structlog
 
 from logdrive.disk import Disk
+from logdrive.errors import StorageError
 from logdrive.executor import Executor
+from logdrive.limits import StoreLimits
 from logdrive.store.index_file import OLDER_NAME, load, replace
 from logdrive.store.log import Tip
+from logdrive.store.paging import Paging, gathered, settle, write
 from logdrive.store.recovery import Recovered
 from logdrive.store.snapshot import Snapshot, encode_snapshot
 
@@ -17,15 +22,16 @@ class Checkpoint:
     is needed for it. -1 where that is not known; `look_up` may know.
     """
 
-    def __init__(self, found: Recovered, directory: str, *, disk: Disk, executor: Executor) -> None:
+    def __init__(self, found: Recovered, directory: str, *, disk: Disk, executor: Executor, limits: StoreLimits) -> None:
         self.needed_from = -1
         self._log = found.log
         self._index = found.index
         self._written: Tip | None = found.indexed
+        self._names = found.names
         self._directory = directory
         self._looked = False
         self._disk = disk
-        self._executor = executor
+        self._executor, self._limits = executor, limits
 
     async def look_up(self) -> None:
         """Find out what the older one needs, if it was written before this start and the newer one is good."""
@@ -35,27 +41,46 @@ class Checkpoint:
 
     def _last_of_older(self) -> int:
         try:
-            older = load(self._disk, self._directory, OLDER_NAME)
+            older = load(self._disk, self._directory, OLDER_NAME, self._limits)
         except (OSError, ValueError):
             return -1
-        return older.tip.last if older.store_id == self._log.store_id else -1
+        good = older.store_id == self._log.store_id and not older.index.pages.missing(older.index.paged_files())
+        return older.tip.last if good else -1
 
     async def write(self) -> bool:
-        """Write it, unless it covers the whole log; the index must have all that the log has. False where it can't be written."""
+        """Write it, unless it covers the whole log; the index must have all that the log has. False where it can't be written.
+
+        Nothing may change the index meanwhile. What it then has on disk it lets go of in memory.
+        """
         tip = self._log.tip
         if self._written is not None and tip.position == self._written.position:
             return True
-        data = encode_snapshot(Snapshot(self._log.store_id, tip, self._index))
-        before, self._written = self._written, None
+        paging = gathered(self._index, tip.position)
         try:
+            await self._executor.run(self._write_pages, paging)
+            settle(self._index, paging)
+            data = encode_snapshot(Snapshot(self._log.store_id, tip, self._index))
+            before, self._written = self._written, None
             await self._executor.run(self._replace, data, before is not None)
-        except OSError as error:
-            structlog.get_logger().warning("index checkpoint not written", store=self._directory, reason=error.strerror)
+        except (OSError, StorageError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            structlog.get_logger().warning("index checkpoint not written", store=self._directory, reason=reason)
             return False
         self._written = tip
+        known, self._names = self._names, frozenset(file.name for file in self._index.paged_files())
         if before is not None:
             self.needed_from = before.last
+            await self._executor.run(self._sweep, known | self._names)
         return True
+
+    def _write_pages(self, paging: Paging) -> None:
+        self._index.pages.mend(self._index.paged_files())
+        write(self._index, paging)
+        self._disk.sync_directory(self._directory)  # no index may outlive a crash that one of its files does not
 
     def _replace(self, data: bytes, keep: bool) -> None:
         replace(self._disk, self._directory, data, keep=keep)
+
+    def _sweep(self, known: frozenset[str]) -> None:
+        with contextlib.suppress(OSError):  # what stays is found the next time
+            self._index.pages.sweep(known)

@@ -94,9 +94,9 @@ class GroupCommit:
             self._complaint.failed(str(error))
             return
         self._complaint.succeeded()
-        self._group = []
         self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(group)
         self._settled(group)
+        self._group = []
 
     def _take(self) -> list[Submission]:
         """Take from the queue what one write should carry: at least one submission, then up to the limit."""

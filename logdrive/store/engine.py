@@ -17,7 +17,6 @@ from logdrive.disk import Disk
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.executor import Executor
 from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
 from logdrive.store.entry import APPEND, CREATE, MERGE, seed_of
@@ -76,7 +75,7 @@ class Store(Submitting):
         self._lock = lock
         self._log = found.log
         self._index = found.index
-        self._checkpoint = Checkpoint(found, self.path, disk=disk, executor=executor)
+        self._checkpoint = Checkpoint(found, self.path, disk=disk, executor=executor, limits=limits)
         self._reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._waiters = Waiters()
         self._commit = GroupCommit(found.log, executor, limits, settled=self._settled, failed=self._failed, between=self._between)
@@ -152,7 +151,7 @@ class Store(Submitting):
         while self._submissions.pending(segment, writer.bytes) is not None or self._submissions.comes_or_goes(segment):
             await self._waiters.wait(segment)
             self._check_open()
-        return self._durable(segment).numbers.get(writer.bytes, ABSENT)
+        return self._index.number(self._durable(segment), writer.bytes)
 
     async def undecided(self, segment: str) -> bool:
         """Return False at once where *segment* is not about to be sealed or to go; else True, once that is durable or has failed.
@@ -169,7 +168,7 @@ class Store(Submitting):
 
     def attribute(self, segment: str, attribute: UUID) -> int:
         """Return the durable value of an attribute, `ABSENT` where it has none."""
-        return self._durable(segment).numbers.get(attribute.bytes, ABSENT)
+        return self._index.number(self._durable(segment), attribute.bytes)
 
     def info(self, segment: str) -> SegmentInfo | None:
         """Return what is durable of *segment*, None where there is none."""
@@ -186,8 +185,8 @@ class Store(Submitting):
         found = self._durable(segment)
         if not found.start <= offset < found.length:
             raise SegmentTruncatedError(segment, found.start)
-        extent = found.extent_at(offset)
         try:
+            extent = found.extent_at(offset)
             return Appended(extent.offset, extent.length, self._reader.time_ms(extent))
         except OSError as error:
             raise StorageError(f"the store can't read its log in {self.path}: {error}") from error

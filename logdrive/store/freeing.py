@@ -29,19 +29,19 @@ _SPARSE: Final = 4
 _REST_GROUPS: Final = 100
 """So many groups are committed before it is tried again where the disk refused something."""
 
-_SEARCH: Final = 200_000
-"""Extents looked at in one step, some milliseconds of the loop's time."""
+_SEARCH: Final = 10_000
+"""Segments looked at in one step, some milliseconds of the loop's time."""
 
 Copy = Callable[[SegmentIndex, Extent, int, bytes], "asyncio.Future[Any]"]
 
 
 @dataclass(slots=True)
 class _Victim:
-    """A file being emptied: *segments* are yet to be searched for what they have in it, *found* is yet to be copied."""
+    """A file being emptied: *segments* are yet to be searched for what they have in it, the first one from *offset* on."""
 
     base: int
     segments: deque[int]
-    found: deque[tuple[int, int]]
+    offset: int = 0
 
 
 class Freeing:
@@ -141,18 +141,18 @@ class Freeing:
     # Copying -----------------------------------------------------------------------------------------------------------
 
     def _chosen(self) -> _Victim | None:
-        """Return the file with the least left, if that is little."""
+        """Return the file with the least left, if that is little, and if what is left is known on disk: to be found without a search."""
         sparse = [
             (self._files.live[base], base)
             for base, end in self._files.ends.items()
-            if self._files.live[base] * _SPARSE < end - base and base not in self._spoilt
+            if self._files.live[base] * _SPARSE < end - base and base < self._index.paged_to and base not in self._spoilt
         ]
-        return _Victim(min(sparse)[1], deque(self._index.by_number), deque()) if sparse else None
+        return _Victim(min(sparse)[1], deque(self._index.by_number)) if sparse else None
 
     async def _copy_some(self, victim: _Victim) -> bool:
         """Submit the next few copies; whether the file is empty then shows once they are durable."""
-        extents = self._next_extents(victim)
         try:
+            extents = self._next_extents(victim)
             data = await self._executor.run(self._read, [extent for _, extent in extents])
             for (segment, extent), (time_ms, piece) in zip(extents, data, strict=True):
                 self._copies.append(self._copy(segment, extent, time_ms, piece))
@@ -164,7 +164,7 @@ class Freeing:
             self._log.warning("a log file stays for now, though little of it is needed", reason=str(error))
             self._give_up()
         else:
-            if not victim.found and not victim.segments:
+            if not victim.segments:
                 self._victim, self._emptied = None, victim.base
                 self._files.changed = True  # to look again: what a merge carried past the search is found by another one
         return not self._copies and self._victim is not None
@@ -173,29 +173,18 @@ class Freeing:
         """Return what to copy next: up to the limit, one extent at least unless the search for it takes long."""
         extents: list[tuple[SegmentIndex, Extent]] = []
         size, looked = 0, 0
-        while size < self._limits.copy and (victim.found or victim.segments):
-            if not victim.found and looked >= _SEARCH:
-                break
-            if not victim.found:
-                looked += self._search(victim, victim.segments.popleft())
+        while size < self._limits.copy and victim.segments and looked < _SEARCH:
+            segment = self._index.by_number.get(victim.segments[0])
+            extent = segment.next_in(victim.base, victim.offset) if segment is not None else None
+            if segment is None or extent is None:
+                victim.segments.popleft()
+                victim.offset = 0
+                looked += 1
                 continue
-            number, offset = victim.found.popleft()
-            segment = self._index.by_number.get(number)
-            row = segment.row_of(offset) if segment is not None else None
-            if segment is not None and row is not None:
-                extents.append((segment, segment.extent(row)))
-                size += extents[-1][1].length
+            extents.append((segment, extent))
+            victim.offset = extent.offset + extent.length
+            size += extent.length
         return extents
-
-    def _search(self, victim: _Victim, number: int) -> int:
-        """Find what the segment has in the file, and return what that cost."""
-        segment = self._index.by_number.get(number)
-        if segment is None:
-            return 1
-        base, end = victim.base, self._files.ends[victim.base]
-        columns = zip(segment.offsets, segment.places, strict=True)
-        victim.found.extend((number, offset) for offset, place in columns if base <= place < end)
-        return len(segment.places) + 16
 
     def _read(self, extents: list[Extent]) -> list[tuple[int, bytes]]:
         return [self._reader.entry(extent) for extent in extents]

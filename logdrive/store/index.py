@@ -1,28 +1,21 @@
-"""Where every segment's bytes lie in the log, and every writer's number: what is durable, in memory.
+"""Where every segment's bytes lie in the log, and every writer's number: what is durable.
 
-It is the log replayed, and nothing else: `Index.apply` is the only way in, for a start and for a commit alike. A byte range
-costs 16 bytes here (one per append), a writer about 200.
+It is the log replayed, and nothing else: `Index.apply` is the only way in, for a start and for a commit alike. What came since
+the last index that was written is in memory, 16 bytes for an append and about 200 for a writer; what came before is on disk, and in
+memory is only where (`logdrive.store.paging`).
 """
 
-from array import array
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.entry import APPEND, COPY, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry, EntryHead, decode_changes
+from logdrive.store.extents import PagedExtents
 from logdrive.store.files import LogFiles
+from logdrive.store.numbers import ColdNumbers
+from logdrive.store.pages import PagedFile, PageFiles
 from logdrive.store.readers import is_reader_key
-
-
-class SegmentInfo(NamedTuple):
-    """What is durable of a segment: bytes [start, length), and how many events were said to be appended to it."""
-
-    length: int
-    start: int
-    sealed: bool
-    modified_ms: int
-    events: int
+from logdrive.store.segment import Extent, SegmentIndex, SegmentInfo
 
 
 class Appended(NamedTuple):
@@ -33,60 +26,36 @@ class Appended(NamedTuple):
     time_ms: int
 
 
-class Extent(NamedTuple):
-    """*length* bytes of a segment from *offset*, one append's data, which lie at *place* in the log."""
-
-    offset: int
-    place: int
-    length: int
-
-
 class ContradictionError(Exception):
     """An entry that can't follow what came before it."""
 
 
-@dataclass(slots=True, eq=False)
-class SegmentIndex:
-    """One segment. *offsets* and *places* are columns of its extents, in order; the first one holds *start*."""
-
-    number: int
-    name: str
-    length: int = 0
-    start: int = 0
-    sealed: bool = False
-    modified_ms: int = 0
-    events: int = 0
-    offsets: "array[int]" = field(default_factory=lambda: array("q"))
-    places: "array[int]" = field(default_factory=lambda: array("q"))
-    numbers: dict[bytes, int] = field(default_factory=dict)
-
-    def info(self) -> SegmentInfo:
-        """Return what is durable."""
-        return SegmentInfo(self.length, self.start, self.sealed, self.modified_ms, self.events)
-
-    def extent_at(self, offset: int) -> Extent:
-        """Return the extent that holds *offset*, which must be in [start, length)."""
-        return self.extent(bisect_right(self.offsets, offset) - 1)
-
-    def row_of(self, offset: int) -> int | None:
-        """Return the row of the extent that begins at *offset*, None where there is none."""
-        at = bisect_left(self.offsets, offset)
-        return at if at < len(self.offsets) and self.offsets[at] == offset else None
-
-    def extent(self, at: int) -> Extent:
-        """Return the extent in row *at*."""
-        end = self.offsets[at + 1] if at + 1 < len(self.offsets) else self.length
-        return Extent(self.offsets[at], self.places[at], end - self.offsets[at])
-
-
 class Index:
-    """All segments, by name and by the number that entries use. *next_number* is the next segment's; *files* are told what lies in them."""
+    """All segments, by name and by the number that entries use. *next_number* is the next segment's; *files* are told what lies in them.
 
-    def __init__(self, files: LogFiles) -> None:
+    What lies in the log before *paged_to* has its rows on disk, what comes after has them in memory.
+    """
+
+    def __init__(self, files: LogFiles, pages: PageFiles, limits: StoreLimits) -> None:
         self.files = files
+        self.pages = pages
+        self.extents = PagedExtents(pages, limits)
+        self.cold = ColdNumbers(pages, limits)
+        self.paged_to = 0
         self.by_name: dict[str, SegmentIndex] = {}
         self.by_number: dict[int, SegmentIndex] = {}
         self.next_number = 0
+
+    def paged_files(self) -> list[PagedFile]:
+        """Return the files on disk that this index needs."""
+        return [*self.extents.files.values(), *self.cold.runs]
+
+    def number(self, segment: SegmentIndex, writer: bytes) -> int:
+        """Return the writer's number, `ABSENT` for none; one not used for long is read from disk. Raises `StorageError`."""
+        value = segment.numbers.get(writer)
+        if value is not None:
+            return value
+        return self.cold.get(segment.number, writer) if segment.cold else ABSENT
 
     def add(self, segment: SegmentIndex) -> None:
         """Add a segment. Raises `ContradictionError` where its name or number is not new."""
@@ -100,19 +69,20 @@ class Index:
         """Take in a CREATE entry."""
         if number != self.next_number:
             raise ContradictionError(f"segment {name!r} is created out of turn")
-        self.add(SegmentIndex(number, name, modified_ms=time_ms))
+        self.add(SegmentIndex(number, name, self.extents, modified_ms=time_ms))
 
     def apply(self, change: Entry | EntryHead, place: int, data: bytes | memoryview = b"") -> None:
         """Take in any other entry, whose data lies at *place* of the log; a MERGE needs the *data* itself.
 
-        Raises `ContradictionError` where it does not follow.
+        Raises `ContradictionError` where it does not follow, and `StorageError` where what is on disk can't be read.
         """
         if change.kind == COPY:
             self._move(change, place)
             return
         segment = self._segment(change.segment)
         if change.kind == DELETE:
-            self._remove(segment)
+            segment.lose_before(segment.length, self.files)
+            self._forget(segment)
             return
         if change.kind == TRUNCATE:
             self._truncate(segment, change.previous, change.number)
@@ -135,7 +105,7 @@ class Index:
     def _append(self, segment: SegmentIndex, change: Entry | EntryHead, place: int) -> None:
         if change.kind not in (APPEND, UPDATE):
             raise ContradictionError(f"an entry of kind {change.kind}, which is not one of a segment's")
-        _advance(segment, change.writer, change.previous, change.number)
+        self._advance(segment, change.writer, change.previous, change.number)
         if change.kind == APPEND and change.length:
             segment.offsets.append(segment.length)
             segment.places.append(place)
@@ -143,14 +113,20 @@ class Index:
             self.files.gain(place, change.length)
         segment.events += change.events
 
+    def _advance(self, segment: SegmentIndex, writer: bytes, previous: int, value: int) -> None:
+        current = self.number(segment, writer)
+        if current != previous:
+            raise ContradictionError(f"a writer of segment {segment.name!r} goes on from {previous}, but its number is {current}")
+        if value != ABSENT or segment.cold:
+            segment.numbers[writer] = value
+        else:
+            segment.numbers.pop(writer, None)
+
     def _truncate(self, segment: SegmentIndex, previous: int, start: int) -> None:
         if previous != segment.start or not previous <= start <= segment.length:
             raise ContradictionError(f"segment {segment.name!r} has [{segment.start}, {segment.length}), cut from {previous} to {start}")
+        segment.lose_before(start, self.files)
         segment.start = start
-        gone = len(segment.offsets) if start == segment.length else max(0, bisect_right(segment.offsets, start) - 1)
-        self._lose(segment, gone)
-        del segment.offsets[:gone]
-        del segment.places[:gone]
 
     def _merge(self, target: SegmentIndex, length: int, number: int, data: bytes | memoryview) -> None:
         source = self._segment(number)
@@ -161,25 +137,9 @@ class Index:
         except ValueError as error:
             raise ContradictionError(f"{source.name!r} is merged with {error}") from error
         for change in changes:
-            _advance(target, *change)
-        target.offsets.extend(array("q", [offset + length for offset in source.offsets]))
-        target.places.extend(source.places)
-        target.length += source.length
+            self._advance(target, *change)
+        target.take_over(source)
         self._forget(source)
-
-    def _remove(self, segment: SegmentIndex) -> None:
-        self._lose(segment, len(segment.offsets))
-        self._forget(segment)
-
-    def _lose(self, segment: SegmentIndex, count: int) -> None:
-        """Tell the files that the first *count* extents are gone; costs about half a µs each."""
-        offsets, places, at = segment.offsets, segment.places, 0
-        while at < count:
-            first, (base, end) = at, self.files.span_of(places[at])
-            while at < count and base <= places[at] < end:
-                at += 1
-            until = offsets[at] if at < len(offsets) else segment.length
-            self.files.lose(base, until - offsets[first], at - first)
 
     def _forget(self, segment: SegmentIndex) -> None:
         del self.by_name[segment.name]
@@ -188,24 +148,13 @@ class Index:
     def _move(self, change: Entry | EntryHead, place: int) -> None:
         """Take in a COPY. It changes nothing where what it copied has gone in the meantime."""
         segment = self.by_number.get(change.segment)
-        if segment is None:
+        moved = segment.move(change.previous, place) if segment is not None else None
+        if segment is None or moved is None:
             return
-        at = segment.row_of(change.previous)
-        if at is None:
-            return
-        _, before, length = segment.extent(at)
-        if length != change.length:
+        if moved.length != change.length:
             raise ContradictionError(f"a copy of {change.length} bytes of segment {segment.name!r} at {change.previous}")
-        segment.places[at] = place
-        self.files.lose(before, length, 1)
-        self.files.gain(place, length)
+        self.files.lose(moved.place, moved.length, 1)
+        self.files.gain(place, moved.length)
 
 
-def _advance(segment: SegmentIndex, writer: bytes, previous: int, value: int) -> None:
-    current = segment.numbers.get(writer, ABSENT)
-    if current != previous:
-        raise ContradictionError(f"a writer of segment {segment.name!r} goes on from {previous}, but its number is {current}")
-    if value == ABSENT:
-        segment.numbers.pop(writer, None)
-    else:
-        segment.numbers[writer] = value
+__all__ = ["Appended", "ContradictionError", "Extent", "Index", "SegmentIndex", "SegmentInfo"]

@@ -1,7 +1,8 @@
 """The index on disk: the one written last, and the one before it.
 
 The log of a store from which nothing was freed can be read from its beginning, and its index is a cache. Once files were freed,
-a start needs an index; so there are two, and no file is freed that a start from the older one would have to read.
+a start needs an index; so there are two, and no file is freed that a start from the older one would have to read: of the log, or of
+what an index keeps in files of its own (`logdrive.store.pages`).
 """
 
 import os
@@ -9,19 +10,20 @@ from typing import Final
 
 from logdrive import faults
 from logdrive.disk import Disk, write_beside
+from logdrive.limits import StoreLimits
 from logdrive.store.snapshot import Snapshot, decode_snapshot
 
 INDEX_NAME: Final = "index"
 OLDER_NAME: Final = "index.old"
 
 
-def load(disk: Disk, directory: str, name: str) -> Snapshot:
+def load(disk: Disk, directory: str, name: str, limits: StoreLimits) -> Snapshot:
     """Return what the index file *name* says. Raises FileNotFoundError, and ValueError saying what is wrong with it."""
     path = os.path.join(directory, name)
     size = disk.stat(path).size
     file = disk.open(path)
     try:
-        return decode_snapshot(file.pread(size, 0), directory)
+        return decode_snapshot(file.pread(size, 0), disk, directory, limits)
     finally:
         file.close()
 
@@ -38,4 +40,5 @@ def replace(disk: Disk, directory: str, data: bytes, *, keep: bool) -> None:
         disk.replace(path, os.path.join(directory, OLDER_NAME))
         faults.reach("store.index.between_renames")
     disk.replace(new, path)
+    faults.reach("store.index.after_rename")
     disk.sync_directory(directory)

@@ -43,12 +43,13 @@ class LogReader:
         pieces: list[bytes | memoryview] = []
         end = min(segment.length, offset + limit)
         try:
-            while offset < end:
-                extent = segment.extent_at(offset)
+            for extent in segment.extents(offset) if offset < end else ():
                 skip = offset - extent.offset
                 count = min(extent.length - skip, end - offset)
                 pieces.append(self._piece(extent.place, extent.length, skip, count) if check else self._raw(extent.place, skip, count))
                 offset += count
+                if offset == end:
+                    break
         except OSError as error:
             raise StorageError(f"the store can't read its log in {self._files.directory}: {error}") from error
         finally:

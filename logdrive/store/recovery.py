@@ -14,6 +14,7 @@ from logdrive.store.files import LogFiles, bases_in
 from logdrive.store.index import ContradictionError, Index
 from logdrive.store.index_file import INDEX_NAME, OLDER_NAME, load
 from logdrive.store.log import Log, Tip
+from logdrive.store.pages import PageFiles
 from logdrive.store.scan import FileScan
 from logdrive.store.snapshot import Snapshot
 
@@ -36,11 +37,15 @@ class Recovery:
 
 @dataclass(slots=True)
 class Recovered:
-    """The durable state, and the log ready to grow. *indexed* is the end that a good index on disk covers, None for none."""
+    """The durable state, and the log ready to grow. *indexed* is the end that a good index on disk covers, None for none.
+
+    *names* are those of the paged files that this index needs.
+    """
 
     log: Log
     index: Index
     indexed: Tip | None
+    names: frozenset[str]
     report: Recovery
 
 
@@ -61,7 +66,7 @@ class _Start:
         self._directory = directory
         self._there = LogFiles(directory, bases_in(disk.names(directory)))
         self._ends = {base: base + disk.stat(self._there.path(base)).size for base in self._there.bases}
-        self._index = Index(self._there)
+        self._index = self._empty(self._there, UUID(int=0))
         self._tip = Tip(0)
         self._report = Recovery()
         self._covered = 0  # how far an index, or a file begun behind it, proves that the log was durable
@@ -75,6 +80,7 @@ class _Start:
         if not self._there.bases:
             return self._new_store(new_id())
         store_id = self._store_id()
+        self._index = self._empty(self._there, store_id)
         self._choose(newer, older, store_id)
         self._check_continuity()
         self._replay(store_id)
@@ -84,8 +90,10 @@ class _Start:
         self._check_living()
         log = Log(self._disk, self._index.files, store_id, self._limits, self._tip)
         log.start(store_is_new=False)
-        indexed = newer.tip if newer is not None and self._report.index == "used" else None
-        return Recovered(log, self._index, indexed, self._report)
+        used = newer if self._report.index == "used" else None
+        if used is None:
+            return Recovered(log, self._index, None, frozenset(), self._report)
+        return Recovered(log, self._index, used.tip, used.names, self._report)
 
     def _new_store(self, store_id: UUID) -> Recovered:
         if self._covered:
@@ -94,14 +102,17 @@ class _Start:
         log = Log(self._disk, files, store_id, self._limits, Tip(0))
         log.start(store_is_new=True)
         self._report.index = "new"
-        return Recovered(log, Index(files), None, self._report)
+        return Recovered(log, self._empty(files, store_id), None, frozenset(), self._report)
+
+    def _empty(self, files: LogFiles, store_id: UUID) -> Index:
+        return Index(files, PageFiles(self._disk, self._directory, store_id, self._limits.page), self._limits)
 
     # The index -----------------------------------------------------------------------------------------------------------
 
     def _load(self, name: str) -> Snapshot | None:
         """Return what an index file says, None where that is nothing good; the report then says why, of the newer one."""
         try:
-            return load(self._disk, self._directory, name)
+            return load(self._disk, self._directory, name, self._limits)
         except FileNotFoundError:
             reason = "missing"
         except ValueError as error:
@@ -134,13 +145,14 @@ class _Start:
             self._index.files.meet(base)
 
     def _misfit(self, snapshot: Snapshot, store_id: UUID) -> str:
-        """Return what is wrong with *snapshot*: the log must have, where it ends, the entry that it ends with."""
+        """Return what is wrong with *snapshot*: the log must have, where it ends, the entry that it ends with, and its files be there."""
         position, last, link = snapshot.tip
         if snapshot.store_id != store_id:
             return "of another store"
-        if last < 0 or self._end_of(last, link, store_id) in (position, position - FILE_HEAD):
-            return ""
-        return "does not fit the log"
+        if last >= 0 and self._end_of(last, link, store_id) not in (position, position - FILE_HEAD):
+            return "does not fit the log"
+        missing = snapshot.index.pages.missing(snapshot.index.paged_files())
+        return f"damaged ({missing} is missing)" if missing else ""
 
     def _end_of(self, position: int, crc: int, store_id: UUID) -> int:
         """Return where the entry of *crc* at *position* ends, -1 if it is not there."""

@@ -2,17 +2,24 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from logdrive.disk import Disk
+from logdrive.errors import StorageError
+from logdrive.limits import StoreLimits
+from logdrive.record import ABSENT
 from logdrive.store.entry import CREATE, ENTRY_HEAD, EntryHead
 from logdrive.store.files import LogFiles, file_name
 from logdrive.store.index import ContradictionError, Index, SegmentIndex
 from logdrive.store.index_file import INDEX_NAME, OLDER_NAME, load
 from logdrive.store.log import Tip
+from logdrive.store.pages import PageFiles
 from logdrive.store.snapshot import Snapshot
 
 _TRIES = 3
+_ALL = StoreLimits(pages=1 << 40)
+"""What was read of the index once is kept: a store in use may remove its files meanwhile."""
 
 
 class Replaying:
@@ -34,22 +41,35 @@ class Replaying:
         self._stopped = False
 
     def _loaded(self, disk: Disk) -> tuple[Snapshot | None, Snapshot | None]:
-        """Return the two indexes. One that is replaced just now is looked for again."""
-        found: dict[str, Snapshot | None] = {}
-        for name in (OLDER_NAME, INDEX_NAME):
-            for _ in range(_TRIES):
-                try:
-                    found[name] = load(disk, self._directory, name)
-                    break
-                except FileNotFoundError:
-                    found[name] = None
-                except ValueError as error:
-                    found[name] = None
-                    self._damaged(self._path(name), 0, f"the index: {error}")
-                    break
-        return found[INDEX_NAME], found[OLDER_NAME]
+        """Return the two indexes, with all they have on disk. Those that are replaced just now are looked for again."""
+        for tries in range(_TRIES):
+            damages: list[tuple[str, int, str]] = []
+            older, newer = (self._load(disk, name, damages) for name in (OLDER_NAME, INDEX_NAME))
+            indexes = [found.index for found in (older, newer) if found is not None]
+            try:
+                for index in indexes:
+                    for file in index.paged_files():
+                        index.pages.check(file, lambda path, offset, reason: damages.append((path, offset, reason)))  # noqa: B023
+                break
+            except FileNotFoundError as error:
+                if tries == _TRIES - 1:
+                    damages.append((str(error.filename), 0, "a file of the index is missing"))
+        for damage in dict.fromkeys(damages):  # both indexes have most files in common
+            self._damaged(*damage)
+        return newer, older
 
-    def begin(self, bases: Sequence[int], store_id: UUID) -> None:
+    def _load(self, disk: Disk, name: str, damages: list[tuple[str, int, str]]) -> Snapshot | None:
+        for _ in range(_TRIES):
+            try:
+                return load(disk, self._directory, name, _ALL)
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                damages.append((self._path(name), 0, f"the index: {error}"))
+                break
+        return None
+
+    def begin(self, disk: Disk, bases: Sequence[int], store_id: UUID) -> None:
         """Begin with the oldest state that the log of *store_id*, which has files at *bases*, can be replayed from."""
         for name, found in ((INDEX_NAME, self._newer), (OLDER_NAME, self._older)):
             if found is not None and found.store_id != store_id:
@@ -59,7 +79,7 @@ class Replaying:
         self.covered = max((found.tip.position for found in ours), default=0)
         self.ends = dict(ours[0].index.files.ends) if ours else {}
         if bases[0] == 0 and all(end in bases for end in self.ends.values()):
-            self.index = Index(LogFiles(self._directory, bases))
+            self.index = Index(LogFiles(self._directory, bases), PageFiles(disk, self._directory, store_id, _ALL.page), _ALL)
         elif ours:
             self._go_on_from(ours[-1])
             self._start = self._tip.position
@@ -93,7 +113,7 @@ class Replaying:
                 self.index.create(head.segment, str(data, "utf-8"), head.time_ms)
             else:
                 self.index.apply(head, head.position + ENTRY_HEAD, data)
-        except (ContradictionError, UnicodeDecodeError) as error:
+        except (ContradictionError, UnicodeDecodeError, StorageError) as error:
             base = self.index.files.base_of(head.position)
             self._damaged(os.path.join(self._directory, file_name(base)), head.position - base, str(error))
             self.interrupt(head.position)
@@ -123,18 +143,33 @@ class Replaying:
         path = self._path(INDEX_NAME)
         if self._tip.last != newer.tip.last or self._tip.link != newer.tip.link:
             self._damaged(path, 0, f"the index ends with the entry at {newer.tip.last}, the log before it with that at {self._tip.last}")
-        for number in sorted(index.by_number.keys() | newer.index.by_number.keys()):
-            replayed, indexed = index.by_number.get(number), newer.index.by_number.get(number)
-            if replayed is None or indexed is None:
-                self._damaged(path, 0, f"segment number {number} is only in {'the index' if replayed is None else 'the log'}")
-            elif _columns(replayed) != _columns(indexed):
-                self._damaged(path, 0, f"segment {indexed.name} is not what the log says")
+        with suppress(StorageError):  # told when the index was read
+            self._compare_segments(index, newer.index, path)
         if index.next_number != newer.index.next_number:
             self._damaged(path, 0, f"the next segment's number is {index.next_number}, not {newer.index.next_number}")
+
+    def _compare_segments(self, index: Index, newer: Index, path: str) -> None:
+        numbers, indexed_numbers = _numbers(index), _numbers(newer)
+        for number in sorted(index.by_number.keys() | newer.by_number.keys()):
+            replayed, indexed = index.by_number.get(number), newer.by_number.get(number)
+            if replayed is None or indexed is None:
+                self._damaged(path, 0, f"segment number {number} is only in {'the index' if replayed is None else 'the log'}")
+            elif (numbers.get(number), *_columns(replayed)) != (indexed_numbers.get(number), *_columns(indexed)):
+                self._damaged(path, 0, f"segment {indexed.name} is not what the log says")
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
 
 def _columns(segment: SegmentIndex) -> tuple[object, ...]:
-    return segment.name, segment.info(), segment.offsets, segment.places, segment.numbers
+    return segment.name, segment.info(), list(segment.extents(segment.start))
+
+
+def _numbers(index: Index) -> dict[int, dict[bytes, int]]:
+    """Return all numbers that there are of each segment that has some."""
+    numbers = index.cold.all()
+    for segment in index.by_number.values():
+        known = numbers.setdefault(segment.number, {})
+        known.update(segment.numbers)
+        numbers[segment.number] = {writer: number for writer, number in known.items() if number != ABSENT}
+    return {number: known for number, known in numbers.items() if known and number in index.by_number}

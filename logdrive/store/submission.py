@@ -103,7 +103,7 @@ class Submissions:
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         if durable is None or (ahead is not None and (ahead.gone or ahead.number != durable.number)):
             return ABSENT
-        return durable.numbers.get(writer, ABSENT)
+        return self._index.number(durable, writer)
 
     def comes_or_goes(self, name: str) -> bool:
         """Tell whether the creation or the end of the segment is submitted and not yet durable."""

@@ -15,6 +15,7 @@ from logdrive.disk import Disk, File, words_of
 from logdrive.errors import StorageError
 from logdrive.store.entry import APPEND, COPY, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
 from logdrive.store.files import LogFiles, bases_in
+from logdrive.store.index import Index, SegmentIndex
 from logdrive.store.opening import is_held
 from logdrive.store.replaying import Replaying
 from logdrive.store.scan import FileScan
@@ -98,7 +99,7 @@ class _Look:
 
     def look(self) -> Verification:
         """Look at everything."""
-        self._replaying.begin(self._files.bases, self._store_id)
+        self._replaying.begin(self._disk, self._files.bases, self._store_id)
         before = (-1, 0)  # where the file before ends, -1 if that can't be told, and the CRC of its last entry
         for base in self._files.bases:
             before = self._look_at_file(base, before)
@@ -210,18 +211,21 @@ class _Look:
         self._found.segments = len(index.by_number)
         missing: set[int] = set()
         for segment in index.by_number.values():
-            for row in range(len(segment.offsets)):
-                offset, place, length = segment.extent(row)
-                base = index.files.base_of(place)
-                appends = self._appends.get(base)
-                if base in self._gone or (appends is not None and appends.has(place, length)):
-                    continue
-                if appends is not None:
-                    what = f"bytes {offset} to {offset + length} of {segment.name} can't be read"
-                    self._damaged(index.files.path(base), place - ENTRY_HEAD - base, what)
-                elif base not in missing:
-                    missing.add(base)
-                    self._damaged(index.files.path(base), 0, f"the file is missing, and bytes of {segment.name} with it")
+            with suppress(StorageError):  # told when the index was read
+                self._look_at_segment(index, segment, missing)
+
+    def _look_at_segment(self, index: Index, segment: SegmentIndex, missing: set[int]) -> None:
+        for offset, place, length in segment.extents(segment.start):
+            base = index.files.base_of(place)
+            appends = self._appends.get(base)
+            if base in self._gone or (appends is not None and appends.has(place, length)):
+                continue
+            if appends is not None:
+                what = f"bytes {offset} to {offset + length} of {segment.name} can't be read"
+                self._damaged(index.files.path(base), place - ENTRY_HEAD - base, what)
+            elif base not in missing:
+                missing.add(base)
+                self._damaged(index.files.path(base), 0, f"the file is missing, and bytes of {segment.name} with it")
 
     def _damaged(self, path: str, offset: int, reason: str) -> None:
         """Note a damage; two of one place are one."""

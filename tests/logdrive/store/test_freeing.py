@@ -11,6 +11,7 @@ from logdrive.errors import TransientError
 from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
+from logdrive.store.verify import verify
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, opened, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -218,6 +219,7 @@ def test_power_cut_at_any_step_of_freeing_loses_nothing(point: str) -> None:
             faults.on_reach = None
         assert left
         for after in left[:: len(left) // 15 + 1]:
+            assert verify(after, PATH).intact
             async with running(after, LIMITS) as store:
                 number = await store.number(KEPT, OTHER)
                 assert store.read(KEPT, 0, 1000) == b"kept" * number

@@ -30,7 +30,7 @@ from tests.support.virtual_time import run
 WRITERS = [UUID(int=n) for n in range(1, 5)]
 SEGMENTS = ["a/b/0", "a/b/1", "c"]
 INDEX = f"{PATH}/index"
-LIMITS = StoreLimits(log_file=3000, group=800, read_ahead=300, open_files=2, copy=200)
+LIMITS = StoreLimits(log_file=3000, group=800, read_ahead=300, open_files=2, copy=200, page=36, pages=2, numbers=1)
 
 
 class Life:
@@ -49,9 +49,8 @@ class Life:
         faults.on_reach = self._reach
         if any("/log-" in path for path in self.disk.paths()):
             damages = verify(self.disk, PATH).damages
-            assert all(damage.file == INDEX and "the index: " in damage.reason for damage in damages), damages
-        if INDEX in self.disk.paths() and self.random.random() < 0.1:
-            self.disk.flip_bit(INDEX, self.random.randrange(self.disk.stat(INDEX).size))
+            assert all("the index" in damage.reason and self._may_be_spoilt(damage.file) for damage in damages), damages
+        self._spoil()
         clean = self.random.random() < 0.2
         try:
             async with running(self.disk, LIMITS, delay=self.random.choice((0.0, 0.01)), clean=clean) as store:
@@ -71,6 +70,18 @@ class Life:
                 self._die()
         finally:
             faults.on_reach = None
+
+    def _spoil(self) -> None:
+        """Flip a bit of the newer index, or of one of the two copies of a file of the index, or remove that."""
+        there = [path for path in self.disk.paths() if self._may_be_spoilt(path) and self.disk.stat(path).size]
+        for path in there:
+            if self.random.random() < 0.1:
+                self.disk.flip_bit(path, self.random.randrange(self.disk.stat(path).size))
+            elif path != INDEX and self.random.random() < 0.05:
+                self.disk.remove(path)
+
+    def _may_be_spoilt(self, path: str) -> bool:
+        return path == INDEX or path.endswith(".a")
 
     def _reach(self, name: str) -> None:
         """Die at some passage of a fault point: what comes after on this disk is done by a ghost."""

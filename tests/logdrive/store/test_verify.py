@@ -70,7 +70,7 @@ def test_a_store_in_use_can_be_looked_at() -> None:
             await submit(store, b"more", 1, segment=KEPT)
             found = verify(disk, PATH)
             assert (found.damages, found.held) == ([], True)
-            disk.write(disk.paths()[-1], b"LDE1 and part of what is being written")
+            disk.write([path for path in disk.paths() if "/log-" in path][-1], b"LDE1 and part of what is being written")
             found = verify(disk, PATH)
             assert (found.damages, found.torn_bytes) == ([], 0)
 

@@ -1,7 +1,5 @@
 """Deliberate bugs in the store."""
 
-# ruff: noqa: E501 - what is replaced stands here as it stands there
-
 from tests.simulation.bugs.mutant import Mutant
 
 STORE = (
@@ -74,7 +72,7 @@ STORE = (
                 "while self._submissions.comes_or_goes(segment):",
             ),
             (
-                "        return self._durable(segment).numbers.get(writer.bytes, ABSENT)\n",
+                "        return self._index.number(self._durable(segment), writer.bytes)\n",
                 "        return self._submissions.number(segment, writer.bytes)\n",
             ),
         ),
@@ -86,7 +84,7 @@ STORE = (
         (
             (
                 "        self._index, self._tip = snapshot.index, snapshot.tip\n",
-                "        self._index, self._tip = snapshot.index, snapshot.tip\n        [segment.numbers.clear() for segment in self._index.by_name.values()]\n",
+                "        self._index, self._tip = snapshot.index, snapshot.tip\n        self._index.cold.runs = []\n",
             ),
         ),
     ),
