@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import asdict
 from typing import TypeVar
@@ -27,7 +28,7 @@ from logdrive.sinks.blocking import Target
 from logdrive.sinks.pravega_client import SegmentState
 from logdrive.sinks.reader_position import position, set_position
 from logdrive.sinks.stream_places import placed, readable
-from logdrive.sinks.stream_reader import Contents, Readable, contents, merged
+from logdrive.sinks.stream_reader import Contents, Later, Readable, contents, followed, merged
 from logdrive.sinks.token_renewal import renewed
 from logdrive.store.app import run as serve
 from logdrive.store.config import StoreConfig
@@ -80,7 +81,7 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
     """List the segments of a stream: lengths, batches, events, sources. Works beside a running receiver, too."""
     address = _address(uri)
 
-    async def ask(segments: Sequence[Readable]) -> list[Contents]:
+    async def ask(segments: Sequence[Readable], later: Later) -> list[Contents]:
         return [await contents(segment.client, segment.state) for segment in segments]
 
     found = _with_segments(address, access, ask)
@@ -120,8 +121,8 @@ def cat(uri: str, access: Access, follow: bool) -> None:
     """Print the lines of a stream as their files had them, segment after segment."""
     address = _address(uri)
 
-    async def copy(segments: Sequence[Readable]) -> None:
-        async for text in merged(segments, follow=follow):
+    async def copy(segments: Sequence[Readable], later: Later) -> None:
+        async for text in followed(segments, later) if follow else merged(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
@@ -144,7 +145,7 @@ def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, a
         raise click.UsageError("--at-end and --forget exclude each other")
     address = _address(uri)
 
-    async def ask(segments: Sequence[Readable]) -> list[tuple[SegmentState, int | None]]:
+    async def ask(segments: Sequence[Readable], later: Later) -> list[tuple[SegmentState, int | None]]:
         for one in segments if at_end or forget else ():
             await set_position(one.client, one.state.segment, reader, one.state.length if at_end else None)
         return [(one.state, await position(one.client, one.state.segment, reader)) for one in segments]
@@ -200,7 +201,11 @@ def _address(uri: str) -> StreamAddress | ServiceAddress:
 
 
 def _with_segments(
-    address: StreamAddress | ServiceAddress, access: Access, ask: Callable[[Sequence[Readable]], Awaitable[T]], *, update: bool = False
+    address: StreamAddress | ServiceAddress,
+    access: Access,
+    ask: Callable[[Sequence[Readable], Later], Awaitable[T]],
+    *,
+    update: bool = False,
 ) -> T:
     """Return what *ask* returns of the stream's segments, at the service, or at whoever serves the store; here, where nobody does."""
 
@@ -209,8 +214,14 @@ def _with_segments(
             target = await stack.enter_async_context(_reached(address, access, machine))
             there = await placed(machine.transport, target, address.scope, address.stream, update=update)
             token = await stack.enter_async_context(renewed(target, there, clock=machine.clock, update=update))
+
+            async def later(known: AbstractSet[str]) -> list[Readable]:
+                now = await placed(machine.transport, target, address.scope, address.stream, update=update)
+                fresh = [one for one in now if one.state.segment not in known]
+                return await stack.enter_async_context(readable(machine.transport, fresh, token))
+
             segments = await stack.enter_async_context(readable(machine.transport, there, token))
-            asked = asyncio.ensure_future(ask(segments))
+            asked = asyncio.ensure_future(ask(segments, later))
             stopped = asyncio.ensure_future(machine.stop.wait())
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()

@@ -1,7 +1,8 @@
 """Reads a whole stream for a person: what its segments hold, and its lines as they were written."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import orjson
@@ -18,6 +19,10 @@ class Readable:
 
     client: SegmentClient
     state: SegmentState
+
+
+Later = Callable[[AbstractSet[str]], Awaitable[Sequence[Readable]]]
+"""Finds the segments that a stream has beside those named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +75,25 @@ async def lines(client: SegmentClient, state: SegmentState, *, follow: bool) -> 
         end = fresh.length
 
 
-async def merged(segments: Sequence[Readable], *, follow: bool) -> AsyncIterator[bytes]:
-    """Yield what `lines` yields: segment after segment, or with *follow* from all of them as it arrives."""
-    if not follow:
-        for segment in segments:
-            async for text in lines(segment.client, segment.state, follow=False):
-                yield text
-        return
+async def merged(segments: Sequence[Readable]) -> AsyncIterator[bytes]:
+    """Yield what `lines` yields, segment after segment."""
+    for segment in segments:
+        async for text in lines(segment.client, segment.state, follow=False):
+            yield text
+
+
+async def followed(segments: Sequence[Readable], later: Later) -> AsyncIterator[bytes]:
+    """Yield what `lines` yields from all of them as it arrives, for ever; *later* is asked for more whenever one takes no more."""
     arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
+    known = {segment.state.segment for segment in segments}
 
     async def feed(segment: Readable) -> None:
         async for text in lines(segment.client, segment.state, follow=True):
             await arrived.put(text)
+        for one in await later(known):
+            if one.state.segment not in known:  # another one's end may have found it meanwhile
+                known.add(one.state.segment)
+                group.create_task(feed(one))
 
     async with asyncio.TaskGroup() as group:
         for segment in segments:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from collections.abc import Set as AbstractSet
 from random import Random
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from logdrive.sinks.controller import Controller, Endpoint, Login, StreamSegment
 from logdrive.sinks.pravega_client import connected
 from logdrive.sinks.stream_journal import named_segments
 from logdrive.sinks.stream_places import placed, readable
-from logdrive.sinks.stream_reader import merged
+from logdrive.sinks.stream_reader import Readable, followed, merged
 from logdrive.store.pravega.listening import listening
 from logdrive.store.streams.catalogue import Catalogue
 from logdrive.store.streams.state import StreamConfig
@@ -101,6 +102,47 @@ async def at_spread(host: str, port: int, tls: ClientTls | None, login: Login | 
     yield Spread()
 
 
+def line(number: int) -> bytes:
+    """Return one record as an event."""
+    text = f'{{"message":"line {number}"}}'.encode()
+    return b"\0\0\0\0" + len(text).to_bytes(4, "big") + text
+
+
+@in_world
+async def test_who_follows_a_stream_goes_on_with_the_segments_of_a_scaling(made: World) -> None:
+    streams = Streams(Catalogue(made.store, clock=VirtualClock(), random=Random(1)))
+    await streams.create_scope("logs")
+    await streams.create("logs", "app", StreamConfig(min_segments=1))
+    target = Target("server", made.port)
+
+    async def write(number: int, epoch: int) -> None:
+        segment = f"logs/app/{number}.#epoch.{epoch}"
+        await made.store.append(segment, line(number), writer=WRITER, expected=None, number=1, events=1)
+
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def later(known: AbstractSet[str]) -> list[Readable]:
+            fresh = [one for one in await placed(made.client, target, "logs", "app") if one.state.segment not in known]
+            return await stack.enter_async_context(readable(made.client, fresh))
+
+        arrived: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def follow() -> None:
+            async for text in followed(await later(set()), later):
+                await arrived.put(text)
+
+        following = asyncio.create_task(follow())
+        await write(0, 0)
+        assert await arrived.get() == b"line 0\n"
+        await streams.scale("logs", "app", [0], [(0.0, 0.5), (0.5, 1.0)])
+        await streams.scale("logs", "app", [1 << 32 | 2], [(0.5, 1.0)])
+        await write(1, 1)
+        await write(3, 2)
+        assert sorted([await arrived.get(), await arrived.get()]) == [b"line 1\n", b"line 3\n"]
+        following.cancel()
+        await asyncio.wait([following])
+
+
 async def greet(stream: Stream) -> None:
     """Say what a server of HTTP/2 says first."""
     await stream.write([b"\0\0\0\4\0\0\0\0\0"])
@@ -114,9 +156,7 @@ def test_lines_are_read_from_each_store_that_has_some() -> None:
                 store = await stack.enter_async_context(running(MemoryDisk()))
                 segment = f"logs/app/{number}.#epoch.0"
                 await store.create(segment)
-                text = f'{{"message":"line {number}"}}'.encode()
-                event = b"\0\0\0\0" + len(text).to_bytes(4, "big") + text
-                await store.append(segment, event, writer=WRITER, expected=None, number=1, events=1)
+                await store.append(segment, line(number), writer=WRITER, expected=None, number=1, events=1)
                 host = network.host(f"store-{number}")
                 serving = listening(store, f"store-{number}", 6000, None, transport=host, disk=MemoryDisk(["/store"]))
                 await stack.enter_async_context(serving)
@@ -125,6 +165,6 @@ def test_lines_are_read_from_each_store_that_has_some() -> None:
             there = await placed(reader, Target("controller", 9090), "logs", "app", controllers=at_spread)
             segments = await stack.enter_async_context(readable(reader, there))
             assert len({id(one.client) for one in segments}) == 2
-            assert b"".join([text async for text in merged(segments, follow=False)]) == b"line 0\nline 1\n"
+            assert b"".join([text async for text in merged(segments)]) == b"line 0\nline 1\n"
 
     run(main())
