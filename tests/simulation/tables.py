@@ -39,7 +39,7 @@ TABLE = "logs/state_kvtable/0.#epoch.0"
 COUNTER = b"counter"
 _PATIENCE_SECONDS = 8.0
 _PAUSE_SECONDS = 1.0
-_STALE, _REMOVES = 0.15, 0.3
+_REMOVES = 0.3
 _PAGE = 50
 _PROMISE = "a table is what was acknowledged"
 
@@ -50,7 +50,6 @@ class Update:
 
     key: bytes
     count: int
-    stale: bool
     version: int | None = None
     refused: bool = False
     removed: bool | None = False
@@ -71,7 +70,8 @@ class TableUser:
         self.broken: BrokenPromise | None = None
         self._left = 0
         self._more = asyncio.Event()
-        self._seen = TableEntry(TableKey(COUNTER, NOT_THERE), b"0")
+        self._seen: TableEntry | None = None
+        self._newest = NOT_THERE
 
     @property
     def settled(self) -> bool:
@@ -99,31 +99,34 @@ class TableUser:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _one(self, ask: Ask) -> None:
-        before = self._seen
-        read = expected(TableRead, await ask(lambda number: ReadTable(number, TABLE, "", (TableKey(COUNTER),))))
-        self._seen = read.entries[0]
-        if self._seen.key.version < before.key.version:
-            self.broken = self.broken or BrokenPromise(
-                _PROMISE, f"{self.name} reads the counter at {self._seen.key.version}, and read it at {before.key.version}"
-            )
-        stale = before.key.version < self._seen.key.version and self._random.random() < _STALE
-        await self._put(ask, before if stale else self._seen, stale=stale)
+        """Count once more from what was seen last; whoever was faster makes that fail."""
+        if self._seen is None:
+            read = expected(TableRead, await ask(lambda number: ReadTable(number, TABLE, "", (TableKey(COUNTER),))))
+            self._see(read.entries[0].key.version, read.entries[0].value)
+        await self._put(ask, self._seen or TableEntry(TableKey(COUNTER, NOT_THERE), b""))
         if self._random.random() < _REMOVES:
             await self._remove(ask)
 
-    async def _put(self, ask: Ask, counter: TableEntry, *, stale: bool) -> None:
+    def _see(self, version: int, value: bytes) -> None:
+        if version < self._newest:
+            what = f"{self.name} reads the counter at {version}, and read it at {self._newest}"
+            self.broken = self.broken or BrokenPromise(_PROMISE, what)
+        self._seen, self._newest = TableEntry(TableKey(COUNTER, version), value), version
+
+    async def _put(self, ask: Ask, counter: TableEntry) -> None:
         count = int(counter.value or b"0") + 1
-        update = Update(b"%s/%06d" % (self.name.encode(), len(self.updates)), count, stale)
+        update = Update(b"%s/%06d" % (self.name.encode(), len(self.updates)), count)
         self.updates.append(update)
         self._left -= 1
+        self._seen = None
         value = b"%d" % count
         entries = (TableEntry(TableKey(COUNTER, counter.key.version), value), TableEntry(TableKey(update.key, NOT_THERE), value))
         answer = await ask(lambda number: UpdateTableEntries(number, TABLE, "", entries))
         if isinstance(answer, TableKeyBadVersion | TableKeyDoesNotExist):
             update.refused = True
             return
-        self._seen = TableEntry(TableKey(COUNTER, expected(TableEntriesUpdated, answer).versions[0]), value)
-        update.version = expected(TableEntriesUpdated, answer).versions[1]
+        version, update.version = expected(TableEntriesUpdated, answer).versions
+        self._see(version, value)
 
     async def _remove(self, ask: Ask) -> None:
         """Remove a key of one's own, on condition that it is as it was put."""
@@ -188,8 +191,6 @@ def judge_table(users: Iterable[TableUser], found: dict[bytes, TableEntry]) -> N
 
 
 def _judge_one(update: Update, there: TableEntry | None) -> None:
-    if update.version is not None and update.stale:
-        raise BrokenPromise(_PROMISE, f"{update.key!r} was put on condition of a version that was no more")
     if update.version is not None and update.removed is False and there is None:
         raise BrokenPromise(_PROMISE, f"{update.key!r} was acknowledged and is not there")
     if there is None:
