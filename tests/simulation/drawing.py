@@ -43,6 +43,7 @@ def draw(seed: int) -> Plan:
     )
     if plan.delay and plan.capacity == _NARROW:  # a window takes seconds: longer than a receiver whose memory is full waits for one
         plan = replace(plan, receiver_bytes=_MUCH)
+    plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
     return widened(plan.with_steps(_steps(plan, pick)))
 
 

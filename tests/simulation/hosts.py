@@ -183,7 +183,9 @@ def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
     face = None if plan.shared else _face()
     return ReceiverConfig(
         listen=ListenConfig(address="0.0.0.0:5044", tls=_TLS, pravega=face, controller=None if plan.shared else _controller(name, plan)),
-        sink=SinkConfig(uri=uri, segments=SEGMENTS, log_file_bytes=plan.log_file_bytes, tls="off" if plan.shared else None),
+        sink=SinkConfig(
+            uri=uri, segments=SEGMENTS, log_file_bytes=plan.log_file_bytes, direct_io=plan.direct, tls="off" if plan.shared else None
+        ),
         limits=LimitsConfig(connection_bytes=plan.receiver_bytes // 2, total_bytes=plan.receiver_bytes),
         retention=() if plan.shared else _retention(plan),
         drain_seconds=5.0,
@@ -210,7 +212,7 @@ class StoreHost(Process):
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
         listen = StoreListenConfig(pravega=_face(), controller=_controller(name, plan))
-        self._config = StoreConfig(store=DirectoryConfig(path=STORE), listen=listen, retention=_retention(plan))
+        self._config = StoreConfig(store=DirectoryConfig(path=STORE, direct_io=plan.direct), listen=listen, retention=_retention(plan))
         self._limits = StoreLimits(log_file=plan.log_file_bytes)
 
     async def _main(self, stop: asyncio.Event) -> None:

@@ -47,8 +47,9 @@ class AgentPlan:
 class Plan:
     """One history. *shared*: the receivers append to one store over the network; otherwise each has its own.
 
-    *scaled*: the stores have controllers, and the stream's segments change; without, they stay as they were made. *kept_bytes* is
-    what retention leaves of the stream, 0 for everything; *clients* use a table at the first store, *writers* write transactions there.
+    *direct*: logs are written past the page cache. *scaled*: the stores have controllers, and the stream's segments change; without,
+    they stay as they were made. *kept_bytes* is what retention leaves of the stream, 0 for everything; *clients* use a table at the
+    first store, *writers* write transactions there.
     """
 
     seed: int
@@ -64,6 +65,7 @@ class Plan:
     log_file_bytes: int
     steps: tuple[Step, ...]
     receiver_bytes: int = 8192 * KIB
+    direct: bool = True
     scaled: bool = False
     kept_bytes: int = 0
     clients: tuple[str, ...] = ()

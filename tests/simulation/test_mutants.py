@@ -9,7 +9,14 @@ from tests.simulation.history import play
 from tests.simulation.mutants import hunt, mutated
 from tests.simulation.shrink import shrink
 
-_HUNTED = ("store.failed_write_kept", "receiver.ack_before_durable", "agent.resends_without_asking", "sink.done_when_sent")
+_HUNTED = (
+    "store.failed_write_kept",
+    "retention.reader_overtaken",
+    "scaling.number_left_behind",
+    "receiver.ack_before_durable",
+    "agent.resends_without_asking",
+    "sink.done_when_sent",
+)
 _SEEDS = 40
 
 

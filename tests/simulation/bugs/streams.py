@@ -75,12 +75,6 @@ STREAMS = (
         (("            place = earlier[0]\n", "            break\n"),),
     ),
     Mutant(
-        "scaling.cut_short",
-        "what a crash left undone of a scaling stays undone",
-        "logdrive.store.streams.catalogue",
-        (("            await asyncio.gather(*Settling(self.store, scope, name, place).submit())\n", ""),),
-    ),
-    Mutant(
         "table.nothing_compared",
         "a table's conditional update is made whatever the key's version is",
         "logdrive.store.tables.table",
