@@ -20,7 +20,7 @@ from logdrive import faults
 from logdrive.errors import ProtocolError, StorageError, TransientError
 from logdrive.limits import WINDOWS_IN_FLIGHT
 from logdrive.record import source_id
-from logdrive.sinks.base import NumberConflictError
+from logdrive.sinks.base import NotOpenError, NumberConflictError
 from logdrive.wire.lumberjack.frames import Position, RefusalCode, Source
 from logdrive.wire.lumberjack.order import RunReceived
 from receiver.acks import Window
@@ -107,11 +107,11 @@ class Registration:
         window = link.acks.hold()
         try:
             future = self._writer.append(self, batch, run.records + 1, run.number)
+        except (NotOpenError, TransientError) as error:
+            self._refuse(window, error)
+            return
         except NumberConflictError:
             self._refuse(window)
-            return
-        except TransientError as error:
-            self._refuse(window, error)
             return
         except StorageError as error:
             link.services.failure.tell(error)

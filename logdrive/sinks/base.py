@@ -12,6 +12,10 @@ class NumberConflictError(LogdriveError):
     """The append's *previous* is not the number submitted last for this writer; nothing was stored."""
 
 
+class NotOpenError(NumberConflictError):
+    """The writer has to be opened before it appends, as it was on the connection before."""
+
+
 class SegmentMovedError(LogdriveError):
     """The segment takes nothing more, since its stream was scaled; `Sink.segment_for` names another by now."""
 

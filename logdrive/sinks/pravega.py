@@ -23,7 +23,7 @@ import structlog
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.record import ABSENT, LOST
-from logdrive.sinks.base import NumberConflictError, SegmentMovedError
+from logdrive.sinks.base import NotOpenError, NumberConflictError, SegmentMovedError
 from logdrive.sinks.controller import Controller, NoSuchStreamError, StreamSegment
 from logdrive.sinks.pravega_answers import TokenError, WrongHostError
 from logdrive.sinks.pravega_client import SegmentClient
@@ -133,7 +133,7 @@ class PravegaSink:
         """Submit one batch; a writer never seen need not be opened before.
 
         The future fails with `TransientError` as soon as the connection ends, or at once where there is none, too much is in flight,
-        or the segment is sealed. Raises `NumberConflictError` also where the writer has to be opened on a new connection first.
+        or the segment is sealed. Raises `NotOpenError` where the writer has to be opened on a new connection first.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         size = sum(map(len, batch))
@@ -158,7 +158,7 @@ class PravegaSink:
             raise TransientError(f"the streaming service is away: {service.outage.reason or 'not connected yet'}")
         place = client.writers.of(segment, writer)
         if place is None and previous != ABSENT:
-            raise NumberConflictError(f"writer {writer} is not set up: open it again")
+            raise NotOpenError(f"writer {writer} is not set up: open it again")
         if place is not None and place.submitted != previous:
             raise NumberConflictError(f"the writer's number in {segment} is {place.submitted}, not {previous}")
         if service.in_flight and service.in_flight + size > service.in_flight_bytes:
