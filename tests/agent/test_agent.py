@@ -2,6 +2,7 @@
 
 import pytest
 
+from logdrive.limits import MIB
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
@@ -96,7 +97,7 @@ def test_large_files_go_in_windows_that_are_bounded__D1() -> None:
         world = World()
         reader = await world.reader()
         reader.ack_seconds = 0.5
-        world.settings["output"]["windows_in_flight"] = 4
+        world.settings["output"].update(windows_in_flight=4, window_bytes=MIB)
         world.write(lines(0, 800_000))
         agent = world.start()
         most = 0

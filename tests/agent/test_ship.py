@@ -7,6 +7,7 @@ import pytest
 
 from agent.ship import Shipped, output_to, ship
 from logdrive.errors import ConfigError, RejectedError, TransientError
+from logdrive.limits import MIB
 from logdrive.net.stream import Stream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.inline import InlineExecutor
@@ -16,7 +17,7 @@ from tests.support.virtual_time import run
 async def shipped(world: World, *files: str, **options: Any) -> Shipped:
     return await ship(
         files or (LOG,),
-        output_to("reader", "off", windows_in_flight=2),
+        output_to("reader", "off", windows_in_flight=2, window_bytes=MIB),
         clock=world.clock,
         disk=world.disk,
         transport=world.network.host("agent", identity="dns:agent"),
