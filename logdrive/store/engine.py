@@ -205,12 +205,16 @@ class Store(Submitting):
             raise SegmentTruncatedError(segment, found.start)
         return self._reader.read(found, offset, limit, check=check)
 
+    def follow(self, segment: str, offset: int) -> None:
+        """Take note that somebody outside reads *segment* at *offset*: near its end, what is appended next is kept in memory for them."""
+        if (found := self._index.by_name.get(segment)) is not None:
+            self._reader.follow(found, offset)
+
     async def wait(self, segment: str, offset: int, timeout: float) -> bool:
         """Return True once *segment* is longer than *offset* or sealed, False after *timeout* seconds.
 
         Raises `NoSuchSegmentError` once it is gone.
         """
-        self._reader.expect()
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -246,7 +250,7 @@ class Store(Submitting):
             else:
                 self._index.apply(entry, entry.place, b"".join(entry.parts) if entry.kind == MERGE else b"")
                 if entry.kind == APPEND:
-                    self._reader.committed(entry.place, entry.parts)
+                    self._reader.committed(self._index.by_number[entry.segment], entry.place, entry.parts)
             self._submissions.settle(submission)
             submission.resolve()
             touched[submission.ahead.name] = None

@@ -15,14 +15,15 @@ _KEPT_BYTES = 16 * MIB
 _TOLL = 128
 """What an entry that is kept counts beside its bytes."""
 _UNREAD_ENTRIES = 1000
+"""Of a segment whose follower is not heard of any more, so many entries are still kept; what is kept goes after as many that are not."""
 
 
 class LogReader:
     """Reads on the event loop: where the bytes are in memory, as they are for those who follow the tail, that costs less than a hand-over.
 
     An entry's CRC is checked when it is read. Of the last ones that were read in part the checked bytes are kept, so that the
-    other pieces cost no check of their own, and none comes unchecked from a disk that may have changed since. While somebody
-    reads, what is committed is kept as well, since it goes past the page cache.
+    other pieces cost no check of their own, and none comes unchecked from a disk that may have changed since. What is committed of
+    a segment whose tail is followed is kept as well, since it goes past the page cache.
     """
 
     def __init__(self, disk: Disk, files: LogFiles, limits: StoreLimits, seed: int) -> None:
@@ -33,14 +34,12 @@ class LogReader:
         self._open: OrderedDict[int, File] = OrderedDict()
         self._kept: OrderedDict[int, memoryview] = OrderedDict()
         self._kept_bytes = 0
-        self._unread = _UNREAD_ENTRIES
+        self._unused = 0
         self._window = b""
         self._window_at = -1
 
     def read(self, segment: SegmentIndex, offset: int, limit: int, *, check: bool = True) -> bytes:
         """Return up to *limit* durable bytes from *offset*, unseen where there is no *check*. Raises `DamagedError`, `StorageError`."""
-        if check:  # the store's own looks at what is old are nobody's reading
-            self.expect()
         pieces: list[bytes | memoryview] = []
         end = min(segment.length, offset + limit)
         try:
@@ -57,16 +56,19 @@ class LogReader:
             self._window, self._window_at = b"", -1
         return b"".join(pieces)  # the only copy
 
-    def expect(self) -> None:
-        """Take note that somebody reads, or waits for what comes."""
-        self._unread = 0
+    def follow(self, segment: SegmentIndex, offset: int) -> None:
+        """Take note that somebody reads *segment* at *offset*, and will come to its tail while that is still kept."""
+        if segment.length - offset < _KEPT_BYTES:
+            segment.followed = _UNREAD_ENTRIES
 
-    def committed(self, place: int, parts: Sequence[bytes]) -> None:
-        """Take in the data of an entry that was committed at *place*: whoever reads will want it next."""
-        if self._unread < _UNREAD_ENTRIES:
-            self._unread += 1
+    def committed(self, segment: SegmentIndex, place: int, parts: Sequence[bytes]) -> None:
+        """Take in the data of an entry of *segment* that was committed at *place*: who follows will want it next."""
+        if segment.followed:
+            segment.followed -= 1
             self._keep(place, memoryview(b"".join(parts)))
-        elif self._kept:
+            return
+        self._unused += 1
+        if self._kept and self._unused >= _UNREAD_ENTRIES:
             self._kept.clear()
             self._kept_bytes = 0
 
@@ -97,6 +99,7 @@ class LogReader:
     def _piece(self, place: int, length: int, skip: int, count: int) -> memoryview:
         """Return *count* bytes after *skip* of the entry's data of *length* at *place*."""
         if (kept := self._kept.get(place)) is not None:
+            self._unused = 0
             return kept[skip : skip + count]
         base = self._files.base_of(place)
         start = place - ENTRY_HEAD
@@ -121,6 +124,7 @@ class LogReader:
 
     def _keep(self, place: int, data: memoryview) -> None:
         """Keep *data*, and of what was kept before as much as there is room for."""
+        self._unused = 0
         self._kept[place] = data
         self._kept_bytes += len(data) + _TOLL
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:

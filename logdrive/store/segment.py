@@ -38,7 +38,8 @@ class Extent(NamedTuple):
 class SegmentIndex:
     """One segment. *offsets* and *places* are columns of its rows in memory; the first extent holds *start*.
 
-    *numbers* are those changed since the last index; *cold* tells whether there may be others on disk. What reads rows on disk
+    *numbers* are those changed since the last index; *cold* tells whether there may be others on disk. The next *followed* appends
+    have readers who wait for them, and are kept in memory. What reads rows on disk
     raises `StorageError` where they can't be read, and `DamagedError` where they are not what was written.
     """
 
@@ -55,6 +56,7 @@ class SegmentIndex:
     places: "array[int]" = field(default_factory=lambda: array("q"))
     chunks: Chunks = field(default_factory=Chunks)
     numbers: dict[bytes, int] = field(default_factory=dict)
+    followed: int = 0
 
     def info(self) -> SegmentInfo:
         """Return what is durable."""

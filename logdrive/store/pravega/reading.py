@@ -40,6 +40,7 @@ class Reading:
 
     async def wait(self) -> None:
         """Return once there is data, the segment is sealed or gone, or the time is over."""
+        self.store.follow(self.request.segment, self.request.offset)
         with contextlib.suppress(NoSuchSegmentError):
             await self.store.wait(self.request.segment, self.request.offset, self.poll_seconds)
 
@@ -58,6 +59,7 @@ class Reading:
         return self._read(b"", at_tail=True)
 
     def _data(self, info: SegmentInfo, *, waited: bool) -> SegmentRead | ErrorMessage:
+        self.store.follow(self.request.segment, self.request.offset)
         limit = min(PRAVEGA_READ_BYTES, max(_LEAST_BYTES, self.request.suggested_length))
         try:
             data = self.store.read(self.request.segment, self.request.offset, limit)

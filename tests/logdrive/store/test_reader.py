@@ -1,10 +1,12 @@
 """Reads: any range, over entries, other segments' entries between, files, small and large, with few files open."""
 
+import asyncio
 from random import Random
 
 import pytest
 
 from logdrive.limits import StoreLimits
+from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
 from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, running, submit
 from tests.support.memory_disk import MemoryDisk
@@ -65,5 +67,60 @@ def test_the_rest_of_an_entry_is_what_was_checked_whatever_the_disk_does_meanwhi
             assert sum(map(len, store._reader._kept.values())) <= store._reader._kept_bytes <= 16 << 20
             with pytest.raises(DamagedError):
                 store.read(SEGMENT, 10, 10_000)
+
+    run(main())
+
+
+def kept(store: Store) -> list[bytes]:
+    return [bytes(data) for data in store._reader._kept.values()]
+
+
+def test_only_segments_that_are_followed_are_kept_in_memory_and_not_what_the_store_reads_for_itself() -> None:
+    """The log goes past the page cache, so readers at a tail need that; all others are not to pay for it."""
+
+    async def main() -> None:
+        async with running(MemoryDisk()) as store:
+            for name in (SEGMENT, "other"):
+                await store.create(name)
+                await submit(store, b"first of " + name.encode(), 1, segment=name)
+            assert store.read("other", 0, 1 << 20) == b"first of other"
+            waiting = asyncio.create_task(store.wait("other", 14, 60.0))
+            store.follow(SEGMENT, 0)
+            store.follow("gone since", 0)
+            for number in (2, 3):
+                await submit(store, b"%d" % number, number)
+                await submit(store, b"%d of other" % number, number, segment="other")
+            assert await waiting
+            assert kept(store) == [b"2", b"3"]
+
+    run(main())
+
+
+def test_who_reads_far_behind_the_tail_keeps_nothing_there_that_would_be_gone_when_he_comes() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk()) as store:
+            await store.create(SEGMENT)
+            for number in (1, 2):
+                await submit(store, bytes(8 << 20), number)
+            store.follow(SEGMENT, 0)
+            await submit(store, b"x", 3)
+            assert kept(store) == []
+            store.follow(SEGMENT, 2)
+            await submit(store, b"y", 4)
+            assert kept(store) == [b"y"]
+
+    run(main())
+
+
+def test_what_was_kept_for_a_follower_goes_some_time_after_him() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk()) as store:
+            for name in (SEGMENT, "other"):
+                await store.create(name)
+            store.follow(SEGMENT, 0)
+            await asyncio.gather(*(submit(store, b"a", number) for number in range(1, 1002)))
+            assert len(kept(store)) == 1000
+            await asyncio.gather(*(submit(store, b"b", number, segment="other") for number in range(1, 1001)))
+            assert kept(store) == []
 
     run(main())

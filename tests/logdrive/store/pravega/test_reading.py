@@ -84,6 +84,22 @@ async def filled_more(made: World, data: bytes, number: int) -> None:
     await made.store.append(S, data, writer=W, expected=None, number=number, events=1)
 
 
+@pytest.mark.parametrize("offset", [0, 22])
+def test_what_comes_is_kept_in_memory_for_clients_that_read_or_wait_at_the_tail(offset: int) -> None:
+    @in_world
+    async def kept(made: World) -> None:
+        await filled(made)
+        peer = await made.peer()
+        await filled_more(made, b"nobody reads", 2)
+        assert not made.store._reader._kept
+        await peer.say(read(offset))
+        await peer.ask(KeepAlive())
+        await filled_more(made, b"followed", 3)
+        assert b"followed" in map(bytes, made.store._reader._kept.values())
+
+    kept()
+
+
 @in_world
 async def test_a_read_at_the_tail_gets_an_empty_answer_within_ten_to_twenty_seconds(made: World) -> None:
     await filled(made)
