@@ -1,13 +1,21 @@
-"""Where a segment may be cut: behind a whole batch, as its header tells, or behind a whole record where there is none (rules R4, S6)."""
+"""Where a segment may be cut: behind a whole batch, as its header tells, or behind a whole record where there is none (rules R4, S6).
+
+And where reading may begin in it: where an append does.
+"""
 
 from typing import Final
 
-from logdrive.limits import HEADER_BYTES, KIB
+from logdrive.limits import HEADER_BYTES, KIB, MIB
 from logdrive.record import EVENT_HEAD, event_length, parse_header
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import DamagedError, NoSuchSegmentError
+from logdrive.store.index import SegmentInfo
 
 _HEADER_GUESS: Final = 4 * KIB
+_PIECE: Final = MIB
+"""Clients send an event that is too large for one append in pieces of 8 MiB, then a shorter one: what has less than this has no rest."""
+_PIECES: Final = 128
+"""The largest event is one of 1 GiB."""
 
 
 def boundary_after(store: Store, segment: str, offset: int) -> int:
@@ -27,6 +35,44 @@ def boundary_after(store: Store, segment: str, offset: int) -> int:
     except DamagedError:
         return end
     return _end_of(head, offset, length) or end
+
+
+def boundary_from(store: Store, segment: str, offset: int) -> int:
+    """Return the first place from *offset* on, or the start, or the end of *segment*, where an append begins, or its end is.
+
+    Costs a look into the index, whatever the segment's length. The pieces of a large event count as one append.
+    Raises `NoSuchSegmentError`, `StorageError`.
+    """
+    info = store.info(segment)
+    if info is None:
+        raise NoSuchSegmentError(segment)
+    if offset <= info.start:
+        return info.start
+    if offset >= info.length:
+        return info.length
+    append = store.append_at(segment, offset)
+    end = offset if append.offset == offset else append.offset + append.length
+    return _behind_pieces(store, segment, end, info)
+
+
+def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> int:
+    """Return where the event ends that has a piece on both sides of *end*, where appends meet; *end* itself where none has."""
+    found = at = end
+    for _ in range(_PIECES):
+        if not info.start < at < info.length:
+            break
+        append = store.append_at(segment, at - 1)
+        if append.length < _PIECE or append.offset < info.start:
+            break
+        at = append.offset
+        event_end = _end_of(store.read(segment, at, EVENT_HEAD, check=False), at, info.length)
+        if (
+            event_end is not None
+            and event_end > end
+            and (event_end == info.length or store.append_at(segment, event_end).offset == event_end)
+        ):
+            found = event_end
+    return found
 
 
 def _end_of(head: bytes, offset: int, length: int) -> int | None:

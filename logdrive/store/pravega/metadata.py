@@ -3,6 +3,7 @@
 from typing import Final
 from uuid import UUID
 
+from logdrive.store.boundaries import boundary_from
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index import SegmentInfo
@@ -44,8 +45,8 @@ async def answer(store: Store, request: Request) -> Message:
             await of_type
             await of_rate
             return SegmentPolicyUpdated(number, segment)
-        case LocateOffset(number, segment):  # there is no index beside the segment, and without one the answer is its end
-            return OffsetLocated(number, segment, _info(store, segment).length)
+        case LocateOffset(number, segment, target):
+            return OffsetLocated(number, segment, boundary_from(store, segment, target))
 
 
 def _info(store: Store, segment: str) -> SegmentInfo:

@@ -39,7 +39,7 @@ class SegmentRead(Message):
 
 @message(41)
 class LocateOffset(Message):
-    """Asks for the event boundary nearest to *target_offset*."""
+    """Asks for an event boundary at or after *target_offset*, near it."""
 
     request_id: I64
     segment: Text

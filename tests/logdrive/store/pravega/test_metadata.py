@@ -81,9 +81,13 @@ async def test_a_policy_is_kept_in_the_attributes_that_the_protocol_names(made: 
 
 
 @in_world
-async def test_without_an_index_an_offset_is_located_at_the_end(made: World) -> None:
+async def test_an_offset_is_located_at_the_next_append_s_beginning_or_the_end(made: World) -> None:
     peer = await made.peer()
     assert await peer.ask(LocateOffset(1, S, 1)) == NoSuchSegment(1, S, "", -1)
     await made.store.create(S)
     await made.store.append(S, b"abc", writer=W, expected=None, number=1, events=1)
-    assert await peer.ask(LocateOffset(2, S, 1)) == OffsetLocated(2, S, 3)
+    await made.store.append(S, b"defg", writer=W, expected=None, number=2, events=1)
+    for target, located in ((-1, 0), (0, 0), (1, 3), (3, 3), (4, 7), (7, 7), (8, 7)):
+        assert await peer.ask(LocateOffset(2, S, target)) == OffsetLocated(2, S, located)
+    await made.store.truncate(S, 4)
+    assert await peer.ask(LocateOffset(3, S, 1)) == OffsetLocated(3, S, 4)
