@@ -117,6 +117,37 @@ async def others_are_refused(site: Site, segment: str, tls: ClientTls | None) ->
                     await ask
 
 
+def test_users_that_come_and_go_in_their_file_do_so_while_the_store_runs(tmp_path: Path) -> None:
+    new, users = Login("new", "just come"), tmp_path / "users.toml"
+
+    async def main() -> None:
+        async with asking(tmp_path) as site, service(site, login=FLEET) as at:
+            (segment,) = (await of_stream(at, "app")).segments
+            before = users.read_text()
+            assert not await known(site, new)
+            entry = f'[[user]]\nname = "{new.user}"\npassword = "{kept(new.password, os.urandom(16))}"\nmay = {{ "*" = "READ" }}\n'
+            users.write_text(before.replace('"viewer"', '"gone"') + entry)
+            while not await known(site, new):  # noqa: ASYNC110 - the store tells nobody but its log
+                await asyncio.sleep(0.1)
+            assert not await known(site, VIEWER)
+            sink = await of_stream(at, "app")
+            await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
+            assert await stored(site) == framed(b"x")
+
+    asyncio.run(main())
+
+
+async def known(site: Site, login: Login) -> bool:
+    """Tell whether the controller lets *login* in."""
+    try:
+        await placed(SystemTransport(), Target("127.0.0.1", site.port, None, login=login), "logs", "app")
+    except RefusedError as error:
+        if "UNAUTHENTICATED" not in str(error):
+            raise
+        return False
+    return True
+
+
 async def appended(sink: PravegaSink, segment: str, number: int) -> None:
     """Append the event *number*, as sessions do: what fails is sent again from where the store says that it is."""
     while True:

@@ -1,5 +1,6 @@
 """From the [listen.auth] table to what checks logins and tokens. PyJWT is imported only here, and only where there is such a table."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.executor import Executor, ThreadExecutor
 from logdrive.limits import KIB
 from logdrive.store.access.config import AuthConfig
+from logdrive.store.access.following import follow, state_of
 from logdrive.store.access.gate import Gate, new_pass
 from logdrive.store.access.users import Users, read_file, read_users
 
@@ -36,6 +38,8 @@ async def accessing(
 ) -> AsyncIterator[Access | None]:
     """Yield what checks logins and tokens while the context lasts; None where nobody is asked. Raises `ConfigError`.
 
+    Users that change in their file meanwhile change here, too.
+
     *executors* makes what compares passwords: 40 ms that neither the event loop nor the store's disk should wait for.
     """
     if config is None:
@@ -50,10 +54,16 @@ async def accessing(
     if len(secret) < LEAST_SECRET_BYTES:
         remedy = f"it has {len(secret)} bytes, and {LEAST_SECRET_BYTES} are wanted: openssl rand -hex 64 > FILE makes one"
         raise ConfigError("listen", [Mistake("token_secret", config.token_secret, remedy)])
-    users = read_users(disk, config.users)
+    state, found = state_of(disk, config.users), read_users(disk, config.users)
     tokens = Tokens(secret, clock, int(config.token_seconds * 1000))
     executor = executors("logdrive-logins")
+    users = Users(found, executor, random)
+    following = asyncio.create_task(follow(users, config.users, state, disk), name="users")
     try:
-        yield Access(Users(users, executor, random), tokens, Gate(new_pass(random), clock, tokens))
+        yield Access(users, tokens, Gate(new_pass(random), clock, tokens))
     finally:
+        following.cancel()
+        await asyncio.wait([following])
         executor.close()
+    if not following.cancelled():
+        following.result()

@@ -11,7 +11,7 @@ import base64
 import binascii
 import hmac
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Annotated, Final
 
@@ -86,10 +86,10 @@ class Users:
     """Checks logins. Hashes are compared one at a time by *executor*; what fitted is remembered, as every call brings its login."""
 
     def __init__(self, config: UsersConfig, executor: Executor, random: Random) -> None:
-        self._users = {user.name: (passwords.parsed(user.password), User(user.name, user.grants())) for user in config.user}
+        self._users = _by_name(config)
         self._decoy = passwords.decoy(random.randbytes(passwords.SALT_BYTES))
         self._executor, self._key = executor, random.randbytes(32)
-        self._known: OrderedDict[bytes, User] = OrderedDict()
+        self._known: OrderedDict[bytes, _Entry] = OrderedDict()
         self._comparing = asyncio.Lock()
         self._waiting = 0
 
@@ -100,25 +100,45 @@ class Users:
         name, password = _login(authorization)
         mark = hmac.digest(self._key, authorization.encode(), "sha256")
         if (known := self._known.get(mark)) is not None:
-            return known
+            return known.user
         if self._waiting >= _MOST_WAITING:
             raise TransientError("too many logins wait to be checked: try again later")
         self._waiting += 1
         try:
             async with self._comparing:
-                return self._known.get(mark) or await self._compared(name, password, mark)
+                known = self._known.get(mark) or await self._compared(name, password, mark)
+                return known.user
         finally:
             self._waiting -= 1
 
-    async def _compared(self, name: str, password: str, mark: bytes) -> User:
-        kept, user = self._users.get(name, (self._decoy, None))
+    def replace(self, config: UsersConfig) -> None:
+        """Take the users of *config* instead. Who is as before need not be compared again."""
+        self._users = users = _by_name(config)
+        self._known = OrderedDict((mark, entry) for mark, entry in self._known.items() if users.get(entry.user.name) == entry)
+
+    async def _compared(self, name: str, password: str, mark: bytes) -> "_Entry":
+        entry, known = self._users.get(name), self._known
+        kept = self._decoy if entry is None else entry.password
         fits = await self._executor.run(kept.fits, password)  # of a decoy, too: nobody learns from the time which names there are
-        if user is None or not fits:
+        if entry is None or not fits:
             raise UnknownUserError("the user or the password is wrong")
-        self._known[mark] = user
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return user
+        known[mark] = entry  # in what is no longer looked at, where users were replaced meanwhile
+        if len(known) > _REMEMBERED:
+            known.popitem(last=False)
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A user, and what *config*, by which two are compared, says of them."""
+
+    config: UserConfig
+    password: passwords.Password = field(compare=False)
+    user: User = field(compare=False)
+
+
+def _by_name(config: UsersConfig) -> dict[str, _Entry]:
+    return {user.name: _Entry(user, passwords.parsed(user.password), User(user.name, user.grants())) for user in config.user}
 
 
 def _login(authorization: str) -> tuple[str, str]:
