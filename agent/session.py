@@ -9,9 +9,11 @@ thread, while the next window is read; the outbox keeps them in order.
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from agent.failures import cause_of
+from agent.pace import Pace
 from agent.talk import EndedError, SentRuns, Services, Talk
 from agent.window import gather, is_light, packed
 from logdrive import faults
@@ -35,6 +37,7 @@ class Session:
         self._services, self._talk, self._stream = services, talk, stream
         self._acks: AckTracker[SentRuns] = AckTracker(talk.numbering)
         self._outbox: asyncio.Queue[list[bytes] | asyncio.Task[list[bytes]]] = asyncio.Queue(_PACKED_AHEAD)
+        self._pace = Pace(talk.room.size)
         self._last = 0  # sequence number sent last
         self._heard = self._moved = services.clock.monotonic()
         self.progress = 0
@@ -85,7 +88,8 @@ class Session:
         services, talk = self._services, self._talk
         if self.in_flight >= services.settings.windows_in_flight or self._due_in() != 0.0:
             return False
-        window = gather(services.demand, services.producer, talk.room, services.clock.monotonic())
+        room = replace(talk.room, size=self._pace.size)
+        window = gather(services.demand, services.producer, room, services.clock.monotonic())
         if not window.runs:
             return False
         if not window.records:
@@ -94,6 +98,7 @@ class Session:
         frames = talk.frames(window.runs)
         self._last = self._last + window.records if talk.numbering == "connection" else window.records
         self._acks.sent(window.runs, self._last, window.records)
+        self._pace.sent(window.size, services.clock.monotonic())
         if is_light(window, talk.codec):
             await self._outbox.put(packed(frames, window.records, talk.codec, services.settings.level))
         else:
@@ -140,6 +145,7 @@ class Session:
     def _acknowledged(self, sequence: int, offset: int) -> None:
         for runs in self._acks.ack(sequence, offset=offset):
             faults.reach("agent.ack.before_apply")
+            self._pace.acknowledged(self._services.clock.monotonic())
             self._apply(runs)
             faults.reach("agent.ack.after_apply")
             self._move()

@@ -28,8 +28,8 @@ class NativeTalk:
 
     @property
     def waiting(self) -> bool:
-        """Whether the peer waits for a P or an acknowledgement."""
-        return self._link.acks.waiting > 0 or bool(self._opening)
+        """Whether the peer waits for a P or an acknowledgement: also while its window is on its way, for minutes on a slow link."""
+        return self._link.acks.waiting > 0 or bool(self._opening) or self._runs.amid_window
 
     @property
     def assembled(self) -> int:

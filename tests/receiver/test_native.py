@@ -189,6 +189,20 @@ async def test_a_peer_that_waits_hears_from_us_every_few_seconds() -> None:
 
 
 @in_virtual_time
+async def test_who_sends_a_window_over_a_slow_link_hears_from_us_while_it_is_on_its_way() -> None:
+    """The kernel of its writer took all of it long ago: a minute of bytes on the way is a minute of silence to it."""
+    async with receiver() as world:
+        peer = await world.native()
+        await peer.register(0, A)
+        window = peer.window(run_of(0, 0, 100, lines=10), packed=True)
+        for start in range(0, len(window), 10):
+            await peer.send(window[start : start + 10])
+            assert isinstance(await peer.next(3.1, keepalives=True), Ack)
+        assert await peer.silent(30)
+    assert world.counters.keepalives == len(window) // 10
+
+
+@in_virtual_time
 async def test_who_waits_for_its_position_hears_from_us_too() -> None:
     async with receiver() as world:
         first = await world.native()
