@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
@@ -22,6 +23,9 @@ from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.reassembly import Append, OrderError
 
 Send = Callable[[Sequence[Message]], Awaitable[None]]
+
+_TOLL: Final = 512
+"""What an append or a reply counts beside its bytes: about what its objects take in memory."""
 
 
 class HangUpError(LogdriveError):
@@ -46,6 +50,10 @@ class _Submitted:
     append: Append
     durable: asyncio.Future[int]
 
+    @property
+    def cost(self) -> int:
+        return _TOLL + len(self.append.data)
+
 
 @dataclass(slots=True, eq=False)
 class _Reply:
@@ -55,6 +63,10 @@ class _Reply:
     refuses: _Writer | None = None
     forget: bool = False
     close: bool = False
+
+    @property
+    def cost(self) -> int:
+        return _TOLL + len(getattr(self.message, "segment", ""))
 
 
 class Appending:
@@ -76,6 +88,7 @@ class Appending:
         Nobody else's appends for that writer are taken any more, so the number is the last word. Of the writers of one connection
         the one not used for longest is forgotten where there are too many.
         """
+        await self._room(0)
         claim = self._claims.take(request.segment, request.writer)
         try:
             number = await self._store.number(request.segment, request.writer)
@@ -103,9 +116,8 @@ class Appending:
         self._writers[append.writer] = writer  # the last one used
         if append.number < 0:
             raise OrderError(f"event number {append.number}")
-        while self._unacked and self._unacked + len(append.data) > self._limit:
-            await self._until_fewer()
-        if writer.refusal is not None and writer.refusal.forget:
+        await self._room(len(append.data))
+        if self._writers.get(append.writer) is not writer or (writer.refusal is not None and writer.refusal.forget):
             return  # all that was sent behind a refused append fails with it
         if writer.refusal is not None or append.number <= writer.submitted:
             self._put(_Reply(_invalid(append), writer, close=True))
@@ -139,7 +151,6 @@ class Appending:
             else:
                 durable.add_done_callback(_seen)
                 writer.submitted = append.number
-                self._unacked += len(append.data)
                 self._put(_Submitted(writer, append, durable))
                 return
 
@@ -150,14 +161,17 @@ class Appending:
         except (TransientError, StorageError) as error:
             raise HangUpError(str(error)) from error
 
-    async def _until_fewer(self) -> None:
-        self._fewer.clear()
-        await self._fewer.wait()
+    async def _room(self, size: int) -> None:
+        """Wait while too much is not answered, be it that it is not durable or that the client does not read."""
+        while self._unacked and self._unacked + size + _TOLL > self._limit:
+            self._fewer.clear()
+            await self._fewer.wait()
 
     def _put(self, item: _Submitted | _Reply) -> None:
         if isinstance(item, _Reply) and item.refuses is not None:
             item.refuses.refusal = item
         self._queue.append(item)
+        self._unacked += item.cost
         self._more.set()
 
     # Answering -----------------------------------------------------------------------------------------------------------
@@ -194,7 +208,6 @@ class Appending:
             if isinstance(item, _Submitted):
                 if not item.durable.done():
                     break
-                self._unacked -= len(item.append.data)
                 error = item.durable.exception()
                 if error is not None:
                     return replies + _acknowledged(acks), HangUpError(f"an append failed: {error}")
@@ -206,7 +219,7 @@ class Appending:
                 if item.close:
                     return replies, HangUpError(type(item.message).__name__)
                 self._told(item)
-            self._queue.popleft()
+            self._unacked -= self._queue.popleft().cost
         return replies + _acknowledged(acks), None
 
     def _told(self, reply: _Reply) -> None:

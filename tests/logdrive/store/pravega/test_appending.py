@@ -296,3 +296,39 @@ def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(end: Cal
             assert ending.exception() is None
 
     virtual_time.run(main())
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        lambda number: Append(W, number, 1, b"", number),
+        lambda number: Append(W, 1, 1, b"", number),
+        lambda number: SetupAppend(number, UUID(int=number % 7), S),
+        lambda number: SetupAppend(number, W, "x" * 2000),
+    ],
+    ids=["appends of nothing", "appends that are refused", "set-ups", "set-ups in long names that are not there"],
+)
+def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is(flood: Callable[[int], Append | SetupAppend]) -> None:
+    async def main() -> None:
+        async with world() as made:
+            await made.store.create(S)
+            appending, given = Appending(made.store, Claims(), unacked_bytes=50_000), 0
+
+            async def send(replies: Sequence[Message]) -> None:
+                await asyncio.sleep(1000)
+
+            async def read() -> None:
+                nonlocal given
+                await appending.set_up(SetupAppend(0, W, S))
+                for given in range(1, 1000):
+                    message = flood(given)
+                    await (appending.set_up(message) if isinstance(message, SetupAppend) else appending.append(message))
+
+            tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
+            await asyncio.sleep(500)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            assert 10 < given < 250
+
+    virtual_time.run(main())
