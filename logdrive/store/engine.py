@@ -20,7 +20,7 @@ from logdrive.limits import StoreLimits
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
 from logdrive.store.entry import APPEND, CREATE, MERGE, seed_of
-from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError
+from logdrive.store.errors import DamagedError, NoSuchSegmentError, SegmentTruncatedError
 from logdrive.store.freeing import Freeing
 from logdrive.store.index import Appended, SegmentIndex, SegmentInfo
 from logdrive.store.opening import opened
@@ -185,11 +185,14 @@ class Store(Submitting):
         found = self._durable(segment)
         if not found.start <= offset < found.length:
             raise SegmentTruncatedError(segment, found.start)
+        extent = found.extent_at(offset)
         try:
-            extent = found.extent_at(offset)
-            return Appended(extent.offset, extent.length, self._reader.time_ms(extent))
+            time_ms = self._reader.time_ms(extent)
+        except DamagedError:
+            time_ms = None
         except OSError as error:
             raise StorageError(f"the store can't read its log in {self.path}: {error}") from error
+        return Appended(extent.offset, extent.length, time_ms)
 
     def read(self, segment: str, offset: int, limit: int, *, check: bool = True) -> bytes:
         """Return up to *limit* durable bytes from *offset*, checked against their CRC unless told not to; b"" at the end or beyond it.

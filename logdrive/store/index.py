@@ -19,11 +19,11 @@ from logdrive.store.segment import Extent, SegmentIndex, SegmentInfo
 
 
 class Appended(NamedTuple):
-    """One append: the segment's bytes [offset, offset + length), and when it came (ms since 1970)."""
+    """One append: the segment's bytes [offset, offset + length), and when it came (ms since 1970), None where the log is damaged there."""
 
     offset: int
     length: int
-    time_ms: int
+    time_ms: int | None
 
 
 class ContradictionError(Exception):

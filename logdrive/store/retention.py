@@ -19,6 +19,7 @@ from logdrive.errors import LogdriveError
 from logdrive.record import ABSENT
 from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
+from logdrive.store.errors import DamagedError, NoSuchSegmentError
 from logdrive.store.readers import reader_key
 
 EVERY_SECONDS: Final = 10.0
@@ -92,7 +93,10 @@ class Retention:
                 streams.setdefault(stream, []).append(segment)
         for stream, segments in streams.items():
             if (policy := self._policy_of(stream)) is not None:
-                await self._apply_to(stream, segments, policy)
+                try:
+                    await self._apply_to(stream, segments, policy)
+                except (DamagedError, NoSuchSegmentError) as error:  # which concern this stream only
+                    self._log.warning("retention is not applied", stream=stream, reason=str(error))
 
     async def _apply_to(self, stream: str, segments: Sequence[str], policy: Policy) -> None:
         cuts = await self._cuts(segments, policy)
@@ -138,9 +142,21 @@ class Retention:
         """Return when what stands at the cut was stored; read from the log once, as most segments begin where they began before."""
         at, time_ms = self._times.get(cut.segment, (-1, 0))
         if at != cut.at:
-            time_ms = self._store.append_at(cut.segment, cut.at).time_ms
+            time_ms = self._stored_ms(cut.segment, cut.at)
             self._times[cut.segment] = cut.at, time_ms
         return time_ms
+
+    def _stored_ms(self, segment: str, offset: int) -> int:
+        """Return when what stands at *offset* was stored; where that is damaged, when the next came of which it can be told."""
+        info = self._store.info(segment)
+        if info is None:
+            raise NoSuchSegmentError(segment)
+        while offset < info.length:
+            append = self._store.append_at(segment, offset)
+            if append.time_ms is not None:
+                return append.time_ms
+            offset = append.offset + append.length
+        return info.modified_ms
 
     def _limit(self, segment: str, start: int, length: int, policy: Policy) -> int:
         """Return the furthest offset that *segment* may begin at: a reader never heard of needs all of it."""

@@ -24,6 +24,7 @@ from tests.support.virtual_time import VirtualClock, run
 SECOND = "logs/app/1.#epoch.0"
 FOREIGN = "logs/foreign/0.#epoch.0"
 ALL = ("*/*",)
+LIMITS = StoreLimits(log_file=10_000)
 
 
 def batch(records: Sequence[bytes]) -> bytes:
@@ -181,6 +182,41 @@ def test_a_damaged_batch_goes_with_the_others() -> None:
             place = disk.stat(FIRST_FILE).size - ENTRY_HEAD - (ends[3] - ends[2]) - (ends[2] - ends[1])
             disk.flip_bit(FIRST_FILE, place + 4)
             assert boundary_after(store, SEGMENT, ends[1]) == ends[2]
+
+    run(main())
+
+
+@pytest.mark.parametrize("policy", [Policy("*/*", max_bytes=800), Policy("*/*", max_age_ms=3000)])
+def test_a_damaged_head_of_an_append_holds_back_neither_its_own_stream_nor_others(policy: Policy) -> None:
+    async def main() -> None:
+        disk, ends = MemoryDisk(), {}
+        async with running(disk) as store:
+            for segment in (SEGMENT, FOREIGN):
+                await store.create(segment)
+                begin = disk.stat(FIRST_FILE).size
+                ends[segment] = await batches(store, segment, 5, 1.0)
+                if segment == SEGMENT:
+                    disk.flip_bit(FIRST_FILE, begin + 50)
+            await asyncio.sleep(1)
+            await applied(store, policy)
+            for segment in (SEGMENT, FOREIGN):
+                assert span(store, segment)[0] in ends[segment][1:]
+
+    run(main())
+
+
+def test_a_stream_whose_index_is_damaged_does_not_hold_back_the_others() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS) as store:
+            await batches(store, SEGMENT, 40)
+        for path in [path for path in disk.paths() if "/extents-" in path]:
+            disk.flip_bit(path, 60)
+        async with running(disk, LIMITS) as store:
+            ends = await batches(store, FOREIGN, 3)
+            await applied(store, Policy("*/*", max_bytes=500))
+            assert span(store)[0] == 0
+            assert span(store, FOREIGN)[0] in ends[1:]
 
     run(main())
 
