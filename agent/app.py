@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
@@ -14,7 +15,7 @@ from agent.checkpoint import CheckpointFile, DamagedError
 from agent.config import AgentConfig
 from agent.connection import Connection
 from agent.demand import Demand
-from agent.discovery import DirectoryWatcher, Scanner, Watcher
+from agent.discovery import DirectoryWatcher, NoWatcher, Scanner, Watcher
 from agent.encoders import Encoders
 from agent.failures import cause_of
 from agent.keeper import Keeper
@@ -29,7 +30,7 @@ from agent.summary import Summary
 from agent.tailer import Tailer
 from agent.talk import Services
 from logdrive.clock import Clock
-from logdrive.disk import Disk
+from logdrive.disk import Disk, words_of
 from logdrive.errors import ConfigError, Mistake
 from logdrive.executor import Executor
 from logdrive.net.stream import Transport
@@ -37,6 +38,8 @@ from logdrive.net.stream import Transport
 _POLLS_AT_ONCE: Final = 256
 _SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 0.01, 0.25
 _DRAIN_LOOK_SECONDS: Final = 0.02
+_RESERVED_HANDLES: Final = 128
+"""Of those the process may have: for its connection, its checkpoint and its watches, however many files there are."""
 
 MakeWatcher = Callable[[Callable[[], None]], Watcher]
 
@@ -45,7 +48,16 @@ class Agent:
     """One agent. `run` is its whole life; `status` may be asked at any time of it."""
 
     def __init__(
-        self, config: AgentConfig, *, clock: Clock, disk: Disk, transport: Transport, executor: Executor, random: Random, log: Any = None
+        self,
+        config: AgentConfig,
+        *,
+        clock: Clock,
+        disk: Disk,
+        transport: Transport,
+        executor: Executor,
+        random: Random,
+        open_files: int = sys.maxsize,
+        log: Any = None,
     ) -> None:
         self._config, self._clock, self._disk = config, clock, disk
         self._log = log if log is not None else structlog.get_logger("agent")
@@ -63,6 +75,7 @@ class Agent:
             encoder_of=encoders.of,
             max_open_files=config.agent.max_open_files,
             close_idle_seconds=config.agent.close_idle_seconds,
+            handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
             log=self._log,
         )
         producer = Producer(self.tailer, clock, encoders.of)
@@ -79,7 +92,7 @@ class Agent:
         with contextlib.ExitStack() as held:
             self._hold_state_dir(held)
             await self._begin()
-            await self._live(stop, make_watcher(self._scanner.woken.set))
+            await self._live(stop, self._watcher(make_watcher))
 
     def _hold_state_dir(self, held: contextlib.ExitStack) -> None:
         state_dir = self._config.agent.state_dir
@@ -91,6 +104,15 @@ class Agent:
             raise ConfigError("agent", [Mistake("agent.state_dir", state_dir, remedy)]) from None
         except OSError as error:
             raise ConfigError("agent", [Mistake("agent.state_dir", state_dir, f"it can't be used: {error.strerror or error}")]) from error
+
+    def _watcher(self, make: MakeWatcher) -> Watcher:
+        """Return a watcher, or one that sees nothing where the kernel gives none: scans find all that it would."""
+        try:
+            return make(self._scanner.woken.set)
+        except OSError as error:
+            rescan = self._config.agent.rescan_seconds
+            self._log.warning("the kernel does not tell of new files: scans find them", reason=words_of(error), rescan_seconds=rescan)
+            return NoWatcher()
 
     def status(self) -> Status:
         """Return how every source stands."""
@@ -193,7 +215,8 @@ async def run(
     random: Random,
     stop: asyncio.Event,
     make_watcher: MakeWatcher = DirectoryWatcher,
+    open_files: int = sys.maxsize,
 ) -> None:
-    """Run an agent until *stop* is set and it has drained."""
-    agent = Agent(config, clock=clock, disk=disk, transport=transport, executor=executor, random=random)
+    """Run an agent until *stop* is set and it has drained. *open_files* is how many the process may have."""
+    agent = Agent(config, clock=clock, disk=disk, transport=transport, executor=executor, random=random, open_files=open_files)
     await agent.run(stop, make_watcher)

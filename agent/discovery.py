@@ -50,7 +50,7 @@ class Watcher(Protocol):
 
 
 class NoWatcher:
-    """Where scans alone must do, as in virtual time."""
+    """Where scans alone must do, as in virtual time, or where others have all that the kernel gives."""
 
     def watch(self, directories: Sequence[str]) -> None:
         """Do nothing."""

@@ -4,7 +4,9 @@ Growth is found by polling open files, each at its own pace: the interval grows 
 files, so that ten thousand cost a few per cent of a core. One loop, no I/O but on files.
 """
 
+import errno
 import heapq
+import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
@@ -30,7 +32,10 @@ _TROUBLE_SECONDS: Final = 5.0
 
 
 class Tailer:
-    """Polls files. *encoder_of* is asked only for lives that ended before they had a first line."""
+    """Polls files. *encoder_of* is asked only for lives that ended before they had a first line.
+
+    Beyond *max_open_files* handles those of files that rest are given back; more than *handles* are never held.
+    """
 
     def __init__(
         self,
@@ -43,11 +48,13 @@ class Tailer:
         encoder_of: Callable[[Source], Encoder],
         max_open_files: int,
         close_idle_seconds: float,
+        handles: int = sys.maxsize,
         log: Any,
     ) -> None:
         self._book, self._demand = book, demand
         self._namer, self._disk, self._clock, self._encoder_of, self._log = namer, disk, clock, encoder_of, log
-        self._max_open, self._close_idle = max_open_files, close_idle_seconds
+        self._max_open, self._close_idle, self._handles = min(max_open_files, handles), close_idle_seconds, handles
+        self._lacked_at = -_CLOSE_LOOK_SECONDS
         self._open = 0
         self._queue: list[tuple[float, int, Followed]] = []
         self._order = count()
@@ -156,20 +163,28 @@ class Tailer:
         if found is None:
             return None
         generation.place.name, stat = found
-        if self._open < self._max_open or stat.size > generation.seen or generation.first_line is None:
+        if (self._open < self._max_open and not self._lacking) or stat.size > generation.seen or generation.first_line is None:
             self.open(generation)
         return stat
 
     def _close_if_idle(self, followed: Followed, stat: FileStat) -> None:
-        """Give handles back where there are too many: of files that rest, are read and still have a name."""
-        generation, source = followed.generation, followed.source
-        idle = self._clock.monotonic() - generation.grown_at > self._close_idle
-        if self._open > self._max_open and idle and stat.links and stat.size == generation.position and source and not source.kept:
+        """Give handles back where there are too many: of files that rest, are read and still have a name; soon where others lack one."""
+        generation, source, now = followed.generation, followed.source, self._clock.monotonic()
+        idle = self._open > self._max_open and now - generation.grown_at > self._close_idle
+        if (idle or self._lacking) and stat.links and stat.size == generation.position and source and not source.kept:
             self.close(generation)
+
+    @property
+    def _lacking(self) -> bool:
+        """Whether some file could not be opened of late, because there was no handle left."""
+        return self._clock.monotonic() - self._lacked_at < _CLOSE_LOOK_SECONDS
 
     def open(self, generation: Generation) -> None:
         """Open it unless it is. Raises OSError; `FileNotFoundError` where its name is gone or another's."""
         if generation.file is None:
+            if self._open >= self._handles:
+                self._lacked_at = self._clock.monotonic()
+                raise OSError(errno.EMFILE, "as many files are open as may be: raise the limit (ulimit -n, LimitNOFILE)")
             generation.open(self._disk)
             self._open += 1
 

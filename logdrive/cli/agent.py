@@ -46,6 +46,7 @@ def run(path: str, log_level: str) -> None:
             executor=machine.executor,
             random=machine.random,
             stop=machine.stop,
+            open_files=machine.open_files,
         )
 
     with naming(path, config):

@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import gc
+import resource
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ class Machine:
     transport: Transport = field(default_factory=SystemTransport)
     random: Random = field(default_factory=SystemRandom)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    open_files: int = 1024
+    """How many files and connections the process may have open."""
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
@@ -48,14 +51,26 @@ def keep_freed_memory() -> None:
         libc.mallopt(_M_MMAP_THRESHOLD, 32 * MIB)
 
 
+def lift_limit_of_open_files() -> int:
+    """Let the process have as many files open as it may at all, and return how many. The usual limit is low for old programs' sake."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):
+        return soft
+    return hard
+
+
 def run(program: Callable[[Machine], Coroutine[Any, Any, T]], *, threads: int = 1, max_connections: int = 10_000) -> T:
     """Return what *program* returns. SIGTERM and SIGINT set `stop` once; a second one ends the process as usual."""
 
     keep_freed_memory()
+    open_files = lift_limit_of_open_files()
     gc.freeze()  # modules stay: no collection, the one at the end included, has to look through them (0.1 s each)
 
     async def whole() -> T:
-        machine = Machine(executor=ThreadExecutor("logdrive", threads), transport=SystemTransport(max_connections=max_connections))
+        transport = SystemTransport(max_connections=max_connections)
+        machine = Machine(executor=ThreadExecutor("logdrive", threads), transport=transport, open_files=open_files)
         loop = asyncio.get_running_loop()
 
         def asked(number: signal.Signals) -> None:

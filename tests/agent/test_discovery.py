@@ -1,7 +1,9 @@
 """Files are found: by scans, and at once where the kernel tells (real directories and watchdog's thread)."""
 
 import asyncio
+import errno
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from agent.book import Book
 from agent.config import InputTable
 from agent.demand import Demand
-from agent.discovery import DirectoryWatcher, Scanner
+from agent.discovery import DirectoryWatcher, NoWatcher, Scanner
 from agent.encoder import BlockEncoder
 from agent.origin import Namer
 from agent.patterns import Inputs
@@ -148,6 +150,52 @@ def test_files_beyond_the_limit_are_closed_while_they_rest_and_still_followed__G
         assert contents(world.stored(paths[0])) == [lines(0, 4)]
         (removed,) = world.stored(paths[1])
         assert removed.ended is not None
+        await world.stop()
+
+    run(main())
+
+
+def test_more_files_than_the_process_may_have_open_are_all_delivered() -> None:
+    """However many they are, handles are left for the connection and the checkpoint."""
+
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        paths = [f"/logs/{number:02d}.log" for number in range(40)]
+        for path in paths:
+            world.write(lines(0, 2), path)
+        agent = world.start(open_files=24)
+        most = 0
+        for start in (2, 4):
+            for _ in range(600):
+                await world.clock.sleep(0.1)
+                most = max(most, sum(followed.generation.file is not None for followed in agent.book.living.values()))
+            for path in paths:
+                world.write(lines(start, 2), path)
+        await world.clock.sleep(60)
+        assert most == 12
+        for path in paths:
+            assert contents(world.stored(path)) == [lines(0, 6)]
+        await world.stop()
+
+    run(main())
+
+
+def test_where_the_kernel_watches_nothing_for_us_scans_find_what_is_new() -> None:
+    """Other programs may have taken all of a user's inotify instances."""
+
+    def nothing_left(wake: Callable[[], None]) -> NoWatcher:
+        raise OSError(errno.EMFILE, "inotify instance limit reached")
+
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.start(make_watcher=nothing_left)
+        await world.clock.sleep(1)
+        world.write(lines(0, 2))
+        await world.clock.sleep(10)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 2)]
         await world.stop()
 
     run(main())

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agent.app import Agent
+from agent.app import Agent, MakeWatcher
 from agent.config import AgentConfig
 from agent.discovery import NoWatcher
 from tests.support.inline import InlineExecutor
@@ -53,8 +53,8 @@ class World:
 
     # The agent -------------------------------------------------------------------------------------------------------
 
-    def start(self) -> Agent:
-        """Start the agent."""
+    def start(self, make_watcher: MakeWatcher = lambda wake: NoWatcher(), **machine: Any) -> Agent:
+        """Start the agent; *machine* is what else it may be told of where it runs."""
         config = msgspec.convert(self.settings, AgentConfig)
         self._stop = asyncio.Event()
         self.agent = Agent(
@@ -64,8 +64,9 @@ class World:
             transport=self.network.host("agent", identity="dns:agent"),
             executor=self.executor,
             random=self.random,
+            **machine,
         )
-        self._task = asyncio.get_running_loop().create_task(self.agent.run(self._stop, lambda wake: NoWatcher()), name="agent")
+        self._task = asyncio.get_running_loop().create_task(self.agent.run(self._stop, make_watcher), name="agent")
         return self.agent
 
     async def ships(self, data: bytes, path: str = LOG) -> ReaderModel:
