@@ -28,6 +28,7 @@ from logdrive.sinks.controller import Controller, NoSuchStreamError, StreamSegme
 from logdrive.sinks.pravega_answers import TokenError, WrongHostError
 from logdrive.sinks.pravega_client import SegmentClient
 from logdrive.sinks.pravega_history import History
+from logdrive.sinks.pravega_lane import Lane
 from logdrive.sinks.pravega_service import Service
 from logdrive.sinks.pravega_stream import StreamMap
 from logdrive.sinks.pravega_writer import AppendWriter
@@ -138,7 +139,8 @@ class PravegaSink:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         size = sum(map(len, batch))
         try:
-            place = self._place(segment, writer, ABSENT if previous == LOST else previous, size)
+            lane = self._service.lane(segment)
+            place = self._place(lane, segment, writer, ABSENT if previous == LOST else previous, size)
             stored = place.append(batch, events=events, number=number)
         except NumberConflictError:
             raise
@@ -147,13 +149,12 @@ class PravegaSink:
             return done
         self._service.in_flight += size
         self._submitted[stored] = None
-        stored.add_done_callback(partial(self._settled, segment, size, done))
+        stored.add_done_callback(partial(self._settled, lane, segment, size, done))
         return done
 
-    def _place(self, segment: str, writer: UUID, previous: int, size: int) -> AppendWriter:
+    def _place(self, lane: Lane, segment: str, writer: UUID, previous: int, size: int) -> AppendWriter:
         """Return the writer that is to append *size* bytes after *previous*."""
-        service = self._service
-        client = service.lane(segment).client
+        service, client = self._service, lane.client
         if client is None:
             raise TransientError(f"the streaming service is away: {service.outage.reason or 'not connected yet'}")
         place = client.writers.of(segment, writer)
@@ -165,12 +166,12 @@ class PravegaSink:
             raise TransientError(f"{service.in_flight} bytes wait for the streaming service")
         return client.writers.begin(segment, writer) if place is None else place
 
-    def _settled(self, segment: str, size: int, done: "asyncio.Future[None]", stored: "asyncio.Future[int]") -> None:
+    def _settled(self, lane: Lane, segment: str, size: int, done: "asyncio.Future[None]", stored: "asyncio.Future[int]") -> None:
         del self._submitted[stored]
         self._service.in_flight -= size
         error = stored.exception()
         if error is None:
-            self._service.lane(segment).proved()
+            lane.proved()
         if done.done():
             return  # its submitter no longer cares
         if error is None:
