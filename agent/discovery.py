@@ -6,6 +6,7 @@ Its thread does nothing but wake the loop.
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -23,7 +24,8 @@ from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
 from agent.book import Book
-from agent.patterns import Listing
+from agent.checkpoint import Entry, path_of
+from agent.patterns import Found, Listing
 from agent.source import Counting
 from agent.tailer import Tailer
 from logdrive.clock import Clock
@@ -122,9 +124,11 @@ class Scanner:
     async def scan(self, counting: Counting = Counting.KNOWN) -> Listing:
         """Look for files once, giving way to other tasks; *counting* is for those never met before."""
         listing = Listing(self._disk)
-        waiting = {entry.inode for entry in self._book.absent.values()}
+        waiting: dict[int, list[Entry]] = {}
+        for entry in self._book.absent.values():
+            waiting.setdefault(entry.inode, []).append(entry)
         for number, found in enumerate(self._book.inputs.scan(listing)):
-            if found.stat.inode not in waiting:
+            if not any(self._may_be(entry, found) for entry in waiting.get(found.stat.inode, ())):
                 self._tailer.found(found, counting)
             if number % _BATCH == _BATCH - 1:
                 await asyncio.sleep(0)
@@ -133,6 +137,11 @@ class Scanner:
             self._log.warning("directory can't be listed", path=directory, reason=troubles[directory])
         self._troubles = troubles
         return listing
+
+    def _may_be(self, entry: Entry, found: Found) -> bool:
+        """Tell whether a file with the inode of an absent *entry* may be the one that is waited for, and no later or other one."""
+        same_birth = found.stat.birth_ns == entry.birth_ns or 0 in (found.stat.birth_ns, entry.birth_ns)
+        return same_birth and self._disk.mount_point(os.path.dirname(found.path)) == path_of(entry.mount)
 
     async def run(self, watcher: Watcher, retry: Callable[[], None]) -> None:
         """Scan again and again, for ever; *retry* is called before each scan."""

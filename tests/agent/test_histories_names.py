@@ -131,6 +131,29 @@ def test_h17_a_reboot_that_changes_device_numbers__G2() -> None:
     run(main())
 
 
+def test_a_new_file_with_the_inode_of_one_that_no_input_asks_for_any_more_is_followed__G1() -> None:
+    """What the checkpoint keeps of the one, which is gone or on another file system, must not hide the other."""
+
+    async def main() -> None:
+        world = World()
+        world.disk.make_directory("/old")
+        world.settings["input"][0]["paths"] = ["/logs/*.log", "/old/*.log"]
+        await world.ships(lines(0, 10), "/old/app.log")
+        inode = world.disk.stat("/old/app.log").inode
+        await world.stop()
+        world.settings["input"][0]["paths"] = ["/logs/*.log"]
+        world.disk.remove("/old/app.log")
+        world.disk.next_inode = inode
+        world.write(lines(0, 5))
+        world.start()
+        await world.clock.sleep(20)
+        await world.settle()
+        assert contents(world.stored(LOG)) == [lines(0, 5)]
+        await world.stop()
+
+    run(main())
+
+
 class _OtherDevice(MemoryDisk):
     """The same disk after a reboot that numbered devices, and told birth times, otherwise."""
 

@@ -114,7 +114,8 @@ class MemoryDisk:
         self._durable: dict[str, Node] = {}
         self._directories: dict[str, _Directory] = {"/": _Directory(durable=True)}
         self._locked: set[str] = set()
-        self._next_inode = 1
+        self.next_inode = 1
+        """What the next file gets; file systems give away what a removed file had."""
         self._write_failures: list[tuple[int, int]] = []
         self._sync_failures: list[int] = []
         for directory in directories:
@@ -130,8 +131,8 @@ class MemoryDisk:
             if node is not None or path in self._directories:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             now = self.now_ns()
-            node = Node(self._next_inode, now, now)
-            self._next_inode += 1
+            node = Node(self.next_inode, now, now)
+            self.next_inode += 1
             self._name(path, node)
         elif node is None:
             raise self._missing(path)
@@ -298,7 +299,7 @@ class MemoryDisk:
     ) -> "MemoryDisk":
         """Return a new disk with *names*; all of it durable, or as durable as this one."""
         disk = MemoryDisk(now_ns=self.now_ns, capacity=self.capacity)
-        disk._next_inode, disk.device = self._next_inode, self.device
+        disk.next_inode, disk.device = self.next_inode, self.device
         lost: set[str] = set()
         for path in sorted(self._directories):
             old = self._directories[path]
