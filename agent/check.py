@@ -16,6 +16,8 @@ from logdrive.limits import FIRST_LINE_BYTES
 from logdrive.net.stream import Transport
 from logdrive.record import position_of
 
+_UNREADABLE = "can't be read"
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
@@ -64,6 +66,9 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
         for number, table in enumerate(config.input)
         if not any(each.settings is table for each in found)
     ]
+    if unreadable := sum(file.plan.startswith(_UNREADABLE) for file in files):
+        detail = f"{unreadable:,} of {len(files):,} can't be read (see above): run the agent as a user who may, or exclude them"
+        findings.append(Finding("files", ok=True, detail=detail, warn=True))
     findings += [Finding(name, ok=True, detail=text, warn=True) for name, text in overlooked(found, inputs, checkpoint, listing)]
     return Checked(files, findings + [await _receiver(config, host, transport) for host in config.output.hosts])
 
@@ -89,9 +94,9 @@ def _file(config: AgentConfig, found: Found, checkpoint: Checkpoint | None, disk
             named = FirstLine.of(file.pread(FIRST_LINE_BYTES, 0)) is not None
         finally:
             file.close()
-        plan = _plan(found, checkpoint) if named else f"not before its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
+        plan = _plan(found, checkpoint) if named else f"waits until its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
     except OSError as error:
-        plan = f"can't be read: {error.strerror or error}"
+        plan = f"{_UNREADABLE}: {error.strerror or error}"
     return CheckedFile(shown(found.path), number, found.stat.size, plan)
 
 

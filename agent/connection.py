@@ -131,11 +131,11 @@ class Connection:
         return isinstance(error, RejectedError | ProtocolError) or (isinstance(error, RefusedError) and error.code in _NOT_SOON)
 
     async def _wait(self, host: str, error: LogdriveError) -> None:
-        """Wait as long as *error* asks for; the next host is tried first, unless this one only rested."""
+        """Wait as long as *error* asks for; the next host is tried first, unless this one only closed an idle connection."""
         services = self._services
         self.problem = str(error)
         if isinstance(error, EndedError) and error.idle:
-            services.log.info("connection rested", host=host)
+            services.log.info("connection closed by the receiver while idle", host=host)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_IDLE_SECONDS):
                     await self._wanted()

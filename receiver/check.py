@@ -11,7 +11,7 @@ from typing import Literal
 
 from cryptography import x509
 
-from logdrive.address import ServiceAddress
+from logdrive.address import ServiceAddress, StreamAddress
 from logdrive.clock import Clock
 from logdrive.disk import Disk
 from logdrive.errors import ConfigError, LogdriveError, TransientError
@@ -23,6 +23,7 @@ from logdrive.sinks.blocking import Target
 from logdrive.sinks.stream_places import placed
 from logdrive.store.access.opening import accessing
 from logdrive.store.opening import LOCK_NAME
+from logdrive.store.retention import first_of
 from receiver.config import ReceiverConfig, SinkConfig
 
 _PROBE = ".logdrive-check"
@@ -55,7 +56,7 @@ async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: 
     findings.append(_directory(stream.path, disk))
     if findings[-1].ok:
         findings.append(_durability(stream.path, disk))
-    return findings
+    return [*findings, _retention(config, stream)]
 
 
 async def usable_certificates(config: ReceiverConfig, transport: Transport) -> None:
@@ -172,7 +173,11 @@ def _directory(path: str, disk: Disk) -> Finding:
             with disk.lock(lock):
                 pass
     except BlockingIOError:
-        return Finding("sink.uri", False, f"another process has the store in {path}: stop it, or name another directory")
+        return Finding(
+            "sink.uri",
+            False,
+            f"another process has the store in {path}, such as a receiver that runs already: stop it, or name another directory",
+        )
     except OSError as error:
         return Finding("sink.uri", False, f"nothing can be written in {there}: {(error.strerror or str(error)).lower()}")
     return Finding("sink.uri", True, f"{path} is there and writable" if there == path else f"{path} will be made in {there}")
@@ -183,6 +188,17 @@ def _durability(path: str, disk: Disk) -> Finding:
     there = next(place for place in _upwards(path) if _is_there(disk, place))
     where = disk.mount_point(there)
     return Finding("durability", True, f"one copy, on one disk (the file system at {where}): acknowledged once synced to it, lost with it")
+
+
+def _retention(config: ReceiverConfig, stream: StreamAddress) -> Finding:
+    """Say what becomes of what is old: a disk that fills up stops every agent."""
+    policy = first_of([table.policy for table in config.retention])(f"{stream.scope}/{stream.stream}")
+    if policy is None:
+        return Finding("retention", True, "none: the store keeps all that it is sent, until a [[retention]] table names its stream")
+    size = f"at most {policy.max_bytes:,} bytes" if policy.max_bytes is not None else ""
+    age = f"nothing older than {policy.max_age_ms / 1000:,.15g} s" if policy.max_age_ms is not None else ""
+    waits = f"; what {' or '.join(policy.readers)} has not read stays" if policy.readers else ""
+    return Finding("retention", True, f"{' and '.join(filter(None, (size, age)))} of {stream.scope}/{stream.stream} is kept{waits}")
 
 
 def _upwards(path: str) -> Iterator[str]:

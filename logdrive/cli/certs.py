@@ -19,10 +19,12 @@ Made in {directory}, valid for {days} days:
   kept away         ca.key                           whoever has it can make certificates that both sides trust
 
 The server's certificate speaks for {names}.
-The client's identity is {identity}. Agents that share it share one identity too: give each host
-its own, with `logdrive certs DIRECTORY --client NAME`.
+The client's identity is {identity}. Agents that share it share one identity too: give each further
+host its own, with `logdrive certs {directory} --client NAME`. Keys are readable by their owner only:
+`chown` them to the user that the receiver or the agent runs as.
 """
-
+_REMEDY = "choose another directory, add a client with --client NAME, or replace all with --force"
+_REMEDY_FOR_CLIENT = "copy it and its key to that agent, or remove both to have new ones made by the same CA"
 
 _ADDED = """\
 Made with the CA in {directory}, for {identity}:
@@ -52,15 +54,14 @@ def certs(directory: str, names: tuple[str, ...], clients: tuple[str, ...], days
     The server's certificate speaks for localhost, 127.0.0.1, ::1, this host's name, and each --name.
     """
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    adding = bool(clients) and not force and has_authority(directory)
     try:
-        if clients and not force and has_authority(directory):
+        if adding:
             _add(directory, names, clients, days, now)
         else:
             _make(directory, names, clients or (socket.gethostname(),), days, now, force)
     except FileExistsError as error:
-        raise click.UsageError(
-            f"{error.args[0]} is there already: choose another directory, add a client with --client NAME, or replace all with --force"
-        ) from error
+        raise click.UsageError(f"{error.args[0]} is there already: {_REMEDY_FOR_CLIENT if adding else _REMEDY}") from error
     except UnicodeError as error:
         raise click.UsageError(f"a certificate can't speak for that name: {error}") from error
     except ValueError as error:

@@ -15,6 +15,7 @@ from logdrive.address import ServiceAddress, sink_address
 from logdrive.cli.output import emit_json
 from logdrive.demo.performance import Outcome, Performance, Say
 from logdrive.demo.system import machine_logs
+from logdrive.pipeline.session import require_spark
 from logdrive.store.config import is_loopback
 
 _MARK = ".logdrive-demo"
@@ -44,6 +45,7 @@ _MARK = ".logdrive-demo"
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def demo(lines: int, work: Path | None, sink: str | None, system_logs: bool, as_json: bool) -> int:
     """Watch log lines travel from rotating files to an audited table, with the receiver and the agent killed on the way."""
+    require_spark()  # before two minutes have gone by
     place = _prepared(work)
     logs = machine_logs() if system_logs else []
     _announce(place, logs)

@@ -24,9 +24,8 @@ def emit_json(result: dict[str, Any]) -> None:
 def set_up_logging(level: str = "info") -> None:
     """Send structlog to standard error: coloured on a terminal, `key=value` lines otherwise."""
     on_terminal = sys.stderr.isatty()
-    renderer: Any = (
-        structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
-    )
+    plain = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
+    renderer: Any = structlog.dev.ConsoleRenderer() if on_terminal else plain
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

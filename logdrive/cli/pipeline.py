@@ -71,7 +71,7 @@ def run(
 @click.option("--allow-unknown-ends", is_flag=True, help="End with 0 where all that is missing are ends of files that nobody saw.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
-    """Prove from the tables in DIR that no byte was lost or doubled, or list which were; ends with 1 then."""
+    """Prove from the tables in DIRECTORY that no byte was lost or doubled, or list which were; ends with 1 then."""
     found = _audited(directory)
     if as_json:
         emit_json(found.as_json())
@@ -90,7 +90,7 @@ def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The HTML file to write: one file, nothing beside it."
 )
 def report(directory: str, out: Path) -> None:
-    """Write what the tables in DIR say as one page: verdict, throughput, delay, every source's cover, gaps."""
+    """Write what the tables in DIRECTORY say as one page: verdict, throughput, delay, every source's cover, gaps."""
     found = _audited(directory)
     from logdrive.pipeline.report import page
 

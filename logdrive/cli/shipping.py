@@ -77,7 +77,9 @@ def ship(
         try:
             shipped = run_program(program, threads=PACKING_THREADS)
         except RejectedError as error:
-            raise RejectedError(f"{error}{_hint(output, error)}") from error
+            hint = _hint(output, error)
+            between = "" if not hint else " " if str(error).endswith("?") else "; "
+            raise RejectedError(f"{error}{between}{hint}") from error
     seconds = time.monotonic() - started
     if as_json:
         emit_json(asdict(shipped) | _costs(seconds))
@@ -112,10 +114,10 @@ def _tls(
 def _hint(output: OutputTable, error: RejectedError) -> str:
     """Return which options may be missing, or too much."""
     if output.tls == "off":
-        return "; does it want TLS? give --ca, --cert and --key"
+        return "does it want TLS? give --ca, --cert and --key"
     if output.tls.cert is None:
-        return "; does it want a certificate? give --cert and --key"
-    return "" if error.sure else "; does it take plain TCP? leave --ca, --cert and --key out, and on other hosts say --plain"
+        return "does it want a certificate? give --cert and --key"
+    return "" if error.sure else "does it take plain TCP? leave --ca, --cert and --key out, and on other hosts say --plain"
 
 
 def _machine_name() -> str:

@@ -116,7 +116,9 @@ def _loading(name: str, path: str, demand: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise _mistake(name, path, f"{reason}; `logdrive certs DIR` makes certificates to try things out") from error
+        certs = "`logdrive certs DIR` makes certificates to try things out"
+        remedy = "let the user that this runs as read it" if isinstance(error, PermissionError) else certs
+        raise _mistake(name, path, f"{reason}; {remedy}") from error
     except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key has a passphrase
         mismatch = "it is not the private key of the certificate" if "mismatch" in str(error) else demand
         raise _mistake(name, path, mismatch) from error

@@ -11,7 +11,7 @@ from logdrive.pipeline.audit import Gap, Source, Verdict
 
 _MOST = 60  # sources shown; those with something to say come first
 _SHORT_ID, _ID = 8, 36  # characters
-_UNSEEN = {"removed": "removed while {their} agent was away", "truncated": "truncated before {they} read to the end"}
+_UNSEEN = {"removed": "removed while {their} agent was away", "truncated": "truncated, perhaps before {they} read to the end"}
 
 
 def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:

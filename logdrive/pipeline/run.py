@@ -7,7 +7,7 @@ one neither skips nor doubles.
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze import Bronze, Committed, MismatchError
 from logdrive.pipeline.face import Face
 from logdrive.pipeline.files import DEFAULT_COMPRESSION
+from logdrive.pipeline.history import Known
 from logdrive.pipeline.offsets import Point, Progress
 from logdrive.pipeline.reach import moved, reached
 from logdrive.pipeline.reader import DEFAULT_READER, Reader
@@ -163,7 +164,7 @@ class _Run:
         for state in states:
             number = self.face.number(state.segment)
             chain = self.tables.chain(state.segment)
-            standing = self.face.last_match(state.segment, chain) if chain else 0
+            standing = self._standing(state, chain)
             if standing < len(chain):
                 last = chain[standing - 1] if standing else None
                 log.warning("the store went back; reading again", segment=state.segment, had=chain[-1].next, now=last.next if last else 0)
@@ -179,6 +180,14 @@ class _Run:
             self.outcome.there += max(0, state.length - points[number].next) if not self.failures else 0
         self.tell_store()
         return Progress(points, {})
+
+    def _standing(self, state: SegmentState, chain: Sequence[Known]) -> int:
+        """Return how many headers of *chain* are still the segment's past; those that were cut off since can't be asked."""
+        there = [known for known in chain if known.offset >= state.start]
+        if there:
+            found = self.face.last_match(state.segment, there)
+            return len(chain) - len(there) + found if found else 0
+        return len(chain) if chain and chain[-1].next <= state.length else 0
 
     def tell_store(self) -> None:
         """Let retention have what the tables hold."""

@@ -1,10 +1,13 @@
 """`agent check` tells what a start would do, and does nothing."""
 
+import errno
+
 import msgspec
 
 from agent.check import check
 from agent.config import AgentConfig
 from tests.agent.world import LOG, World, contents, lines
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 
@@ -23,7 +26,7 @@ def test_what_would_be_read_from_where() -> None:
         assert [(file.path, file.input, file.size, file.plan) for file in checked.files] == [
             (LOG, 0, 132, "from 120: 12 bytes are new"),
             ("/logs/new.log", 0, 12, "from 0, unless the receiver knows it"),
-            ("/logs/open.log", 0, 6, "not before its first line ends, or has 1,024 bytes"),
+            ("/logs/open.log", 0, 6, "waits until its first line ends, or has 1,024 bytes"),
         ]
         findings = {finding.name: finding for finding in checked.findings}
         assert findings["checkpoint"].ok
@@ -32,6 +35,28 @@ def test_what_would_be_read_from_where() -> None:
         assert "/none" in findings["directory"].detail
         assert not findings["input[1]"].ok
         assert world.disk.content("/state/checkpoint.json") == before
+
+    run(main())
+
+
+class _AnothersLogs(MemoryDisk):
+    """A disk whose logs may be listed, and not read."""
+
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+        if path == LOG and not (write or create):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return super().open(path, write=write, create=create, private=private, direct=direct)
+
+
+def test_files_that_the_agent_may_not_read_are_counted() -> None:
+    async def main() -> None:
+        world, disk = World(), _AnothersLogs(["/logs", "/state"])
+        disk.write(LOG, lines(0, 1))
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check(config, disk=disk, transport=world.network.host("agent"))
+        (told,) = (finding for finding in checked.findings if finding.name == "files")
+        assert told.warn
+        assert told.detail.startswith("1 of 1 can't be read")
 
     run(main())
 

@@ -5,6 +5,8 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
+
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
 from logdrive.executor import ThreadExecutor
@@ -13,7 +15,7 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.store.access.config import AuthConfig
 from logdrive.store.access.passwords import kept
-from logdrive.store.config import ControllerConfig, FaceConfig
+from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig
 from logdrive.store.engine import Store
 from logdrive.store.pravega.listening import listening
 from receiver.check import Finding, check
@@ -36,6 +38,17 @@ def test_a_sound_configuration_passes_and_nothing_is_left_behind(tmp_path: Path)
     assert all(finding.ok for finding in found.values()), found
     assert "one copy, on one disk" in found["durability"].detail
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_becomes_of_old_lines_is_told(tmp_path: Path) -> None:
+    config = _config(tmp_path / "store")
+    assert "keeps all that it is sent" in _found(config)["retention"].detail
+    tables = (
+        RetentionConfig(stream="other/*", max_bytes=1),
+        RetentionConfig(stream="a/*", max_bytes=2_000_000, max_age_seconds=2_592_000, readers=("pipeline",)),
+    )
+    told = _found(msgspec.structs.replace(config, retention=tables))["retention"].detail
+    assert told == "at most 2,000,000 bytes and nothing older than 2,592,000 s of a/b is kept; what pipeline has not read stays"
 
 
 def test_a_port_in_use_is_found(tmp_path: Path) -> None:

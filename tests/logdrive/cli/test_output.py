@@ -10,7 +10,7 @@ import structlog
 from logdrive.cli.output import set_up_logging
 set_up_logging()
 log = structlog.get_logger("test")
-log.warning("refused", reason="a\\rb\\nc\\x1b[2J\\x9b\\u202ed", path="/var/log/\u20ac r.log")
+log.warning("refused", sure=True, reason="a\\rb\\nc\\x1b[2J\\x9b\\u202ed", path="/var/log/\u20ac r.log")
 try:
     raise ValueError("one\\ntwo")
 except ValueError:
@@ -32,4 +32,5 @@ def test_an_event_is_one_line_on_standard_error_with_its_traceback_inside() -> N
     assert "Traceback" in lines[1]
     for line in lines:
         assert line.isprintable()
+    assert "sure=true" in lines[0]
     assert "/var/log/\u20ac r.log" in lines[0]

@@ -1,7 +1,7 @@
 """Real stores for the tests of the pipeline: segments made by hand, appended batch by batch."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -20,20 +20,33 @@ from tests.logdrive.pipeline.segments import STREAM, Segment
 def store(directory: Path, *segments: Segment, since: int = 0) -> str:
     """Append what *segments* have from *since* on to the store in *directory*; return the stream's address."""
 
-    async def main() -> None:
-        executor = ThreadExecutor("test-store")
-        opened = await Store.open(str(directory), disk=SystemDisk(), executor=executor, clock=SystemClock())
-        running = asyncio.create_task(opened.run(asyncio.Event()))
-        try:
-            for segment in segments:
-                await _append(opened, segment, since)
-        finally:
-            await opened.close()
-            await running
-            executor.close()
+    async def append(opened: Store) -> None:
+        for segment in segments:
+            await _append(opened, segment, since)
 
-    asyncio.run(main())
+    asyncio.run(_with_store(directory, append))
     return f"file://{directory}#{STREAM}"
+
+
+def cut_off(directory: Path, segment: str, offset: int) -> None:
+    """Cut off what *segment* has before *offset*, as retention does."""
+
+    async def truncate(opened: Store) -> None:
+        await opened.truncate(segment, offset)
+
+    asyncio.run(_with_store(directory, truncate))
+
+
+async def _with_store(directory: Path, act: Callable[[Store], Awaitable[None]]) -> None:
+    executor = ThreadExecutor("test-store")
+    opened = await Store.open(str(directory), disk=SystemDisk(), executor=executor, clock=SystemClock())
+    running = asyncio.create_task(opened.run(asyncio.Event()))
+    try:
+        await act(opened)
+    finally:
+        await opened.close()
+        await running
+        executor.close()
 
 
 async def _append(opened: Store, segment: Segment, since: int) -> None:

@@ -71,7 +71,7 @@ def test_p4_ends_of_several_files_are_one_sentence() -> None:
     gone(segment, "b", "truncated")
     said = last_line(found_in(segment))
     assert said.endswith(
-        "the end of 2 files was not seen: removed while their agent was away or truncated before they were read to the end; "
+        "the end of 2 files was not seen: removed while their agent was away or truncated, perhaps before they were read to the end; "
         "up to where they were last seen they are complete"
     )
 

@@ -20,9 +20,9 @@ from logdrive.sinks.blocking import BlockingClient
 from logdrive.sinks.pravega_client import SegmentState
 from logdrive.sinks.reader_position import position
 from tests.faults.test_sigkill import Writer
-from tests.logdrive.pipeline.filling import send
+from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines
-from tests.logdrive.pipeline.storing import served
+from tests.logdrive.pipeline.storing import cut_off, served, store
 from tests.support.installation import STREAM, Installation, free_port
 
 _KEPT = 400_000
@@ -111,6 +111,17 @@ def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_
         run(plan, stop, told, spark=spark)
         assert seen[-1] == {state.segment: state.length for state in face.segments()}
         assert set(positions(face).values()) == {None}
+
+
+def test_r5_what_was_read_and_then_cut_off_is_no_store_that_went_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory, (one, two) = tmp_path / "store", segments()
+    uri, tables = store(directory, one, two), tmp_path / "tables"
+    (tables / "bronze" / "events").mkdir(parents=True)
+    catch_up(tables, one, two)
+    cut_off(directory, one.name, len(one.data))
+    cut_off(directory, two.name, len(two.data))
+    assert run(Plan(uri=uri, directory=str(tables), once=True), threading.Event()).there == 0
+    assert capsys.readouterr() == ("", "")
 
 
 # With retention ---------------------------------------------------------------------------------------------------------
