@@ -1,18 +1,24 @@
-"""Where a file is now that was known under some name: there, under another name in that directory, or nowhere (rule G1)."""
+"""Where a file is now that was known under some name: there, in that directory, where inputs look, or nowhere (rule G1)."""
 
 import errno
+import os
 
 from agent.generation import Place
 from agent.origin import Namer
+from agent.patterns import Inputs, Listing
 from logdrive.disk import Disk, FileStat
 
 
 class Locator:
-    """Looks for files by inode. *namer* tells whether their file system is there at all."""
+    """Looks for files by inode. *namer* tells whether their file system is there at all.
 
-    def __init__(self, disk: Disk, namer: Namer) -> None:
-        self._disk, self._namer = disk, namer
+    With *inputs*, files that went to another directory are found, too, as far as these name them there: for once, since it takes a scan.
+    """
+
+    def __init__(self, disk: Disk, namer: Namer, inputs: Inputs | None = None) -> None:
+        self._disk, self._namer, self._inputs = disk, namer, inputs
         self._listed: dict[str, dict[int, list[str]]] = {}
+        self._named: dict[int, list[tuple[str, FileStat]]] | None = None
 
     def find(self, place: Place, *, moved: bool = False) -> tuple[str, FileStat] | None:
         """Return where the file of *place* is and what it is, None where it is nowhere.
@@ -28,7 +34,19 @@ class Locator:
         for path in self._others(directory, place.inode):
             if (stat := self._stat(path, place, moved)) is not None:
                 return path, stat
+        for path, stat in self._elsewhere(place.inode):
+            same_birth = place.birth_ns == stat.birth_ns or 0 in (place.birth_ns, stat.birth_ns)
+            if same_birth and self._namer.mount_of(os.path.dirname(path)) == place.mount:
+                return path, stat
         return None
+
+    def _elsewhere(self, inode: int) -> list[tuple[str, FileStat]]:
+        """Return what the inputs name that has *inode*."""
+        if self._named is None:
+            self._named = {}
+            for found in self._inputs.scan(Listing(self._disk)) if self._inputs is not None else ():
+                self._named.setdefault(found.stat.inode, []).append((found.path, found.stat))
+        return self._named.get(inode, [])
 
     def _stat(self, path: str, place: Place, moved: bool) -> FileStat | None:
         try:

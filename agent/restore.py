@@ -27,7 +27,7 @@ class Restorer:
 
     def restore(self, entries: Iterable[Entry]) -> None:
         """Enter all *entries*; those whose files can't be looked for now become absent."""
-        locator = Locator(self._disk, self._namer)
+        locator = Locator(self._disk, self._namer, self._book.inputs)
         for entry in entries:
             if entry.done is not None:
                 self._book.enter_ended(entry)

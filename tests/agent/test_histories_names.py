@@ -154,6 +154,28 @@ def test_a_new_file_with_the_inode_of_one_that_no_input_asks_for_any_more_is_fol
     run(main())
 
 
+def test_h09_a_file_rotated_into_another_directory_while_the_agent_was_away_goes_on_where_it_was__G1() -> None:
+    """As logrotate's `olddir` does; the patterns name both places."""
+
+    async def main() -> None:
+        world = World()
+        world.disk.make_directory("/logs/old")
+        world.settings["input"][0]["paths"] = ["/logs/*.log", "/logs/old/*"]
+        await world.ships(lines(0, 10))
+        await world.stop()
+        world.write(lines(10, 10))
+        world.disk.replace(LOG, "/logs/old/app.log.1")
+        world.write(lines(20, 5))
+        world.start()
+        await world.settle()
+        assert sorted(contents(world.stored())) == [lines(0, 20), lines(20, 5)]
+        assert not any(stored.gaps for stored in world.stored())
+        assert world.stored("/logs/old/app.log.1") == []
+        await world.stop()
+
+    run(main())
+
+
 class _OtherDevice(MemoryDisk):
     """The same disk after a reboot that numbered devices, and told birth times, otherwise."""
 
