@@ -112,6 +112,18 @@ def ended(process: "subprocess.Popen[str]") -> Any:
     return json.loads(output.splitlines()[-1])
 
 
+def failed(process: "subprocess.Popen[str]") -> str:
+    """Return the error that a scenario ended with."""
+    try:
+        output, errors = process.communicate(timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise AssertionError(f"the client still runs after {_SECONDS} s") from None
+    assert process.returncode > 0, f"ended with {process.returncode}: {output}\n{errors[-4000:]}"
+    return errors.strip().splitlines()[-1]
+
+
 @contextlib.contextmanager
 def serving(
     root: Path, advertise: int | None = None, tls: Path | None = None, users: Mapping[str, tuple[str, str]] | None = None

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import itertools
 import random
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,11 @@ from tests.conftest import unavailable
 from tests.support.installation import free_port
 
 if importlib.util.find_spec("pravega_client") is not None:
-    from tests.interop.stock.service import Service, by_key, cutting, ended, serving
+    from tests.interop.stock.service import Service, by_key, cutting, ended, failed, serving
 
 pytestmark = pytest.mark.process
 KEYS = 6
+FLEET, OTHER = ("fleet", "a secret"), ("other", "not yours")
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,28 @@ def service(tmp_path: Path) -> "Iterator[Service]":
         yield found
 
 
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[Service, dict[str, subprocess.Popen[str]]]]":
+    """A store that asks who comes, and clients whose logins it refuses.
+
+    They try eleven times, which takes a minute: so they begin with the first test of this file, and the last one looks at them.
+    """
+    users = {FLEET[0]: (FLEET[1], '"users/*" = "READ_UPDATE"'), OTHER[0]: (OTHER[1], '"others/*" = "READ_UPDATE"')}
+    with serving(tmp_path_factory.mktemp("asking"), users=users) as service:
+        service.told("write", 2, KEYS, 0, 10, login=FLEET)
+        begun = {
+            "a wrong password": service.scenario("write", 2, KEYS, 10, 20, login=("fleet", "a guess")),
+            "a wrong password of a reader": service.scenario("read", "group", 1, login=("fleet", "a guess")),
+            "an unknown user": service.scenario("write", 2, KEYS, 10, 20, login=("nobody", "a guess")),
+            "no login": service.scenario("write", 2, KEYS, 10, 20),
+        }
+        yield service, begun
+        for process in begun.values():
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.usefixtures("strangers")
 def test_scopes_and_streams_are_administered(service: "Service") -> None:
     told = service.told("administer")
     assert told == [True, False, True, False, ["t1"], True, ["t2", "t3"], ["users"], ["events"], [], True, True, True]
@@ -159,3 +183,18 @@ def test_two_readers_of_a_group_read_on_while_its_stream_is_written_and_scaled(s
     assert numbers == {str(key): list(range(150)) for key in range(KEYS)}
     for part in parts:
         assert all(found == sorted(found) for found in part.values())
+
+
+def test_strangers_end_with_an_error_that_says_why_and_others_go_on(strangers: "tuple[Service, dict[str, subprocess.Popen[str]]]") -> None:
+    service, begun = strangers
+    service.told("write", 2, KEYS, 10, 20, login=FLEET)
+    for scenario in (("administer",), ("write", 2, KEYS, 20, 30), ("read", "group", 1)):
+        error = failed(service.scenario(*scenario, login=OTHER))
+        assert "PermissionDenied" in error, scenario
+        assert "other may not READ" in error
+    for who, process in begun.items():
+        error = failed(process)
+        assert "Unauthenticated" in error, who
+        assert ("say who you are" if who == "no login" else "the user or the password is wrong") in error
+    read = by_key(service.told("read", "group", KEYS * 20, login=FLEET))
+    assert read == {str(key): list(range(20)) for key in range(KEYS)}, "nothing of theirs was stored"
