@@ -115,6 +115,12 @@ class Submissions:
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         return ahead is not None and (ahead.gone or (ahead.sealed and (durable is None or not durable.sealed)))
 
+    def check_place(self, name: str, offset: int) -> None:
+        """Raise `StorageError` where the index can't tell which append *offset* belongs to: what needs that could not be applied later."""
+        durable = self._index.by_name.get(name)
+        if durable is not None and durable.start <= offset < durable.length:
+            durable.extent_at(offset)
+
     def next_number(self) -> int:
         """Return the number that the next segment to be created gets."""
         return self._index.next_number + self._creating

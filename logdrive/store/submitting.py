@@ -98,7 +98,7 @@ class Submitting:
         """Let *segment*, sealed or not, begin at *offset*: what lies before can't be read any more, offsets stay what they are.
 
         Nothing changes where it begins there already. Raises `SegmentTruncatedError` where *offset* is before its start or
-        beyond its length, with what is submitted.
+        beyond its length, with what is submitted, and `StorageError` where the index is damaged there.
         """
         self._check_open()
         ahead = self._submissions.segment(segment)
@@ -106,6 +106,7 @@ class Submitting:
             raise SegmentTruncatedError(segment, ahead.start)
         if offset == ahead.start:
             return self._answer_after(ahead.cutting, None)
+        self._submissions.check_place(segment, offset)
         return self._submit(ahead, TRUNCATE, None, previous=ahead.start, number=offset)
 
     def delete(self, segment: str) -> "asyncio.Future[None]":

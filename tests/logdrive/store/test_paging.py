@@ -266,3 +266,24 @@ def test_where_both_copies_are_damaged_only_what_needs_them_fails() -> None:
             assert store.read(SEGMENT, info.length - 4, 10) == b"more"
 
     run(main())
+
+
+def test_a_cut_that_the_damaged_index_can_not_place_is_refused_before_it_is_durable_and_the_store_goes_on() -> None:
+    async def main() -> None:
+        disk, limits = MemoryDisk(), StoreLimits(log_file=4000)
+        await old_and_new(disk, limits)
+        for path in paged(disk, "ab"):
+            if "extents" in path:
+                disk.flip_bit(path, 20)
+        for number in (100, 101):  # a start, and another one
+            async with running(disk, limits) as store:
+                with pytest.raises(DamagedError, match="neither is its copy"):
+                    store.truncate(SEGMENT, 70)
+                end = await submit(store, b"more", number)
+        async with running(disk, limits) as store:
+            await store.truncate(SEGMENT, end)  # all of it: nothing need be known of what goes
+            info = store.info(SEGMENT)
+            assert info is not None
+            assert info.start == end
+
+    run(main())
