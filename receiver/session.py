@@ -141,17 +141,18 @@ class Session:
 
     async def _admitted(self, link: Link) -> None:
         """Return once there is memory to go on with. Raises `Farewell` where we have had enough."""
-        while True:
-            if link.farewell is not None:
-                raise link.farewell
+        admitted = False
+        while not admitted and link.farewell is None:
             try:
                 async with asyncio.timeout(None) as self._scope:
                     await link.account.admit()
-                    return
+                    admitted = True
             except TimeoutError:  # somebody told us to leave
                 continue
             finally:
                 self._scope = None
+        if link.farewell is not None:  # what failed may just have made the room that was waited for
+            raise link.farewell
 
     def _patience(self, link: Link, silent: float) -> float:
         """Return for how long the peer may be silent, after *silent* seconds of it, before something is due."""

@@ -1,4 +1,4 @@
-"""Draws what a history has beside agents and faults: streams that are scaled, retention that frees log files, users of a table.
+"""Draws what a history has beside agents and faults: scaled streams, retention that frees files, users of a table, power cuts in commits.
 
 Drawn from a generator of its own, so that the rest of a history is the same with and without.
 """
@@ -13,6 +13,14 @@ from logdrive.limits import KIB
 from tests.simulation.plan import Plan, Step
 
 _FREEING = tuple(point for point in faults.POINTS if point.startswith(("store.free.", "store.index.", "store.roll.")))
+_WRITING = (
+    *["store.commit.before_sync"] * 6,
+    "store.commit.after_sync",
+    "store.roll.before_create",
+    "store.pages.before_sync",
+    "store.pages.between_syncs",
+)
+"""Where a disk holds what was written and not synced, or has just been synced: at no other moment does virtual time stand still there."""
 
 
 def widened(plan: Plan) -> Plan:
@@ -35,7 +43,8 @@ def widened(plan: Plan) -> Plan:
         plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
         plan = _with(plan, pick, pick.randint(5, 15), _follow)
         plan = _with(plan, pick, pick.randint(1, 4), _arm)
-    return plan
+    torn = Random(f"torn {plan.seed}")
+    return _with(plan, torn, torn.choice((1, 2, 4, 6)), _tear)
 
 
 def _with(plan: Plan, pick: Random, count: int, draw: Callable[[Random, Plan], tuple[str, str, dict[str, Any]]]) -> Plan:
@@ -74,3 +83,8 @@ def _arm(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     power, down = pick.random() < 0.6, pick.choice((0.0, 0.2, 2.0))
     values = {"point": pick.choice(_FREEING), "passages": pick.choice((1, 1, 2, 5)), "power": power, "down": down}
     return "arm", pick.choice(plan.stores), {**values, "then_off": pick.choice((0.0, 0.3, 2.0)) if not power else 0.0}
+
+
+def _tear(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    values = {"point": pick.choice(_WRITING), "passages": pick.choice((1, 1, 2, 3)), "power": True}
+    return "arm", pick.choice(plan.stores), {**values, "down": pick.choice((0.0, 0.2, 2.0))}

@@ -74,11 +74,12 @@ class Node:
 
 
 def _tear(content: bytearray, write: Write, random: random.Random) -> None:
-    """Put down nothing, a prefix cut at any byte, or any sectors of *write*."""
-    way = random.randrange(3)
+    """Put down nothing, a prefix cut at any byte, or any sectors of *write*, half of them or most."""
+    way = random.choice((0, 1, 2, 2))
     if way == 1:
         Write(write.offset, write.data[: random.randint(0, len(write.data))]).apply(content)
     elif way == 2:
+        share = random.choice((0.5, 0.9))
         for start in range(0, len(write.data), SECTOR):
-            if random.random() < 0.5:
+            if random.random() < share:
                 Write(write.offset + start, write.data[start : start + SECTOR]).apply(content)
