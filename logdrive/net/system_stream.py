@@ -31,6 +31,7 @@ class SystemStream:
     def __init__(self, sock: socket.socket, wire: Wire, peer: Peer) -> None:
         self.peer = peer
         self._socket, self._wire = sock, wire
+        self._number = sock.fileno()  # what selectors look for, and name in an error that asyncio makes at every registration
         self._loop = asyncio.get_running_loop()
         self._arrived: bytes | None = None
         self._failure: TransientError | None = None  # of reading
@@ -68,12 +69,12 @@ class SystemStream:
     def _watch(self) -> None:
         if not self._watched and not self._released:
             self._watched = True
-            self._loop.add_reader(self._socket, self._on_readable)
+            self._loop.add_reader(self._number, self._on_readable)
 
     def _on_readable(self) -> None:
         if self._reader is None or self._reader.done():  # nobody reads: leave the bytes to the kernel, which slows the peer
             self._watched = False
-            self._loop.remove_reader(self._socket)
+            self._loop.remove_reader(self._number)
         else:
             self._take()
 
@@ -93,7 +94,7 @@ class SystemStream:
                 return
             if isinstance(got, Want):
                 self._read_wants_write = True
-                self._loop.add_writer(self._socket, self._on_writable)
+                self._loop.add_writer(self._number, self._on_writable)
                 return
             if not got and self._broken is not None:  # TCP tells of a reset only once, and the writer has heard of it
                 self._failure = self._broken
@@ -135,13 +136,13 @@ class SystemStream:
     async def _until_writable(self) -> None:
         self._since_wait = 0
         self._writer = self._loop.create_future()
-        self._loop.add_writer(self._socket, self._on_writable)
+        self._loop.add_writer(self._number, self._on_writable)
         try:
             await self._writer
         finally:
             self._writer = None
             if not self._read_wants_write and not self._released:
-                self._loop.remove_writer(self._socket)
+                self._loop.remove_writer(self._number)
 
     def _on_writable(self) -> None:
         if self._read_wants_write:
@@ -149,7 +150,7 @@ class SystemStream:
             self._take()
         if self._writer is None:
             if not self._read_wants_write:
-                self._loop.remove_writer(self._socket)
+                self._loop.remove_writer(self._number)
         elif not self._writer.done():
             self._writer.set_result(None)
 
@@ -198,8 +199,8 @@ class SystemStream:
     def _unwatch(self) -> None:
         if not self._released:
             self._watched = self._read_wants_write = False
-            self._loop.remove_reader(self._socket)
-            self._loop.remove_writer(self._socket)
+            self._loop.remove_reader(self._number)
+            self._loop.remove_writer(self._number)
 
     def _release(self) -> None:
         if not self._released:
