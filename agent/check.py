@@ -112,9 +112,9 @@ def _plan(found: Found, checkpoint: Checkpoint | None) -> str:
 
 
 def _entry(found: Found, checkpoint: Checkpoint | None) -> Entry | None:
-    """Return the living entry for the inode that was found, the one under the same name first."""
+    """Return the living entry for the inode that was found, the one known by the same name first."""
     entries = [e for e in checkpoint.entries if e.inode == found.stat.inode and e.done is None] if checkpoint is not None else []
-    return min(entries, key=lambda entry: path_of(entry.name) != found.path, default=None)
+    return min(entries, key=lambda entry: found.path not in (path_of(entry.name), path_of(entry.path)), default=None)
 
 
 async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Finding:

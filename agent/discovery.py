@@ -141,7 +141,8 @@ class Scanner:
     def _may_be(self, entry: Entry, found: Found) -> bool:
         """Tell whether a file with the inode of an absent *entry* may be the one that is waited for, and no later or other one."""
         same_birth = found.stat.birth_ns == entry.birth_ns or 0 in (found.stat.birth_ns, entry.birth_ns)
-        return same_birth and self._disk.mount_point(os.path.dirname(found.path)) == path_of(entry.mount)
+        directory = os.path.dirname(self._disk.real_path(found.path))
+        return same_birth and self._disk.mount_point(directory) == path_of(entry.mount)
 
     async def run(self, watcher: Watcher, retry: Callable[[], None]) -> None:
         """Scan again and again, for ever; *retry* is called before each scan."""

@@ -36,7 +36,7 @@ class Locator:
                 return path, stat
         for path, stat in self._elsewhere(place.inode):
             same_birth = place.birth_ns == stat.birth_ns or 0 in (place.birth_ns, stat.birth_ns)
-            if same_birth and self._namer.mount_of(os.path.dirname(path)) == place.mount:
+            if same_birth and self._namer.mount_of(os.path.dirname(self._disk.real_path(path))) == place.mount:
                 return path, stat
         return None
 

@@ -116,7 +116,8 @@ def _follow(files: Sequence[str], settings: InputTable, book: Book, tailer: Tail
             if not stat.is_file:
                 mistakes.append(Mistake("file", name, "it is no regular file"))
                 continue
-            place = Place(path, path, namer.mount_of(os.path.dirname(path)), stat.device, stat.inode, stat.birth_ns)
+            name = disk.real_path(path)
+            place = Place(path, name, namer.mount_of(os.path.dirname(name)), stat.device, stat.inode, stat.birth_ns)
             if place.key in book.living:
                 continue
             generation = Generation(place, settings)

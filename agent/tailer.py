@@ -71,11 +71,12 @@ class Tailer:
             if known.generation.place.is_at(stat):
                 return
             self.removed(known, exact=False)
-        directory = found.path.rpartition("/")[0] or "/"
+        name = self._disk.real_path(found.path)  # what a link stands for is rotated where it is
+        directory = name.rpartition("/")[0] or "/"
         mount = self._mounts.get((directory, stat.device))
         if mount is None:
             mount = self._mounts[directory, stat.device] = self._namer.mount_of(directory)
-        place = Place(found.path, found.path, mount, stat.device, stat.inode, stat.birth_ns)
+        place = Place(found.path, name, mount, stat.device, stat.inode, stat.birth_ns)
         self.follow(Followed(Generation(place, found.settings), counting=counting))
 
     def follow(self, followed: Followed) -> None:

@@ -99,6 +99,10 @@ class Disk(Protocol):
         """Hold *path* for this process alone until the context ends; raises BlockingIOError where another one has it."""
         ...
 
+    def real_path(self, path: str) -> str:
+        """Return *path* as it is without symbolic links, those followed of which there is something."""
+        ...
+
     def mount_point(self, path: str) -> str:
         """Return the directory at which the file system of *path* is mounted."""
         ...
@@ -340,6 +344,10 @@ class SystemDisk:
             yield
         finally:
             os.close(descriptor)
+
+    def real_path(self, path: str) -> str:
+        """Return *path* without symbolic links."""
+        return os.path.realpath(path)
 
     def mount_point(self, path: str) -> str:
         """Walk up from *path* to the first directory that is a mount point."""

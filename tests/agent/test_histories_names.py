@@ -1,10 +1,12 @@
 """Histories of delivery.md §7 about names: renamed, unlinked, gone, without a first line, on another device (9, 16, 17)."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 
 from logdrive.disk import FileStat
 from tests.agent.world import LOG, World, contents, lines
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_node import Node
 from tests.support.virtual_time import run
 
@@ -174,6 +176,50 @@ def test_h09_a_file_rotated_into_another_directory_while_the_agent_was_away_goes
         await world.stop()
 
     run(main())
+
+
+def test_h09_the_file_behind_a_link_is_found_beside_itself_after_a_restart__G1() -> None:
+    """As in Kubernetes: the pattern names links to files elsewhere, which are rotated there."""
+
+    async def main() -> None:
+        world = World()
+        world.disk = disk = _Linked(["/logs", "/state", "/pods"])
+        disk.links[LOG] = "/pods/0.log"
+        await world.ships(lines(0, 10))
+        await world.stop()
+        world.write(lines(10, 10))
+        disk.replace("/pods/0.log", "/pods/0.log.1")
+        world.write(lines(20, 5))
+        world.start()
+        await world.settle()
+        assert sorted(contents(world.stored())) == [lines(0, 20), lines(20, 5)]
+        assert not any(stored.gaps for stored in world.stored())
+        await world.stop()
+
+    run(main())
+
+
+class _Linked(MemoryDisk):
+    """A disk with symbolic *links* to files."""
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        super().__init__(directories)
+        self.links: dict[str, str] = {}
+
+    def real_path(self, path: str) -> str:
+        return self.links.get(path, path)
+
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+        return super().open(self.real_path(path), write=write, create=create, private=private, direct=direct)
+
+    def stat(self, path: str) -> FileStat:
+        return super().stat(self.real_path(path))
+
+    def write(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        super().write(self.real_path(path), data, durable=durable)
+
+    def names(self, directory: str) -> list[str]:
+        return super().names(directory) + [os.path.basename(link) for link in self.links if os.path.dirname(link) == directory]
 
 
 class _OtherDevice(MemoryDisk):

@@ -199,6 +199,10 @@ class MemoryDisk:
         finally:
             self._locked.discard(path)
 
+    def real_path(self, path: str) -> str:
+        """Return *path*: there are no symbolic links."""
+        return path
+
     def mount_point(self, path: str) -> str:
         """Return "/": there is one file system."""
         return "/"
