@@ -109,7 +109,7 @@ def places_of(request: Any) -> list[Place]:
     """Return what *request* is about, the main thing first; nothing for one of an unknown kind."""
     if isinstance(request, pb.StreamInfo):
         return [(request.scope, request.stream)]
-    for field in ("streamInfo", "streamCut"):
+    for field in ("streamInfo", "streamCut", "position", "stream"):
         if hasattr(request, field):
             return places_of(getattr(request, field))
     scope = getattr(request, "scope", None)

@@ -18,6 +18,7 @@ from logdrive.store.controller.authority import Authority
 from logdrive.store.controller.groups import GroupMethods
 from logdrive.store.controller.maps import MapMethods
 from logdrive.store.controller.service import Controller
+from logdrive.store.controller.writers import WriterMethods
 from logdrive.store.retention import Retention
 from logdrive.store.streams.catalogue import Catalogue
 from logdrive.store.streams.groups import Groups
@@ -25,6 +26,8 @@ from logdrive.store.streams.maps import Maps
 from logdrive.store.streams.scaling import Scaling
 from logdrive.store.streams.streams import Streams
 from logdrive.store.streams.transactions import Transactions
+from logdrive.store.streams.watermarks import Watermarks
+from logdrive.store.streams.writers import Writers
 
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
@@ -66,9 +69,9 @@ async def controlling(
     closes. Raises `ConfigError` where it can't bind.
     """
     transactions = Transactions(catalogue)
-    streams = Streams(catalogue)
-    others = (GroupMethods(Groups(catalogue)), MapMethods(Maps(catalogue)))
-    controller = Controller(streams, transactions, *node, others)
+    streams, writers = Streams(catalogue), Writers(catalogue)
+    others = (GroupMethods(Groups(catalogue)), MapMethods(Maps(catalogue)), WriterMethods(writers))
+    controller = Controller(streams, transactions, writers, *node, others)
     handlers = controller.handlers() if access is None else Authority(controller.handlers(), access)
     async with catalogue.turn():
         pass  # what a crash left undone is done before anybody is answered
@@ -79,6 +82,7 @@ async def controlling(
             asyncio.create_task(Retention(catalogue.store, streams.policy_of, catalogue.clock).run(), name="streams-retention"),
             asyncio.create_task(Retention(catalogue.store, streams.most_of, catalogue.clock).run(), name="streams-most"),
             asyncio.create_task(Scaling(catalogue, streams).run(), name="streams-scaling"),
+            asyncio.create_task(Watermarks(catalogue).run(), name="streams-watermarks"),
         ]
         try:
             yield where[0], port

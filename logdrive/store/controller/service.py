@@ -15,6 +15,7 @@ from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, P
 from logdrive.store.streams.names import epoch_of
 from logdrive.store.streams.streams import Streams
 from logdrive.store.streams.transactions import Transactions
+from logdrive.store.streams.writers import Writers
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE, Method
 
@@ -22,13 +23,16 @@ Handler = Callable[[Any], Awaitable[Message]]
 
 TOKEN: Final = ""
 """What is handed out where nobody has to say who they are."""
+_NO_TIME: Final = -(1 << 63)
 
 
 class Controller:
     """Answers for one store, whose segments are all found at *host*:*port*; *others* have the methods that are not here."""
 
-    def __init__(self, streams: Streams, transactions: Transactions, host: str, port: int, others: Sequence[object] = ()) -> None:
-        self._streams, self._transactions, self._others = streams, transactions, others
+    def __init__(
+        self, streams: Streams, transactions: Transactions, writers: Writers, host: str, port: int, others: Sequence[object] = ()
+    ) -> None:
+        self._streams, self._transactions, self._writers, self._others = streams, transactions, writers, others
         self._node = pb.NodeUri(endpoint=host, port=port)
         self._here = self._node
 
@@ -214,9 +218,11 @@ class Controller:
         return pb.PingTxnStatus(status={"open": "OK", "committed": "COMMITTED"}.get(found.status, "ABORTED"))
 
     async def commit_transaction(self, request: pb.TxnRequest) -> pb.TxnStatus:
-        """Put a transaction into its stream."""
-        info = request.streamInfo
-        await self._transactions.commit(info.scope, info.stream, answers.uuid_of(request.txnId))
+        """Put a transaction into its stream, and take note of its time."""
+        info, found = request.streamInfo, answers.uuid_of(request.txnId)
+        await self._transactions.commit(info.scope, info.stream, found)
+        if request.writerId and request.timestamp != _NO_TIME:
+            await self._writers.note_committed(info.scope, info.stream, request.writerId, request.timestamp, found)
         return pb.TxnStatus(status="SUCCESS")
 
     async def abort_transaction(self, request: pb.TxnRequest) -> pb.TxnStatus:

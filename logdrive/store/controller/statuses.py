@@ -16,6 +16,8 @@ from logdrive.store.streams.errors import (
     NoSuchStreamError,
     NoSuchStreamSegmentError,
     NoSuchTransactionError,
+    NoSuchWriterError,
+    PositionError,
     PreconditionError,
     RefusedError,
     ScopeExistsError,
@@ -23,6 +25,8 @@ from logdrive.store.streams.errors import (
     StreamExistsError,
     StreamNotSealedError,
     StreamSealedError,
+    TimeError,
+    TooMuchNotedError,
     TransactionEndedError,
 )
 from logdrive.wire.pravega.controller import controller_pb2 as pb
@@ -85,6 +89,16 @@ _STATUSES: Final[dict[type[Message], _Names]] = {
 }
 """The names of statuses; what is not named is FAILURE."""
 
+_RESULTS: Final[dict[type[Message], _Names]] = {
+    pb.TimestampResponse: {TimeError: "INVALID_TIME", PositionError: "INVALID_POSITION"},
+    pb.RemoveWriterResponse: {
+        NoSuchWriterError: "UNKNOWN_WRITER",
+        NoSuchStreamError: "UNKNOWN_WRITER",
+        NoSuchScopeError: "UNKNOWN_WRITER",
+    },
+}
+"""The names of results; for what is not named there is none."""
+
 _CODES: Final[dict[type[RefusedError], grpc.StatusCode]] = {
     NoSuchScopeError: grpc.StatusCode.NOT_FOUND,
     NoSuchStreamError: grpc.StatusCode.NOT_FOUND,
@@ -93,6 +107,7 @@ _CODES: Final[dict[type[RefusedError], grpc.StatusCode]] = {
     NoSuchMapError: grpc.StatusCode.NOT_FOUND,
     BadNameError: grpc.StatusCode.INVALID_ARGUMENT,
     LeaseError: grpc.StatusCode.INVALID_ARGUMENT,
+    TooMuchNotedError: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 
 
@@ -104,6 +119,8 @@ def status_of(answer: type[Message], error: RefusedError) -> Message | None:
         return pb.TxnState(state="UNKNOWN")
     if answer is pb.ScaleStatusResponse:
         return pb.ScaleStatusResponse(status="INVALID_INPUT")
+    if (result := _RESULTS.get(answer, {}).get(type(error))) is not None:
+        return answer(result=result)
     names = _STATUSES.get(answer)
     return answer(status=names.get(type(error), "FAILURE")) if names is not None else None
 

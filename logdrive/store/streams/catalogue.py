@@ -20,9 +20,22 @@ from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, R
 from logdrive.store.streams.following import following
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.layout import new_stream
-from logdrive.store.streams.names import name_of, segment_id, stream_of
-from logdrive.store.streams.settling import Settling, settle_map
-from logdrive.store.streams.state import Group, MapPut, Place, Put, Scope, ScopePut, State, Stream, StreamConfig, StreamPut, TransactionPut
+from logdrive.store.streams.names import mark_of, name_of, segment_id, stream_of
+from logdrive.store.streams.settling import Settling, settle_map, settle_watermark
+from logdrive.store.streams.state import (
+    Group,
+    MapPut,
+    Place,
+    Put,
+    Scope,
+    ScopePut,
+    State,
+    Stream,
+    StreamConfig,
+    StreamPut,
+    TransactionPut,
+    WatermarkPut,
+)
 
 
 class Catalogue:
@@ -54,6 +67,8 @@ class Catalogue:
         for scope, name, place in list(self._state.places()):
             await asyncio.gather(*Settling(self.store, scope, name, place).submit())
             await self.change(following(scope, name, place))
+        for scope, name, _ in list(self._state.places()):
+            await asyncio.gather(*self._settle_watermark(scope, name))
         maps = [MapPut(scope, name, now) for scope, found in self._state.scopes.items() for name, now in found.maps.items()]
         await self._settle_maps(maps)
         await self.adopt_all()
@@ -66,10 +81,19 @@ class Catalogue:
             places = self._places(puts)
             for scope, name, place in places:
                 submitted += Settling(self.store, scope, name, place).submit()
+            for put in puts:
+                if isinstance(put, WatermarkPut):
+                    submitted += self._settle_watermark(put.scope, put.stream)
             submitted += self._journal.shorten(self._state)
             await asyncio.gather(*submitted)
             await self._settle_maps([put for put in puts if isinstance(put, MapPut)])
             puts = [put for scope, name, place in places for put in following(scope, name, place)]
+
+    def _settle_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
+        place, mark = self._state.place(scope, stream), self._state.place(scope, mark_of(stream))
+        if place is None or place.watermark is None or mark is None:
+            return []
+        return settle_watermark(self.store, scope, stream, mark.stream, place.watermark)
 
     async def _settle_maps(self, maps: Sequence[MapPut]) -> None:
         """Do what is missing of *maps*, which are durable."""
@@ -106,6 +130,11 @@ class Catalogue:
     def _is_scope(self, scope: str) -> bool:
         return scope in self._state.scopes and self._state.scopes[scope].present
 
+    def making(self, scope: str, stream: str, config: StreamConfig) -> StreamPut:
+        """Return the put that makes a stream, which is not there, of *config*.min_segments equal key ranges."""
+        made = new_stream(config, config.min_segments, self.next_number(scope, stream), self.clock.now_ms())
+        return StreamPut(scope, stream, made)
+
     def next_number(self, scope: str, stream: str) -> int:
         """Return the first segment number that no stream of that name had."""
         found = self._state.scopes.get(scope)
@@ -119,6 +148,10 @@ class Catalogue:
     def active(self) -> list[tuple[str, str, Stream]]:
         """Return the streams that take appends, as far as they are known without a turn."""
         return [(scope, name, place.stream) for scope, name, place in self._state.places() if place.stream.status == "active"]
+
+    def timed(self) -> list[tuple[str, str]]:
+        """Return the streams whose writers note times, as far as they are known without a turn."""
+        return [(scope, name) for scope, name, place in self._state.places() if place.writers]
 
     def subscribers(self, scope: str, stream: str) -> list[Group]:
         """Return the reader groups that hold a stream's retention back, as far as they are known without a turn."""

@@ -77,3 +77,19 @@ class NoSuchMapError(RefusedError):
 
 class MapExistsError(RefusedError):
     """The key-value table is there."""
+
+
+class NoSuchWriterError(RefusedError):
+    """No writer of that name has noted a time, or it is forgotten."""
+
+
+class TimeError(RefusedError):
+    """The writer has noted a later time before."""
+
+
+class PositionError(RefusedError):
+    """The stream has no such place, or the writer was further before."""
+
+
+class TooMuchNotedError(RefusedError):
+    """More writers, or longer positions, than are kept of a stream."""

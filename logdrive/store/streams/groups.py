@@ -31,8 +31,7 @@ class Groups:
             await self._check(asked)
             puts: list[Put] = [GroupPut(scope, name, asked)]
             if state.place(scope, stream) is None:
-                config, first = StreamConfig(rollover_bytes=asked.rollover_bytes), self._catalogue.next_number(scope, stream)
-                puts.append(StreamPut(scope, stream, layout.new_stream(config, 1, first, self._catalogue.clock.now_ms())))
+                puts.append(self._catalogue.making(scope, stream, StreamConfig(rollover_bytes=asked.rollover_bytes)))
             await self._catalogue.change(puts)
             return asked
 

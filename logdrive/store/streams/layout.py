@@ -80,6 +80,18 @@ def at_time(stream: Stream, time_ms: int) -> dict[int, int]:
     return {s.id: begin.get(s.id, 0) for s in found} if _is_whole(found) else begin
 
 
+def reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
+    """Return a whole place that nothing in *positions*, segments of any epochs and how far each was written, lies behind.
+
+    It may lie further on than it must: of the latest epoch in *positions*, or the present one where some of that epoch is cut off.
+    """
+    latest = max((epoch_of(number) for number in positions), default=0)
+    found = active_at(stream, latest)
+    if not _is_whole(found):
+        found = active_at(stream, len(stream.epochs) - 1)
+    return [(segment, positions.get(segment.id, 0)) for segment in found]
+
+
 def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:
     """Raise `PreconditionError` unless *cut* is one place in the whole stream, not before where it begins now."""
     segments = [segment_of(stream, number) for number in cut]

@@ -79,9 +79,14 @@ def epoch_of(segment: int) -> int:
     return segment >> _NUMBER_BITS
 
 
+def number_of(segment: int) -> int:
+    """Return the number of the segment of that id, which no other one of its stream has."""
+    return segment & ((1 << _NUMBER_BITS) - 1)
+
+
 def name_of(scope: str, stream: str, segment: int) -> str:
     """Return the full name of the segment of that id."""
-    return segment_name(scope, stream, segment & ((1 << _NUMBER_BITS) - 1), epoch_of(segment))
+    return segment_name(scope, stream, number_of(segment), epoch_of(segment))
 
 
 def transaction_name(segment: str, transaction: UUID) -> str:

@@ -3,20 +3,23 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid5
 
 import structlog
 
 from logdrive.errors import LogdriveError
-from logdrive.record import ABSENT
+from logdrive.record import ABSENT, NAMESPACE, framed
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
-from logdrive.store.streams.layout import behind
-from logdrive.store.streams.names import map_segment, name_of, transaction_name
-from logdrive.store.streams.state import CURRENT, Map, Place
+from logdrive.store.streams.layout import behind, current
+from logdrive.store.streams.names import map_segment, mark_of, name_of, transaction_name
+from logdrive.store.streams.state import CURRENT, Map, Place, Stream, Watermark
 from logdrive.store.tables.kept import TABLE
+from logdrive.wire.pravega.watermarks import encode_watermark
 
 _REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError)
+_MARKING: Final = uuid5(NAMESPACE, "_watermarks")
+"""The writer of marks: its number in one is the number of the watermark appended last."""
 _log = structlog.get_logger("logdrive.store.streams")
 
 Submitted = list["asyncio.Future[Any]"]
@@ -39,6 +42,21 @@ def settle_map(store: Store, scope: str, name: str, table: Map) -> Submitted:
                 except SegmentSealedError as error:  # by a client of the face
                     _log.warning("a table's segment is not as it was made", table=f"{scope}/{name}", reason=str(error))
     return futures
+
+
+def settle_watermark(store: Store, scope: str, stream: str, mark: Stream, watermark: Watermark) -> Submitted:
+    """Submit the append of a stream's latest *watermark* to its *mark*, if it lacks there; return futures as above."""
+    for segment in current(mark):
+        name = name_of(scope, mark_of(stream), segment.id)
+        if store.submitted(name, _MARKING) >= watermark.number:
+            break
+        cut = [(passed.segment, passed.low, passed.high, passed.offset) for passed in watermark.cut]
+        event = framed(encode_watermark(watermark.low, watermark.high, cut))
+        try:
+            return [store.append(name, event, writer=_MARKING, expected=None, number=watermark.number, events=1)]
+        except _REFUSALS as error:  # sealed or deleted by a client of the face
+            _log.warning("a stream's watermark reaches nobody", stream=f"{scope}/{stream}", reason=str(error))
+    return []
 
 
 class Settling:

@@ -6,7 +6,7 @@ state is itself such a list, which is how the journal is kept short.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ CURRENT = -1
 """The `until` of a segment that takes appends, unless its stream is sealed."""
 
 
+_Thing = TypeVar("_Thing")
 _SUBSCRIBING = (1, 2)  # Pravega's types of reader groups that hold retention back: where they say, or where their checkpoints are
 
 
@@ -68,6 +69,35 @@ class Transaction(msgspec.Struct, frozen=True):
     def ended(self) -> bool:
         """Tell whether nothing is left to do."""
         return self.status in ("committed", "aborted")
+
+
+class Noted(msgspec.Struct, frozen=True, array_like=True):
+    """What a writer noted last: that it had come to *time*, in a unit of the writers' own, when it had written up to *position*.
+
+    One that is *leaving* will note no more.
+    """
+
+    time: int
+    position: dict[int, int]
+    leaving: bool = False
+
+
+class Passed(msgspec.Struct, frozen=True, array_like=True):
+    """A place in one segment of a watermark's cut, with the segment's keys."""
+
+    segment: int
+    low: float
+    high: float
+    offset: int
+
+
+class Watermark(msgspec.Struct, frozen=True):
+    """The *number*th watermark of a stream: at *cut* its writers had come at least to time *low*, and none further than *high*."""
+
+    number: int
+    low: int
+    high: int
+    cut: tuple[Passed, ...]
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True):
@@ -144,6 +174,23 @@ class TransactionPut(msgspec.Struct, frozen=True, tag="transaction"):
     now: Transaction | None
 
 
+class WriterPut(msgspec.Struct, frozen=True, tag="writer"):
+    """A writer has noted *now*, or is forgotten."""
+
+    scope: str
+    stream: str
+    writer: str
+    now: Noted | None
+
+
+class WatermarkPut(msgspec.Struct, frozen=True, tag="watermark"):
+    """A stream's latest watermark is *now* this."""
+
+    scope: str
+    stream: str
+    now: Watermark
+
+
 class GroupPut(msgspec.Struct, frozen=True, tag="group"):
     """A reader group is *now* this, or gone."""
 
@@ -160,7 +207,7 @@ class MapPut(msgspec.Struct, frozen=True, tag="map"):
     now: Map
 
 
-Put = ScopePut | StreamPut | TransactionPut | GroupPut | MapPut
+Put = ScopePut | StreamPut | TransactionPut | WriterPut | WatermarkPut | GroupPut | MapPut
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -171,10 +218,12 @@ class Change(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Place:
-    """A stream and its transactions, by their ids in hex, oldest first."""
+    """A stream, its transactions, by their ids in hex, oldest first, the writers that note times, and what follows from these."""
 
     stream: Stream
     transactions: dict[str, Transaction] = field(default_factory=dict)
+    writers: dict[str, Noted] = field(default_factory=dict)
+    watermark: Watermark | None = None
 
 
 @dataclass(slots=True)
@@ -206,19 +255,18 @@ class State:
             match put:
                 case ScopePut():
                     scope.present = put.present
-                case StreamPut() if put.stream in scope.places:
+                case StreamPut() if put.stream in scope.places and put.now.status != "deleted":
                     scope.places[put.stream].stream = put.now
                 case StreamPut():
                     scope.places[put.stream] = Place(put.now)
-                case TransactionPut(stream=stream, id=key, now=now):
-                    if now is None:
-                        scope.places[stream].transactions.pop(key, None)
-                    else:
-                        scope.places[stream].transactions[key] = now
-                case GroupPut(group=name, now=None):
-                    scope.groups.pop(name, None)
-                case GroupPut(group=name, now=group) if group is not None:
-                    scope.groups[name] = group
+                case TransactionPut():
+                    _set(scope.places[put.stream].transactions, put.id, put.now)
+                case WriterPut():
+                    _set(scope.places[put.stream].writers, put.writer, put.now)
+                case WatermarkPut():
+                    scope.places[put.stream].watermark = put.now
+                case GroupPut():
+                    _set(scope.groups, put.group, put.now)
                 case MapPut(name=name, now=table):
                     scope.maps[name] = table
 
@@ -250,7 +298,18 @@ class State:
                 yield StreamPut(scope, name, place.stream)
                 for key, now in place.transactions.items():
                     yield TransactionPut(scope, name, key, now)
+                for writer, noted in place.writers.items():
+                    yield WriterPut(scope, name, writer, noted)
+                if place.watermark is not None:
+                    yield WatermarkPut(scope, name, place.watermark)
             for name, group in found.groups.items():
                 yield GroupPut(scope, name, group)
             for name, table in found.maps.items():
                 yield MapPut(scope, name, table)
+
+
+def _set(things: dict[str, _Thing], name: str, now: _Thing | None) -> None:
+    if now is None:
+        things.pop(name, None)
+    else:
+        things[name] = now

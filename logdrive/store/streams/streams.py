@@ -109,9 +109,7 @@ class Streams:
             await self._catalogue.scope(scope)
             if state.place(scope, stream) is not None:
                 raise StreamExistsError(f"stream {scope}/{stream} exists")
-            first = self._catalogue.next_number(scope, stream)
-            made = layout.new_stream(config, config.min_segments, first, self._catalogue.clock.now_ms())
-            await self._catalogue.change([StreamPut(scope, stream, made)])
+            await self._catalogue.change([self._catalogue.making(scope, stream, config)])
 
     async def configure(self, scope: str, stream: str, config: StreamConfig) -> None:
         """Change what a stream's maker asked for; its segments stay as they are."""
@@ -149,9 +147,7 @@ class Streams:
         async with self._catalogue.turn() as state:
             if state.place(scope, stream) is None:
                 await self._catalogue.place(scope, of)
-                first = self._catalogue.next_number(scope, stream)
-                made = layout.new_stream(StreamConfig(), 1, first, self._catalogue.clock.now_ms())
-                await self._catalogue.change([StreamPut(scope, stream, made)])
+                await self._catalogue.change([self._catalogue.making(scope, stream, StreamConfig())])
 
     async def truncate(self, scope: str, stream: str, cut: Mapping[int, int]) -> None:
         """Let a stream begin at *cut*: segments before it are deleted, those in it truncated."""

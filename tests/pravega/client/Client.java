@@ -23,6 +23,7 @@ import io.pravega.client.stream.ScalingPolicy;
 import io.pravega.client.stream.Stream;
 import io.pravega.client.stream.StreamConfiguration;
 import io.pravega.client.stream.StreamCut;
+import io.pravega.client.stream.TimeWindow;
 import io.pravega.client.stream.Transaction;
 import io.pravega.client.stream.TransactionalEventStreamWriter;
 import io.pravega.client.stream.impl.UTF8StringSerializer;
@@ -92,6 +93,7 @@ class Client {
 
     private void doAll() throws Exception {
         streamsAreMade();
+        timesAreNoted();
         groupsRead();
         groupsAreReset();
         streamsAreScaled();
@@ -99,6 +101,7 @@ class Client {
         transactionsEnd();
         largeEventsAreWhole();
         tablesAreKept();
+        timesAreTold();
         streamsEnd();
     }
 
@@ -108,6 +111,56 @@ class Client {
         StreamConfiguration updated = StreamConfiguration.builder().scalingPolicy(ScalingPolicy.fixed(2)).tag("two").build();
         told("update", streams.updateStream(SCOPE, STREAM, updated), streams.getStreamTags(SCOPE, STREAM));
         told("tagged", names(streams.listStreams(SCOPE, "two")), names(streams.listStreams(SCOPE, "one")));
+    }
+
+    /** Two writers note how far they are. What readers learn of it takes a controller some seconds: `timesAreTold`. */
+    private void timesAreNoted() throws Exception {
+        streams.createStream(SCOPE, "times", StreamConfiguration.builder().scalingPolicy(ScalingPolicy.fixed(1)).build());
+        try (EventStreamWriter<String> one = events.createEventWriter("one", "times", TEXT, WRITER);
+             EventStreamWriter<String> two = events.createEventWriter("two", "times", TEXT, WRITER)) {
+            one.writeEvent("key", "1 0").get();
+            two.writeEvent("key", "2 0").get();
+            two.noteTime(200);
+            one.noteTime(100);
+            two.writeEvent("key", "2 1").get();
+        }
+        long until = System.currentTimeMillis() + PATIENCE_MS;
+        boolean unknown = true;
+        while (unknown && System.currentTimeMillis() < until) { // the writer did not wait until its time was noted
+            unknown = refused(() -> controller.removeWriter("one", Stream.of(SCOPE, "times")).get());
+        }
+        told("noted", !unknown, refused(() -> controller.removeWriter("nobody", Stream.of(SCOPE, "times")).get()));
+    }
+
+    /** At the end of each stream the window begins with its last watermark; at the beginning of one it ends with the first. */
+    private void timesAreTold() throws Exception {
+        told("times", timeAtEnd("times", 200));
+        told("committed", timeAtEnd("sums", 77));
+        groups.createReaderGroup("early", ReaderGroupConfig.builder().stream(Stream.of(SCOPE, "times")).build());
+        try (EventStreamReader<String> reader = events.createReader("early", "early", TEXT, READER)) {
+            read(reader, new ArrayList<>(), 1);
+            long until = System.currentTimeMillis() + PATIENCE_MS;
+            TimeWindow window = reader.getCurrentTimeWindow(Stream.of(SCOPE, "times"));
+            while (window.getUpperTimeBound() == null && System.currentTimeMillis() < until) {
+                Thread.sleep(20);
+                window = reader.getCurrentTimeWindow(Stream.of(SCOPE, "times"));
+            }
+            told("window", window.getLowerTimeBound(), window.getUpperTimeBound());
+        }
+    }
+
+    private Long timeAtEnd(String name, long wanted) {
+        groups.createReaderGroup("times-of-" + name,
+            ReaderGroupConfig.builder().stream(Stream.of(SCOPE, name)).groupRefreshTimeMillis(500).build());
+        try (EventStreamReader<String> reader = events.createReader("only", "times-of-" + name, TEXT, READER)) {
+            long until = System.currentTimeMillis() + PATIENCE_MS;
+            Long time = null;
+            while ((time == null || time != wanted) && System.currentTimeMillis() < until) {
+                next(reader, 100);
+                time = reader.getCurrentTimeWindow(Stream.of(SCOPE, name)).getLowerTimeBound();
+            }
+            return time;
+        }
     }
 
     /** Two readers at once; a checkpoint; one of them leaves, the other reads what it would have. */
@@ -210,7 +263,7 @@ class Client {
                 kept.writeEvent("key", "kept " + number);
             }
             told("open", kept.checkStatus());
-            kept.commit();
+            kept.commit(77);
             Transaction<String> dropped = writer.beginTxn();
             dropped.writeEvent("key", "dropped 0");
             dropped.flush();

@@ -49,6 +49,8 @@ METHODS: Final[dict[str, Method]] = {
     "abortTransaction": Method(pb.TxnRequest, pb.TxnStatus),
     "checkTransactionState": Method(pb.TxnRequest, pb.TxnState),
     "listCompletedTransactions": Method(pb.ListCompletedTxnRequest, pb.ListCompletedTxnResponse),
+    "noteTimestampFromWriter": Method(pb.TimestampFromWriter, pb.TimestampResponse),
+    "removeWriter": Method(pb.RemoveWriterRequest, pb.RemoveWriterResponse),
     "getControllerServerList": Method(pb.ServerRequest, pb.ServerResponse),
     "createReaderGroup": Method(pb.ReaderGroupConfiguration, pb.CreateReaderGroupResponse),
     "getReaderGroupConfig": Method(pb.ReaderGroupInfo, pb.ReaderGroupConfigResponse),

@@ -6,6 +6,7 @@ beside after all operations that were answered, or after the one that was under 
 
 import contextlib
 import errno
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -22,6 +23,8 @@ from logdrive.store.streams.journal import SEGMENT
 from logdrive.store.streams.maps import Maps
 from logdrive.store.streams.names import name_of, transaction_name
 from logdrive.store.streams.state import Cut, Group, Map, StreamConfig
+from logdrive.store.streams.watermarks import Watermarks
+from logdrive.store.streams.writers import Writers
 from logdrive.store.tables.kept import TABLE
 from tests.logdrive.store.streams.harness import Rig, rig
 from tests.support.memory_disk import MemoryDisk
@@ -56,6 +59,9 @@ WEIGHTS = {
     "group": 2,
     "has_read": 2,
     "ungroup": 1,
+    "note": 4,
+    "leave": 1,
+    "watermark": 3,
     "map": 2,
     "unmap": 1,
 }
@@ -91,10 +97,8 @@ async def perform(there: Rig, op: Operation) -> None:
             await there.transactions.begin(*where, 1000)
         case "scale":
             await scale(there, op)
-        case "group" | "has_read" | "ungroup":
-            await grouped(there, op)
-        case "map" | "unmap":
-            await mapped(there, op)
+        case kind if kind in BESIDE:
+            await BESIDE[kind](there, op)
         case "cut" | "write" | "raw":
             await to_segments(there, op)
         case _:
@@ -114,12 +118,33 @@ async def grouped(there: Rig, op: Operation) -> None:
         await groups.has_read(f"{op.scope}/{name}", made.id, made.generation, op.scope, op.stream, head)
 
 
+async def timed(there: Rig, op: Operation) -> None:
+    writer, where = "ab"[op.choice < 0.5], (op.scope, op.stream)
+    if op.kind == "note":
+        now = layout.current(await there.streams.stream(*where))
+        infos = {segment.id: there.store.info(name_of(*where, segment.id)) for segment in now}
+        ends = {number: info.length for number, info in infos.items() if info is not None}
+        await Writers(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
+    elif op.kind == "leave":
+        await Writers(there.catalogue).remove(*where, writer)
+    else:
+        await Watermarks(there.catalogue).advance(*where)
+
+
 async def mapped(there: Rig, op: Operation) -> None:
     maps = Maps(there.catalogue)
     if op.kind == "map":
         await maps.create(op.scope, op.stream, Map(1 + int(op.choice * 3), 8))
     else:
         await maps.delete(op.scope, op.stream)
+
+
+BESIDE: dict[str, Callable[[Rig, Operation], Awaitable[None]]] = {
+    **dict.fromkeys(("group", "has_read", "ungroup"), grouped),
+    **dict.fromkeys(("map", "unmap"), mapped),
+    **dict.fromkeys(("note", "leave", "watermark"), timed),
+}
+"""What is done to things beside streams."""
 
 
 async def to_segments(there: Rig, op: Operation) -> None:
@@ -177,6 +202,7 @@ async def view(there: Rig) -> Any:
             now = place.stream
             seen.append((scope, name, now.status, now.segments, now.config, now.cut, now.next_number, len(now.epochs)))
             seen.append([(t.status, t.epoch, t.segments) for t in place.transactions.values()])
+            seen.append((sorted(place.writers.items()), place.watermark))
         seen += [(name, sorted(found.groups.items()), sorted(found.maps.items())) for name, found in sorted(state.scopes.items())]
     segments = {}
     for segment in there.store.segments():
