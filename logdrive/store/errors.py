@@ -7,7 +7,8 @@ class StoreInUseError(ConfigError):
     """Another process holds the store; its face may be reachable (`endpoint.json`)."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, [Mistake("store", "", "another process has this store open: stop it, or read through its network face")])
+        remedy = "stop it (a receiver, or a pipeline that follows), or read through its network face"
+        super().__init__(path, [Mistake("store", "", f"another process has this store open: {remedy}")])
 
 
 class DamagedError(StorageError):
