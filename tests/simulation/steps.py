@@ -41,10 +41,10 @@ class Steps(Stage):
         self._meanwhile(scale(self.network, who, how, Random(seed)))
 
     def _count(self, who: str, times: int, seed: int) -> None:
-        next(user for user in self.users if user.name == who).count(times)
+        next(user for user in self.users if user.name == who).do(times)
 
     def _transact(self, who: str, times: int, seed: int) -> None:
-        next(writer for writer in self.writers if writer.name == who).transact(times)
+        next(writer for writer in self.writers if writer.name == who).do(times)
 
     # Foreign writers -------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from logdrive.errors import LogdriveError
 from logdrive.sinks.pravega_answers import expected
 from logdrive.sinks.pravega_link import Link
 from logdrive.wire.pravega.control import SegmentAlreadyExists, TableKeyBadVersion, TableKeyDoesNotExist
@@ -31,6 +30,7 @@ from logdrive.wire.pravega.tables import (
     TableRead,
     UpdateTableEntries,
 )
+from tests.simulation.client import Client
 from tests.simulation.hosts import FACE_PORT
 from tests.simulation.oracle import BrokenPromise
 from tests.support.memory_transport import MemoryNetwork
@@ -38,7 +38,6 @@ from tests.support.memory_transport import MemoryNetwork
 TABLE = "logs/state_kvtable/0.#epoch.0"
 COUNTER = b"counter"
 _PATIENCE_SECONDS = 8.0
-_PAUSE_SECONDS = 1.0
 _REMOVES = 0.3
 _PAGE = 50
 _PROMISE = "a table is what was acknowledged"
@@ -60,43 +59,23 @@ Ask = Callable[[Callable[[int], Message]], Awaitable[Message]]
 """Sends the request that is made around an id, and returns the answer."""
 
 
-class TableUser:
-    """One client with one connection and one request at a time."""
+class TableUser(Client):
+    """Counts so many times more."""
 
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
-        self.name, self._store = name, store
-        self._network, self._random = network, random
+        super().__init__(name, store, network, random)
         self.updates: list[Update] = []
         self.broken: BrokenPromise | None = None
-        self._left = 0
-        self._more = asyncio.Event()
         self._seen: TableEntry | None = None
         self._newest = NOT_THERE
 
-    @property
-    def settled(self) -> bool:
-        """Whether all that was to be counted was tried."""
-        return not self._left
-
-    def count(self, times: int) -> None:
-        """Have so many more requests to make."""
-        self._left += times
-        self._more.set()
-
-    async def run(self) -> None:
-        """Make them, for ever."""
-        while True:
-            await self._more.wait()
-            try:
-                async with asked(self._network, self.name, self._store) as ask:
-                    made = await ask(lambda number: CreateTableSegment(number, TABLE))
-                    if not isinstance(made, SegmentAlreadyExists):
-                        expected(SegmentCreated, made)
-                    while self._left:
-                        await self._one(ask)
-                    self._more.clear()
-            except (LogdriveError, TimeoutError):
-                await asyncio.sleep(_PAUSE_SECONDS)
+    async def _serve(self) -> None:
+        async with asked(self._network, self.name, self._store) as ask:
+            made = await ask(lambda number: CreateTableSegment(number, TABLE))
+            if not isinstance(made, SegmentAlreadyExists):
+                expected(SegmentCreated, made)
+            while self._left:
+                await self._one(ask)
 
     async def _one(self, ask: Ask) -> None:
         """Count once more from what was seen last; whoever was faster makes that fail."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
-from logdrive.errors import LogdriveError
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.controller import StreamSegment
 from logdrive.sinks.pravega_answers import RefusedError
@@ -19,6 +18,7 @@ from logdrive.sinks.pravega_controller import GrpcController
 from logdrive.sinks.stream_places import placed
 from logdrive.store.controller.answers import uuid_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
+from tests.simulation.client import Client
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, SCOPE
 from tests.simulation.operators import scaled
 from tests.simulation.oracle import BrokenPromise
@@ -31,7 +31,6 @@ _RECORD = b"%-10s %06d %02d of %02d\n"
 _RECORD_BYTES = len(_RECORD % (b"", 0, 0, 0))
 _LEASE_MS = 15_000
 _PATIENCE_SECONDS = 15.0
-_PAUSE_SECONDS = 1.0
 _ABORTED, _SCALED = 0.2, 0.15
 _PROMISE = "a transaction is there whole or not at all"
 
@@ -44,40 +43,20 @@ class Transaction:
     there: bool | None = False
 
 
-class TransactionWriter:
-    """One client, with one transaction at a time."""
+class TransactionWriter(Client):
+    """Writes so many transactions more."""
 
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
-        self.name, self._store = name, store
-        self._network, self._random = network, random
+        super().__init__(name, store, network, random)
         self.transactions: list[Transaction] = []
-        self._left = 0
-        self._more = asyncio.Event()
 
-    @property
-    def settled(self) -> bool:
-        """Whether all that was to be written was tried."""
-        return not self._left
-
-    def transact(self, times: int) -> None:
-        """Have so many more transactions to write."""
-        self._left += times
-        self._more.set()
-
-    async def run(self) -> None:
-        """Write them, for ever."""
-        while True:
-            await self._more.wait()
-            try:
-                async with reaching(self._network.host(self.name))(self._store, CONTROLLER_PORT, None, None) as controller:
-                    assert isinstance(controller, GrpcController)
-                    await controller.create(SCOPE, STREAM, 2)
-                    while self._left:
-                        async with asyncio.timeout(_PATIENCE_SECONDS):
-                            await self._one(controller)
-                    self._more.clear()
-            except (LogdriveError, TimeoutError):
-                await asyncio.sleep(_PAUSE_SECONDS)
+    async def _serve(self) -> None:
+        async with reaching(self._network.host(self.name))(self._store, CONTROLLER_PORT, None, None) as controller:
+            assert isinstance(controller, GrpcController)
+            await controller.create(SCOPE, STREAM, 2)
+            while self._left:
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    await self._one(controller)
 
     async def _one(self, controller: GrpcController) -> None:
         begun = await controller.call("createTransaction", pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS), pb.CreateTxnResponse)
