@@ -13,7 +13,7 @@ import structlog
 
 from logdrive.errors import LogdriveError
 from logdrive.limits import MIB
-from logdrive.store.boundaries import boundary_after
+from logdrive.store.boundaries import boundary_from
 from logdrive.store.streams import layout
 from logdrive.store.streams.catalogue import Catalogue
 from logdrive.store.streams.names import mark_of, name_of
@@ -81,13 +81,8 @@ class Watermarks:
         store = self._catalogue.store
         for segment in layout.current(mark.stream) if mark is not None else ():
             info = store.info(found := name_of(scope, name, segment.id))
-            if info is None:
-                continue
-            start = info.start
-            while info.length - start > MARK_BYTES:
-                start = boundary_after(store, found, start)
-            if start > info.start:
-                await store.truncate(found, start)
+            if info is not None and info.length - info.start > MARK_BYTES:
+                await store.truncate(found, boundary_from(store, found, info.length - MARK_BYTES))
 
 
 def judge(place: Place, silent: Mapping[str, float], now: float) -> _Judged:

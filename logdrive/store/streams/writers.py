@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
+import structlog
 from msgspec.structs import replace
 
-from logdrive.limits import KIB
 from logdrive.store.streams.catalogue import Catalogue
-from logdrive.store.streams.errors import BadNameError, NoSuchWriterError, PositionError, TimeError, TooMuchNotedError
+from logdrive.store.streams.errors import BadNameError, NoSuchWriterError, PositionError, RefusedError, TimeError, TooMuchNotedError
 from logdrive.store.streams.names import epoch_of, name_of, number_of
 from logdrive.store.streams.state import Noted, Place, Stream, WriterPut
 
 MAX_NOTED: Final = 100_000
 """Writers of a stream, and segments in their positions, together."""
-_NAME_LENGTH: Final = 8 * KIB
+_NAME_LENGTH: Final = 256
+_log = structlog.get_logger("logdrive.store.streams")
 
 
 class Writers:
@@ -32,22 +33,25 @@ class Writers:
         Raises `TimeError`, `PositionError` where that lies before what it noted last, and the latter where it is no place of the
         stream; `TooMuchNotedError`.
         """
-        if not 1 <= len(writer) <= _NAME_LENGTH:
-            raise BadNameError(f"a writer's name has 1 to {_NAME_LENGTH} characters")
         async with self._catalogue.turn():
             place = await self._catalogue.place(scope, stream)
             await self._note(scope, stream, place, writer, Noted(time, self._known(scope, stream, place.stream, position)))
 
     async def note_committed(self, scope: str, stream: str, writer: str, time: int, transaction: UUID) -> None:
-        """Take note of the time that *transaction*, which is committed, came with, unless its writer has noted a later one."""
-        async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
-            found, before = place.transactions.get(transaction.hex), place.writers.get(writer)
-            if found is None or (before is not None and before.time > time):
-                return
-            ends = {number: self._catalogue.store.info(name_of(scope, stream, number)) for number in found.targets}
-            position = {number: info.length for number, info in ends.items() if info is not None}
-            await self._note(scope, stream, place, writer, Noted(time, position))
+        """Take note of the time that *transaction*, which is committed, came with.
+
+        Its commit is not undone where that is refused, so then it is only told.
+        """
+        try:
+            async with self._catalogue.turn():
+                place = await self._catalogue.place(scope, stream)
+                if (found := place.transactions.get(transaction.hex)) is None:
+                    return  # it ended long ago, and so did its time
+                ends = {number: self._catalogue.store.info(name_of(scope, stream, number)) for number in found.targets}
+                position = {number: info.length for number, info in ends.items() if info is not None}
+                await self._note(scope, stream, place, writer, Noted(time, position))
+        except RefusedError as error:
+            _log.warning("a transaction's time is not noted", stream=f"{scope}/{stream}", time=time, reason=str(error))
 
     async def remove(self, scope: str, stream: str, writer: str) -> None:
         """Wait for *writer* no more; what it noted still counts, once. Raises `NoSuchWriterError`."""
@@ -60,6 +64,8 @@ class Writers:
     # -------------------------------------------------------------------------------------------------------------------
 
     async def _note(self, scope: str, stream: str, place: Place, writer: str, noted: Noted) -> None:
+        if not 1 <= len(writer) <= _NAME_LENGTH:
+            raise BadNameError(f"a writer's name has 1 to {_NAME_LENGTH} characters")
         before = place.writers.get(writer)
         if before is not None and noted.time < before.time:
             raise TimeError(f"the writer has noted {before.time} before")

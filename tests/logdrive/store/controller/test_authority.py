@@ -94,6 +94,8 @@ def test_who_may_read_asks_and_changes_nothing() -> None:
                 ("deleteStream", INFO),
                 ("scale", pb.ScaleRequest(streamInfo=INFO)),
                 ("createTransaction", pb.CreateTxnRequest(streamInfo=INFO, lease=1000)),
+                ("noteTimestampFromWriter", pb.TimestampFromWriter(writer="w", position=pb.StreamCut(streamInfo=INFO))),
+                ("removeWriter", pb.RemoveWriterRequest(writer="w", stream=INFO)),
                 ("createScope", pb.ScopeInfo(scope="mine")),
                 ("deleteScope", pb.ScopeInfo(scope="other")),
                 ("getCurrentSegments", pb.StreamInfo(scope="logs", stream="b")),
