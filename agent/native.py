@@ -11,8 +11,10 @@ from agent.run import Run
 from agent.source import Outcome, Source, State
 from agent.talk import RefusedError, Services
 from agent.window import Room
+from logdrive.disk import words_of
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
+from logdrive.record import ABSENT, LOST, NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import CONNECTION, SEQUENCES, Frame, Position, Refusal, RefusalCode
 from logdrive.wire.lumberjack.frames import Run as RunFrame
@@ -165,6 +167,8 @@ class NativeTalk:
             raise RefusedError(frame.code, frame.text)
         if frame.index >= self._next_index:
             raise ProtocolError(f"an answer for the index {frame.index}, which names no source", offset=self.reader.offset)
+        if isinstance(frame, Position) and frame.number < 0 and frame.number not in (ABSENT, NOT_KEPT, LOST):
+            raise ProtocolError(f"the number {frame.number}, which no store has", offset=self.reader.offset)
         if isinstance(frame, Position):
             self._position(frame)
         else:
@@ -179,15 +183,22 @@ class NativeTalk:
             self._pause(source, RefusalCode.TRY_LATER, "its file can't be read")
             return
         old_number, old_store = source.number, source.store
-        now_ms = services.clock.now_ms()
-        if source.state is State.ASKING:
-            outcome = source.answer(Answer(known.count, frame.number, frame.store), now_ms)
-        else:
-            outcome = source.told(frame.number, frame.store, now_ms)
+        try:
+            outcome = self._outcome(source, known.count, frame)
+        except OSError as error:  # the bytes that tell whether the number fits
+            self._pause(source, RefusalCode.TRY_LATER, f"its file can't be read: {words_of(error)}")
+            return
         services.book.changed = True
         self._act(source, outcome, known.count, frame.index)
         if outcome is Outcome.GO_ON:
             self._compare_stores(source, old_number, old_store)
+
+    def _outcome(self, source: Source, count: int, frame: Position) -> Outcome:
+        """Let *source* judge what it was told. Raises OSError where its file does not give the bytes to judge by."""
+        now_ms = self._services.clock.now_ms()
+        if source.state is State.ASKING:
+            return source.answer(Answer(count, frame.number, frame.store), now_ms)
+        return source.told(frame.number, frame.store, now_ms)
 
     def _act(self, source: Source, outcome: Outcome, count: int, index: int) -> None:
         services = self._services

@@ -1,8 +1,13 @@
 """Histories of delivery.md §7 about failed runs, clones, restored and other stores, and crowds (3, 5, 8, 13, 24, 25)."""
 
-from logdrive.record import position_of
+import errno
+
+import pytest
+
+from logdrive.record import ABSENT, position_of
 from logdrive.wire.lumberjack.frames import Run
 from tests.agent.world import LOG, World, contents, lines
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 HEADER = b"# constant header of every life\n"
@@ -24,6 +29,74 @@ def test_h03_the_first_of_two_runs_fails_in_the_sink__P2_D3() -> None:
         assert not failures
         assert reader.refused_runs > 2, "runs that followed the failed one were in flight"
         assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
+def test_bytes_that_cannot_be_read_to_judge_a_position_are_tried_again__D4() -> None:
+    """One bad block in one file must not end the agent."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 500))
+        await world.stop()
+        world.forget()
+        world.disk = disk = _BadBlock.of(world.disk)
+        world.write(lines(500, 500))
+        world.write(lines(0, 5, prefix="other"), "/logs/other.log")
+        disk.bad = range(5_800, 6_000)
+        agent = world.start()
+        await world.clock.sleep(20)
+        assert contents(world.stored("/logs/other.log")) == [lines(0, 5, prefix="other")]
+        assert any("can't be read" in source.problem for source in agent.status().sources)
+        disk.bad = range(0)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 1000)]
+        assert len(reader.by_path(LOG)) == 1
+        await world.stop()
+
+    run(main())
+
+
+class _BadBlock(MemoryDisk):
+    """A disk that does not give the bytes at *bad* of any file."""
+
+    bad = range(0)
+
+    @classmethod
+    def of(cls, disk: MemoryDisk) -> "_BadBlock":
+        other = disk.killed()
+        other.__class__ = cls
+        assert isinstance(other, cls)
+        return other
+
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+        file = super().open(path, write=write, create=create, private=private, direct=direct)
+        whole = file.pread
+
+        def pread(size: int, offset: int) -> bytes:
+            if offset < self.bad.stop and offset + size > self.bad.start and size <= 256:
+                raise OSError(errno.EIO, "Input/output error")
+            return whole(size, offset)
+
+        file.pread = pread  # type: ignore[method-assign]
+        return file
+
+
+@pytest.mark.parametrize("number", [-1, -(1 << 62), ABSENT + 3])
+def test_a_number_that_no_store_has_ends_the_connection_and_not_the_agent__P1(number: int) -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.number_for = lambda source, stored: number
+        world.write(lines(0, 10))
+        agent = world.start()
+        await world.clock.sleep(5)
+        assert "number" in agent.connection.problem
+        reader.number_for = lambda source, stored: stored
+        await world.settle(200)
+        assert contents(world.stored()) == [lines(0, 10)]
         await world.stop()
 
     run(main())
