@@ -21,6 +21,7 @@ from receiver.memory import Memory
 from receiver.router import Router
 from receiver.services import Services
 from receiver.sinking import Address, Opened, opened
+from receiver.summary import Summary
 from receiver.writers import CountingWriters, WriterTable
 
 
@@ -75,7 +76,10 @@ async def run(
         listener = await transport.listen(host, port, config.listen.settings, sessions.accept)
         try:
             started(Started(listener.address, found.face, services.counters, services.memory))
-            await either(stop, found.failure.happened)
+            async with asyncio.TaskGroup() as group:
+                telling = group.create_task(_summary(services).run(), name="receiver-summary")
+                await either(stop, found.failure.happened)
+                telling.cancel()
         finally:
             await listener.close()
         await _end(sessions, services, config.drain_seconds)
@@ -94,6 +98,10 @@ def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Rando
         dead=CountingWriters(found.dead, random),
         failure=found.failure,
     )
+
+
+def _summary(services: Services) -> Summary:
+    return Summary(services.counters, services.clock, structlog.get_logger("receiver"))
 
 
 async def _end(sessions: Sessions, services: Services, seconds: float) -> None:

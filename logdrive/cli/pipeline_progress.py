@@ -31,7 +31,7 @@ def shown(plan: "Plan", *, quiet: bool) -> Iterator[tuple[Callable[[], AbstractC
     """Yield what shows Spark's start and what shows a commit: one bar on a terminal when the end is known, else lines."""
     if not (plan.once and sys.stderr.isatty()) or quiet:
         log = structlog.get_logger("pipeline")
-        yield starting_spark, lambda so_far: log.info("committed", events=so_far.events, batches=so_far.batches, bytes=so_far.bytes)
+        yield starting_spark, lambda so_far: log.info("committed so far", events=so_far.events, batches=so_far.batches, bytes=so_far.bytes)
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:

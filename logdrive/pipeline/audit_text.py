@@ -98,7 +98,7 @@ def _sources(sources: list[Source]) -> Table:
         table.columns[column].justify = "right"
     length = _telling([source.source for source in sources])
     shown = sorted(sources, key=lambda source: (not source.gaps, -source.events))[:_MOST]
-    for source in sorted(shown, key=lambda source: (source.host or "", source.path or "")):
+    for source in sorted(shown, key=lambda source: (source.host or "", source.path or "", source.heard)):
         ended = f"ended: {source.ended}" if source.ended else source.state
         table.add_row(
             source.source[:length],

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 
 import pyarrow as pa
@@ -56,11 +57,11 @@ class Life:
     host: str | None
     paths: list[str]
     position: int
+    heard: datetime
 
     def __str__(self) -> str:
-        return (
-            f"{self.source}  {self.paths[-1] if self.paths else '(no path)'} of {self.host or 'an unnamed host'}, {self.position:,} bytes"
-        )
+        name = f"{self.paths[-1] if self.paths else '(no path)'} of {self.host or 'an unnamed host'}"
+        return f"{self.source}  {name}, {self.position:,} bytes, heard of {self.heard:%Y-%m-%d %H:%M:%S}"
 
 
 def find_source(directory: str, wanted: str) -> str:
@@ -85,7 +86,7 @@ def find_source(directory: str, wanted: str) -> str:
 
 
 def _lives(directory: str) -> list[Life]:
-    """Return every source that has positions, by path."""
+    """Return every source that has positions, by path, those of one path in the order in which they were heard of last."""
     columns = ["source", "host", "path", "position", "received"]
     rows = open_existing(paths(directory)[1], BATCHES).read(columns, pc.field("kind") == "data")
     named = rows.group_by(["source", "host", "path"], use_threads=False).aggregate([("position", "max"), ("received", "max")])
@@ -94,5 +95,5 @@ def _lives(directory: str) -> list[Life]:
         before = lives.get(row["source"])
         had, position = (before.paths, before.position) if before else ([], 0)
         path = [row["path"]] if row["path"] else []
-        lives[row["source"]] = Life(row["source"], row["host"], [*had, *path], max(position, row["position_max"]))
-    return sorted(lives.values(), key=lambda life: (life.paths[-1:], life.host or "", life.source))
+        lives[row["source"]] = Life(row["source"], row["host"], [*had, *path], max(position, row["position_max"]), row["received_max"])
+    return sorted(lives.values(), key=lambda life: (life.paths[-1:], life.host or "", life.heard, life.source))

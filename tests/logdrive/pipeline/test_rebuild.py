@@ -55,7 +55,7 @@ def test_what_means_several_is_refused_with_a_list_of_them(tmp_path: Path) -> No
         find_source(str(tmp_path), "/var/log/app.log")
     listed = str(refused.value).splitlines()[1:]
     assert sorted(line.split()[0] for line in listed) == sorted((source_id("a"), source_id("b")))
-    assert all("/var/log/app.log of web-1, 24 bytes" in line for line in listed)
+    assert all("/var/log/app.log of web-1, 24 bytes, heard of 20" in line for line in listed)
 
 
 @pytest.mark.parametrize("wanted", ["app.log", "", source_id("beats")])
