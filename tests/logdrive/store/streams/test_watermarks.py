@@ -1,15 +1,18 @@
 """Watermarks: what follows from the times that writers note, as far as Pravega's readers rely on it (specification, section 6)."""
 
 import asyncio
+from itertools import pairwise
+from random import Random
 
 import pytest
+from msgspec.structs import replace
 
-from logdrive.store.streams import watermarks
+from logdrive.store.streams import layout, watermarks
 from logdrive.store.streams.errors import NoSuchStreamError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.names import mark_of, segment_id
-from logdrive.store.streams.state import Passed, StreamConfig, Watermark, WatermarkPut
-from logdrive.store.streams.watermarks import EVERY_SECONDS
+from logdrive.store.streams.state import Noted, Passed, Place, Stream, StreamConfig, Watermark, WatermarkPut
+from logdrive.store.streams.watermarks import EVERY_SECONDS, following
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
 from tests.logdrive.store.streams.marks import Mark, Timed
 from tests.support.memory_disk import MemoryDisk
@@ -121,6 +124,46 @@ def test_positions_in_several_epochs_make_one_place_behind_none_of_them() -> Non
             assert timed.marks()[1:] == [Mark(300, 300, {two: 30, three: 40, four: 70, segment_id(5, 2): 0})]
 
     run(main())
+
+
+def scaled_at_random(random: Random) -> Stream:
+    """Return a stream with a past, which it may have lost some of."""
+    stream = layout.new_stream(StreamConfig(), random.randrange(1, 5), 0, 0)
+    for now_ms in range(random.randrange(12)):
+        there = sorted(layout.current(stream), key=lambda segment: segment.low)
+        begin = random.randrange(len(there))
+        gone = there[begin : begin + random.randrange(1, 4)]
+        low, high = gone[0].low, gone[-1].high
+        bounds = [low, *sorted(low + (high - low) * random.random() for _ in range(random.randrange(3))), high]
+        stream = layout.scaled(stream, [segment.id for segment in gone], list(pairwise(bounds)), now_ms)
+    if random.random() < 0.5:
+        head = {segment.id: 0 for segment in layout.active_at(stream, random.randrange(len(stream.epochs)))}
+        gone_ids = {segment.id for segment in layout.behind(stream, head)}
+        left = tuple(segment for segment in stream.segments if segment.id not in gone_ids)
+        stream = replace(stream, cut=head, segments=left)
+    return stream
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_whatever_was_scaled_each_watermark_s_place_is_whole_and_behind_no_position_nor_the_last_place(seed: int) -> None:
+    random = Random(seed)
+    place = Place(scaled_at_random(random))
+    stream = place.stream
+    for time in range(6):
+        positions = [
+            {segment.id: random.randrange(1000) for segment in random.sample(stream.segments, random.randrange(len(stream.segments)))}
+            for _ in range(3)
+        ]
+        last = {passed.segment: passed.offset for passed in place.watermark.cut} if place.watermark is not None else {}
+        place.watermark = following(place, [Noted(time, position) for position in positions])
+        cut = {passed.segment: passed.offset for passed in place.watermark.cut}
+        layout.check_cut(replace(stream, cut={}), cut)
+        for number, offset in [found for position in (*positions, last) for found in position.items()]:
+            written = layout.segment_of(stream, number)
+            if number in cut:
+                assert cut[number] >= offset
+            else:
+                assert written in layout.behind(stream, cut)
 
 
 def test_where_that_epoch_is_cut_off_the_place_is_in_the_present_one() -> None:
