@@ -5,6 +5,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.verify import verify
@@ -62,12 +63,17 @@ def play(plan: Plan) -> Outcome:
         return Outcome(plan, broken, trace, world.digest(), sum(batch.head.rows for batch in world.tables.batches), loop.time())
 
 
+@cache
+def _freeze_modules() -> None:
+    """Let the collector pass over all modules, once: there is no need to look through them again before each history."""
+    gc.freeze()
+
+
 @contextmanager
 def _no_collector() -> Iterator[None]:
     """Keep the garbage collector away: what it ends, and when, would depend on the histories played before."""
     gc.collect()
-    if not gc.get_freeze_count():
-        gc.freeze()  # all modules: there is no need to look through them again before each history
+    _freeze_modules()
     gc.disable()
     try:
         yield
