@@ -115,7 +115,7 @@ class Connection:
             self._transients.append(reply.segment)
         await self._send([reply])
         if isinstance(reply, TableEntriesUpdated | TableKeysRemoved) and isinstance(request, UpdateTableEntries | RemoveTableKeys):
-            await self._shared.tables.compact(request.segment)
+            self._shared.compacting.consider(request.segment)
 
     async def _greet(self, hello: Hello) -> None:
         await self._send([Hello()])

@@ -54,6 +54,7 @@ class PravegaFace:
         for connection in list(self._connections):
             connection.abort()
         await self._until_alone()
+        await self._shared.compacting.close()
 
     async def _until_alone(self) -> None:
         while self._connections:

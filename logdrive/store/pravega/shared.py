@@ -5,6 +5,7 @@ from random import Random
 
 from logdrive.store.engine import Store
 from logdrive.store.pravega.claims import Claims
+from logdrive.store.pravega.compacting import Compacting
 from logdrive.store.pravega.merging import Merging
 from logdrive.store.pravega.transients import Transients
 from logdrive.store.tables.tables import Tables
@@ -17,10 +18,12 @@ class Shared:
     store: Store
     claims: Claims
     tables: Tables
+    compacting: Compacting
     merging: Merging
     transients: Transients
 
 
 def shared(store: Store, random: Random) -> Shared:
     """Return what the connections of a new face of *store* share."""
-    return Shared(store, Claims(), Tables(store), Merging(store), Transients(store, random))
+    tables = Tables(store)
+    return Shared(store, Claims(), tables, Compacting(tables), Merging(store), Transients(store, random))

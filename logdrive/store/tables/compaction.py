@@ -10,10 +10,11 @@ from typing import Final
 from logdrive.errors import LogdriveError
 from logdrive.limits import TableLimits
 from logdrive.store.engine import Store
-from logdrive.store.tables.entries import Change
+from logdrive.store.tables.entries import Change, LogEntry
 from logdrive.store.tables.kept import KeptTables
 from logdrive.store.tables.log import extend, settled
 from logdrive.store.tables.table import Table
+from logdrive.store.tables.values import values
 
 _DEAD: Final = 4
 """How many times longer than what lives a log becomes: for each byte written so, three were written by clients."""
@@ -23,8 +24,7 @@ async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLim
     """Shorten *segment*'s log where it is long and mostly dead. It is left for another time where the store has no room for that."""
     with contextlib.suppress(LogdriveError):  # whoever uses the table next is told
         table = await kept.table(segment)
-        size = table.position - table.start
-        if table.compacting or size < limits.compact_from or size < _DEAD * table.live:
+        if not is_due(table, limits):
             return
         table.compacting = True
         try:
@@ -33,29 +33,42 @@ async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLim
             table.compacting = False
 
 
+def is_due(table: Table, limits: TableLimits) -> bool:
+    """Tell whether the log of *table* is long and mostly dead, and nobody is shortening it."""
+    size = table.position - table.start
+    return not table.compacting and size >= max(limits.compact_from, _DEAD * table.live)
+
+
 async def _rewrite(store: Store, kept: KeptTables, segment: str, table: Table, limits: TableLimits) -> None:
     end = table.position
     await settled(table.pending)
     keys = iter(table.keys())
     while kept.has(segment, table):
-        changes = _moved(store, segment, table, keys, end, limits)
-        if not changes:
+        moving = _next(table, keys, end, limits)
+        if not moving:
             await store.truncate(segment, end)
             table.start = end
             return
-        extend(store, segment, table, changes)
+        read = await values(store, segment, moving, limits)
+        if read is None or not kept.has(segment, table):
+            return
+        changes = [
+            Change(entry.key, value, entry.version) for entry, value in zip(moving, read, strict=True) if table.get(entry.key) == entry
+        ]
+        if changes:
+            extend(store, segment, table, changes)
         await settled(table.pending)
 
 
-def _moved(store: Store, segment: str, table: Table, keys: Iterator[bytes], end: int, limits: TableLimits) -> list[Change]:
+def _next(table: Table, keys: Iterator[bytes], end: int, limits: TableLimits) -> list[LogEntry]:
     """Return so many of the next entries that stand before *end* as make a page."""
-    changes: list[Change] = []
+    found: list[LogEntry] = []
     size = 0
     for key in keys:
         entry = table.get(key)
         if entry is not None and entry.offset < end:
-            changes.append(Change(key, store.read(segment, entry.value_at, entry.size), entry.version))
+            found.append(entry)
             size += entry.length
             if size >= limits.page:
                 break
-    return changes
+    return found

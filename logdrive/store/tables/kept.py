@@ -40,6 +40,10 @@ class KeptTables:
             else:
                 await self._loading[segment].wait()
 
+    def known(self, segment: str) -> Table | None:
+        """Return the index of *segment* that is in memory, right or not."""
+        return self._tables.get(segment)
+
     def has(self, segment: str, table: Table) -> bool:
         """Whether *table* is still the index of *segment*. A log may come to have the same length again after a failure."""
         return self._tables.get(segment) is table and self._is_right(segment, table)

@@ -14,13 +14,14 @@ from logdrive.errors import TransientError
 from logdrive.limits import TableLimits
 from logdrive.record import ABSENT
 from logdrive.store.engine import Store
-from logdrive.store.errors import OffsetMismatchError, SegmentTruncatedError
-from logdrive.store.tables.compaction import compact
+from logdrive.store.errors import OffsetMismatchError
+from logdrive.store.tables.compaction import compact, is_due
 from logdrive.store.tables.entries import HEAD, Change, LogEntry
 from logdrive.store.tables.errors import FixedKeysError, TableError, TableNotEmptyError, TableOffsetError
 from logdrive.store.tables.kept import TABLE, KeptTables
 from logdrive.store.tables.log import entries_in, extend, info_of, piece, settled
 from logdrive.store.tables.table import Table
+from logdrive.store.tables.values import values
 from logdrive.wire.pravega.tables import ANY_OFFSET, NOT_THERE, TableEntry, TableKey
 
 _ATTEMPTS: Final = 100
@@ -87,8 +88,13 @@ class Tables:
         """Let go of a table's index, because the segment was deleted otherwise; it is read anew when it is needed."""
         self._kept.forget(segment)
 
+    def wants_compaction(self, segment: str) -> bool:
+        """Tell whether most of a table's log is dead, as far as is known without reading it, and nobody is shortening it."""
+        table = self._kept.known(segment)
+        return table is not None and is_due(table, self._limits)
+
     async def compact(self, segment: str) -> None:
-        """Shorten a table's log where most of it is dead. Best called after changes were answered."""
+        """Shorten a table's log where most of it is dead."""
         await compact(self._store, self._kept, segment, self._limits)
 
     # Changing ----------------------------------------------------------------------------------------------------------
@@ -168,10 +174,10 @@ class Tables:
             if size > self._limits.answer:
                 raise ValueError(f"{size} bytes asked for at once, of {self._limits.answer} allowed")
             await settled(table.pending)
-            try:
-                return [TableEntry(TableKey(key, NOT_THERE), b"") if entry is None else self._read(segment, entry) for key, entry in found]
-            except SegmentTruncatedError:
-                continue  # compacted meanwhile: they stand elsewhere now
+            there = await self._read(segment, [entry for _, entry in found if entry is not None])
+            if there is not None:
+                following = iter(there)
+                return [next(following) if entry is not None else TableEntry(TableKey(key, NOT_THERE), b"") for key, entry in found]
 
     async def keys(self, segment: str, after: bytes, low: bytes, high: bytes, count: int) -> list[TableKey]:
         """Return about *count* keys in [*low*, *high*] and above *after*, in their order; b"" is no bound. None: there are no more."""
@@ -180,11 +186,9 @@ class Tables:
     async def entries(self, segment: str, after: bytes, low: bytes, high: bytes, count: int) -> list[TableEntry]:
         """Return the same with their values."""
         while True:
-            found = await self._page(segment, after, low, high, count, values=True)
-            try:
-                return [self._read(segment, entry) for entry in found]
-            except SegmentTruncatedError:
-                continue
+            found = await self._read(segment, await self._page(segment, after, low, high, count, values=True))
+            if found is not None:
+                return found
 
     async def delta(self, segment: str, position: int, count: int) -> Delta:
         """Return what about *count* changes from *position* of the log have left, and where to go on.
@@ -215,5 +219,10 @@ class Tables:
         await settled(table.pending)
         return found
 
-    def _read(self, segment: str, entry: LogEntry) -> TableEntry:
-        return TableEntry(TableKey(entry.key, entry.version), self._store.read(segment, entry.value_at, entry.size))
+    async def _read(self, segment: str, entries: Sequence[LogEntry]) -> list[TableEntry] | None:
+        """Return *entries* with their values; None where they have to be looked for anew."""
+        found = await values(self._store, segment, entries, self._limits)
+        if found is None:
+            self._kept.forget(segment)
+            return None
+        return [TableEntry(TableKey(entry.key, entry.version), value) for entry, value in zip(entries, found, strict=True)]

@@ -1,5 +1,6 @@
 """What the face answers to changes of table segments, and to reads of keys (specification, sections 5 and 0)."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -213,6 +214,25 @@ def test_a_segment_type_that_no_table_has_makes_no_table(kind: int) -> None:
         assert isinstance(await peer.ask(GetTableSegmentInfo(3, T)), ErrorMessage)
 
     none()
+
+
+@in_world
+async def test_whose_change_makes_a_tables_log_worth_shortening_waits_for_nothing(made: World) -> None:
+    peer = await table(made)
+    keys = [b"%d" % number for number in range(50)]
+    for _ in range(4):
+        for key in keys:
+            await versions(peer, entry(key, bytes(60_000)))
+    assert await peer.ask(KeepAlive()) == KeepAlive()
+    before = made.store.info(T)
+    assert before is not None
+    assert before.start == 0, "it is not shortened yet"
+    peer.stream.abort()
+    await asyncio.sleep(100)
+    after = made.store.info(T)
+    assert after is not None
+    assert after.start > 0, "though who changed it is gone"
+    assert (await content(await made.peer())).keys() <= set(keys)
 
 
 @in_world

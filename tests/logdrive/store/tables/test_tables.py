@@ -132,6 +132,52 @@ async def test_indexes_not_used_for_longest_make_room_and_are_read_again(store: 
     assert len(await kept.table("b")) == 2
 
 
+def test_many_values_are_read_and_moved_while_others_go_on() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk()) as store:
+            tables, turns = Tables(store, TableLimits(compact_from=1000)), 0
+            await tables.create(T)
+            keys = [TableKey(b"%04d" % number) for number in range(1000)]
+            for turn in range(5):
+                await asyncio.gather(*(tables.put(T, [TableEntry(key, b"%d" % turn)]) for key in keys))
+
+            async def others() -> None:
+                nonlocal turns
+                while True:
+                    await asyncio.sleep(0)
+                    turns += 1
+
+            going_on = asyncio.create_task(others())
+            assert tables.wants_compaction(T)
+            for work in (tables.get(T, keys), tables.entries(T, b"", b"", b"", 1000), tables.compact(T)):
+                before = turns
+                found = await work
+                assert turns - before >= len(keys) // 100
+                assert found is None or {entry.value for entry in found} == {b"4"}
+            going_on.cancel()
+            assert not tables.wants_compaction(T)
+            assert {entry.value for entry in await tables.get(T, keys)} == {b"4"}
+
+    run(main())
+
+
+@pytest.mark.parametrize("many", [1, 300])
+def test_what_stands_where_a_table_was_read_is_not_told_once_it_is_another_one(many: int) -> None:
+    @in_store
+    async def told(store: Store, disk: MemoryDisk) -> None:
+        tables = Tables(store)
+        await tables.create(T)
+        keys = [TableKey(b"%04d" % number) for number in range(many)]
+        await tables.put(T, [TableEntry(key, b"old") for key in keys])
+        await tables.get(T, keys)
+        await store.delete(T)  # behind its back
+        await Tables(store).create(T)
+        await Tables(store).put(T, [TableEntry(TableKey(b"%04d" % (number + 7)), b"new") for number in range(many)])
+        assert {entry.value for entry in await tables.get(T, keys)} <= {b"new", b""}
+
+    told()
+
+
 @in_store
 async def test_a_plain_segment_is_no_table_and_is_not_made_one_once_it_has_anything(store: Store, disk: MemoryDisk) -> None:
     tables = Tables(store)
