@@ -52,9 +52,8 @@ async def _rewrite(store: Store, kept: KeptTables, segment: str, table: Table, l
         read = await values(store, segment, moving, limits)
         if read is None or not kept.has(segment, table):
             return
-        changes = [
-            Change(entry.key, value, entry.version) for entry, value in zip(moving, read, strict=True) if table.get(entry.key) == entry
-        ]
+        still = [(entry, value) for entry, value in zip(moving, read, strict=True) if table.get(entry.key) == entry]
+        changes = [Change(entry.key, value, entry.version) for entry, value in still]
         if changes:
             extend(store, segment, table, changes)
         await settled(table.pending)

@@ -1,4 +1,4 @@
-"""The values of a table, read from its segment. Each is a read of its own, some 50 µs, so whoever wants many lets others go on meanwhile."""
+"""The values of a table, read from its segment. Each is a read of its own, some 50 µs: who wants many lets others go on meanwhile."""
 
 import asyncio
 from collections.abc import Sequence
