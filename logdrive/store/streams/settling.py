@@ -10,14 +10,14 @@ import structlog
 from logdrive.errors import LogdriveError
 from logdrive.record import ABSENT, NAMESPACE, framed
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.errors import DamagedError, NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
 from logdrive.store.streams.layout import behind, current
 from logdrive.store.streams.names import map_segment, mark_of, name_of, transaction_name
 from logdrive.store.streams.state import CURRENT, Map, Place, Stream, Watermark
 from logdrive.store.tables.kept import TABLE
 from logdrive.wire.pravega.watermarks import encode_watermark
 
-_REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError)
+_REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError, DamagedError)
 _MARKING: Final = uuid5(NAMESPACE, "_watermarks")
 """The writer of marks: its number in one is the number of the watermark appended last."""
 _log = structlog.get_logger("logdrive.store.streams")
@@ -133,7 +133,7 @@ class Settling:
             self._do(self._store.delete, name)
 
     def _do(self, change: "Callable[..., asyncio.Future[Any]]", *arguments: object) -> None:
-        """Submit one change. One that clients of the face made impossible is told and left, lest the whole stream hang on it."""
+        """Submit one change. One that clients of the face, or damage, made impossible is told and left, lest the stream hang on it."""
         try:
             self._futures.append(change(*arguments))
         except _REFUSALS as error:

@@ -6,6 +6,8 @@ import errno
 import pytest
 
 from logdrive.errors import StorageError, TransientError
+from logdrive.limits import StoreLimits
+from logdrive.store.errors import DamagedError
 from logdrive.store.retention import Retention
 from logdrive.store.streams import layout
 from logdrive.store.streams.errors import (
@@ -24,6 +26,7 @@ from logdrive.store.streams.journal import SEGMENT
 from logdrive.store.streams.names import name_of, segment_id
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import MAX_TAGS
+from tests.logdrive.store.harness import running
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, WRITER, Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -178,6 +181,29 @@ def test_a_cut_deletes_what_lies_before_it_and_truncates_the_rest() -> None:
             assert layout.head(stream) == layout.at_time(stream, 0) == begins
             with pytest.raises(NoSuchStreamSegmentError):
                 await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 10, OLD[1]: 10})
+
+    run(main())
+
+
+def test_a_cut_into_what_the_damaged_index_tells_of_stops_no_other_stream_and_no_start() -> None:
+    async def main() -> None:
+        disk, limits = MemoryDisk(), StoreLimits(log_file=4000, page=52)
+        async with running(disk, limits) as store:
+            there = Rig.on(store)
+            await there.made(1)
+            for _ in range(50):
+                await there.write(name(0), bytes(500))
+        for path in disk.paths():
+            if "/extents-" in path:
+                disk.flip_bit(path, disk.stat(path).size - 5)  # the journal's rows stand before
+        for again in ("one", "other"):
+            async with running(disk, limits) as store:
+                there = Rig.on(store)
+                await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 20_100})
+                await there.streams.create(SCOPE, again, CONFIG)
+                assert await there.streams.place_at(SCOPE, STREAM) == {OLD[0]: 20_100}
+                with pytest.raises(DamagedError):
+                    store.truncate(name(0), 20_100)
 
     run(main())
 
