@@ -3,9 +3,10 @@
 from typing import Annotated, Any, Literal
 
 import msgspec
+import orjson
 
 from logdrive.address import host_port
-from logdrive.limits import ATTRIBUTES_BYTES, KIB, MIB, WINDOW_BYTES, WINDOWS_IN_FLIGHT
+from logdrive.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, KIB, MIB, WINDOW_BYTES, WINDOWS_IN_FLIGHT
 from logdrive.net.settings import ClientTlsConfig
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -57,8 +58,21 @@ class InputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         for pattern in (*self.paths, *self.exclude):
             if not pattern.startswith("/"):
                 raise ValueError(f"{pattern!r} must be an absolute path or pattern, as in /var/log/*.log")
-        if len(msgspec.json.encode([self.fields, self.tags])) > _LABEL_BYTES:
+        try:
+            labels = orjson.dumps([self.fields, self.tags])
+        except TypeError as error:
+            raise ValueError(f"fields and tags must be what JSON can say: {error}") from error
+        if len(labels) > _LABEL_BYTES:
             raise ValueError(f"fields and tags together must stay below {_LABEL_BYTES} bytes of JSON")
+        if _depth(self.fields) >= ATTRIBUTES_DEPTH:
+            raise ValueError(f"fields must have fewer than {ATTRIBUTES_DEPTH} tables and lists inside one another")
+
+
+def _depth(value: object) -> int:
+    """Return how many tables and lists *value* has inside one another, itself counted."""
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
 
 
 class BackoffTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

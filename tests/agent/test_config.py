@@ -47,6 +47,8 @@ def test_what_the_example_calls_the_default_is_it(tmp_path: Path) -> None:
         (('tls = "off"', 'tls = "off"\ncompression = "zlib"\nlevel = 6'), "output", "levels 1 to 3"),
         (('tls = "off"', 'tls = "off"\nwindows_in_flight = 17'), "output.windows_in_flight", "write"),
         (('tls = "off"', 'tls = "off"\nwindow = 1'), "output.window", "no such key"),
+        (('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {{n = {1 << 64}}}'), "input[0]", "JSON"),
+        (('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {{n = {"[" * 31}{"]" * 31}}}'), "input[0]", "fewer than 32"),
         (('paths = ["/l/*"]', f'paths = ["/l/*"]\ntags = ["{"x" * 11_000}"]'), "input[0]", "below"),
     ],
 )
@@ -66,3 +68,10 @@ def test_the_environment_overrides_for_sidecars() -> None:
     assert config.output.hosts == ["a:1", "b:2"]
     assert config.input[0].paths == ["/pods/*.log"]
     assert config.agent.id == "pod-7"
+
+
+def test_fields_as_deep_as_receivers_take_them_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(MINIMAL.replace('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {{n = {"[" * 30}{"]" * 30}}}'))
+    (table,) = load(str(path), AgentConfig, {}).input
+    assert "n" in table.fields
