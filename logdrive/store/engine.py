@@ -194,10 +194,10 @@ class Store(Submitting):
             raise StorageError(f"the store can't read its log in {self.path}: {error}") from error
         return Appended(extent.offset, extent.length, time_ms)
 
-    def read(self, segment: str, offset: int, limit: int, *, check: bool = True) -> bytes:
+    def read(self, segment: str, offset: int, limit: int, *, check: bool = True, most: int | None = None) -> bytes:
         """Return up to *limit* durable bytes from *offset*, checked against their CRC unless told not to; b"" at the end or beyond it.
 
-        Reads on the loop, from the page cache as a rule. Raises `SegmentTruncatedError` below the segment's start, and
+        With *most* they are those of so many appends at most. Reads on the loop, from the page cache as a rule. Raises `SegmentTruncatedError` below the segment's start, and
         `DamagedError`, which concerns that place only.
         """
         if offset < 0 or limit < 0:
@@ -206,7 +206,7 @@ class Store(Submitting):
         found = self._durable(segment)
         if offset < found.start:
             raise SegmentTruncatedError(segment, found.start)
-        return self._reader.read(found, offset, limit, check=check)
+        return self._reader.read(found, offset, limit, check=check, most=most)
 
     def follow(self, segment: str, offset: int) -> None:
         """Take note that somebody outside reads *segment* at *offset*: near its end, what is appended next is kept in memory for them."""

@@ -47,6 +47,28 @@ async def test_an_answer_holds_two_mebibytes_at_most(made: World) -> None:
 
 
 @in_world
+async def test_an_answer_holds_a_few_thousand_appends_at_most_so_that_it_holds_nobody_up(made: World) -> None:
+    await made.store.create(S)
+    whole = b"".join(b"%d" % (number % 10) for number in range(5000))
+    await asyncio.gather(
+        *(
+            made.store.append(S, whole[number : number + 1], writer=W, expected=None, number=number + 1, events=1)
+            for number in range(len(whole))
+        )
+    )
+    await made.store.seal(S)
+    peer = await made.peer()
+    answer = await peer.ask(read(3, 1 << 20))
+    assert isinstance(answer, SegmentRead)
+    assert 1000 < len(answer.data) < 4500
+    assert not answer.end_of_segment
+    place = 3 + len(answer.data)
+    rest = await peer.ask(read(place, 1 << 20))
+    assert rest == SegmentRead(S, place, False, True, whole[place:], 7)
+    assert answer.data + whole[place:] == whole[3:]
+
+
+@in_world
 async def test_a_missing_segment_is_named_with_the_offset_read(made: World) -> None:
     peer = await made.peer()
     assert await peer.ask(read(5)) == NoSuchSegment(7, S, "", 5)
