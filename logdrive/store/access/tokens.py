@@ -41,16 +41,15 @@ class Tokens:
         self._secret, self._clock, self._lasting_ms = secret, clock, lasting_ms
         self._read: OrderedDict[str, Grant] = OrderedDict()
 
-    def signed(self, scope: str, stream: str, permission: Permission) -> str:
-        """Return a token for one stream."""
+    def signed(self, scope: str, permissions: Mapping[str, Permission]) -> str:
+        """Return a token for the streams of *scope* that *permissions* names."""
         now = self._clock.now_ms()
         claims = {
             "sub": _SUBJECT,
             "aud": _AUDIENCE,
             "iat": now // 1000,
             "exp": -(-(now + self._lasting_ms) // 1000),
-            f"prn::/scope:{scope}/stream:{stream}": permission.name,
-        }
+        } | {f"prn::/scope:{scope}/stream:{stream}": permission.name for stream, permission in permissions.items() if permission}
         return jwt.encode(claims, self._secret, algorithm=_ALGORITHM)
 
     def read(self, token: str) -> Grant | None:

@@ -24,6 +24,9 @@ Place = tuple[str, str | None]
 _LOOKING: Final = ("get", "list", "check", "is")
 _FREE: Final = ("listScopes", "getControllerServerList")
 _OF_SCOPES_SEEN: Final = ("checkScopeExists", "listStreamsInScope", "listStreamsInScopeForTag", "listKeyValueTablesInScope")
+_OF_TABLES_TOO: Final = ("getDelegationToken",)
+"""The Java client names a key-value table as if it were a stream. What is told is for either, as far as its user may."""
+_TABLE: Final = "{}_kvtable"
 _TOKEN: Final = "delegationToken"  # noqa: S105 - the name of a field
 _WRITING: Final = (pb.StreamInfo.WRITE, pb.StreamInfo.READ_WRITE)
 
@@ -62,18 +65,18 @@ class Authority(grpc.GenericRpcHandler):
             told = await call(request, context)
             _keep_seen(user.grants, told)
             if _TOKEN in told.DESCRIPTOR.fields_by_name:
-                setattr(told, _TOKEN, self._token(user.grants, request))
+                setattr(told, _TOKEN, self._token(user.grants, method, request))
             return told
 
         return answer
 
-    def _token(self, grants: Grants, request: Message) -> str:
+    def _token(self, grants: Grants, method: str, request: Message) -> str:
         scope, stream = places_of(request)[0]
         assert stream is not None, "answers about scopes carry no tokens"
         info = request if isinstance(request, pb.StreamInfo) else getattr(request, "streamInfo", None)
-        held = grants.of_stream(scope, stream)
-        asked = Permission.READ if info is not None and info.accessOperation == pb.StreamInfo.READ else held
-        return self._access.tokens.signed(scope, stream, min(asked, held))
+        most = Permission.READ if info is not None and info.accessOperation == pb.StreamInfo.READ else Permission.READ_UPDATE
+        names = (stream, _TABLE.format(stream)) if method in _OF_TABLES_TOO else (stream,)
+        return self._access.tokens.signed(scope, {name: min(most, grants.of_stream(scope, name)) for name in names})
 
     async def _refuse(self, context: "grpc.aio.ServicerContext[Any, Any]", code: grpc.StatusCode, method: str, reason: str) -> None:
         structlog.get_logger("logdrive.store.controller").info("a call was refused", peer=context.peer(), method=method, reason=reason)
@@ -99,7 +102,10 @@ def refusal(user: User, method: str, request: Message) -> str | None:
         if stream is None and method in _OF_SCOPES_SEEN:
             allowed = user.grants.sees(scope)
         else:
-            allowed = (user.grants.of_scope(scope) if stream is None else user.grants.of_stream(scope, stream)) >= wanted
+            held = user.grants.of_scope(scope) if stream is None else user.grants.of_stream(scope, stream)
+            if method in _OF_TABLES_TOO:
+                held = max(held, user.grants.of_stream(scope, _TABLE.format(stream)))
+            allowed = held >= wanted
         if not allowed:
             return f"{user.name} may not {wanted.name} {scope}/{stream or '*'}, which {method} takes"
     return None
@@ -117,7 +123,7 @@ def places_of(request: Any) -> list[Place]:
         return []
     if not isinstance(scope, str):
         return [(scope.scope, None)]
-    for field, name in (("kvtName", "{}_kvtable"), ("readerGroup", "_RG{}"), ("readerGroupName", "_RG{}")):
+    for field, name in (("kvtName", _TABLE), ("readerGroup", "_RG{}"), ("readerGroupName", "_RG{}")):
         if hasattr(request, field):
             return [(scope, name.format(getattr(request, field)))]
     return [(scope, None)]
@@ -131,7 +137,7 @@ def _keep_seen(grants: Grants, told: Any) -> None:
     if "streams" in fields:
         _keep(told.streams, lambda info: grants.of_stream(info.scope, info.stream) > Permission.NONE)
     if "kvtables" in fields:
-        _keep(told.kvtables, lambda info: grants.of_stream(info.scope, f"{info.kvtName}_kvtable") > Permission.NONE)
+        _keep(told.kvtables, lambda info: grants.of_stream(info.scope, _TABLE.format(info.kvtName)) > Permission.NONE)
 
 
 def _keep(items: Any, good: Callable[[Any], bool]) -> None:

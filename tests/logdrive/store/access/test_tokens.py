@@ -31,7 +31,7 @@ def made(claims: Mapping[str, Any], secret: bytes = SECRET, algorithm: str = "HS
 
 @virtually
 async def test_a_token_has_the_claims_that_pravega_gives_it() -> None:
-    token = tokens().signed("logs", "app", R)
+    token = tokens().signed("logs", {"app": R})
     assert jwt.get_unverified_header(token)["alg"] == "HS512"
     claims = jwt.decode(token, options={"verify_signature": False})
     issued = claims["iat"]
@@ -46,7 +46,7 @@ async def test_a_token_has_the_claims_that_pravega_gives_it() -> None:
 
 @virtually
 async def test_it_covers_the_segments_of_its_stream_and_no_others_and_no_more_than_it_says() -> None:
-    reading, gate = tokens().signed("logs", "app", R), Gate("pass", VirtualClock(), tokens())
+    reading, gate = tokens().signed("logs", {"app": R}), Gate("pass", VirtualClock(), tokens())
     for segment in (S, "logs/app/1.#epoch.1#transaction.00", "logs/app/0.#epoch.0#transient.0.1"):
         assert gate.admit(reading, [segment], R)
         with pytest.raises(TokenRefusedError, match="READ_UPDATE"):
@@ -59,7 +59,7 @@ async def test_it_covers_the_segments_of_its_stream_and_no_others_and_no_more_th
 @virtually
 async def test_it_ends_when_it_says() -> None:
     signer = tokens()
-    token, gate = signer.signed("logs", "app", U), Gate("pass", VirtualClock(), signer)
+    token, gate = signer.signed("logs", {"app": U}), Gate("pass", VirtualClock(), signer)
     assert gate.admit(token, [S], U)
     await asyncio.sleep(598)
     assert gate.admit(token, [S], U)

@@ -30,7 +30,14 @@ SECRET = b"s" * 64
 
 
 def access() -> Access:
-    grants = {"root": {"*": "READ_UPDATE"}, "viewer": {"logs/app": "READ"}, "fleet": {"logs/*": "READ_UPDATE"}}
+    grants = {
+        "root": {"*": "READ_UPDATE"},
+        "viewer": {"logs/app": "READ"},
+        "writer": {"logs/app": "READ_UPDATE"},
+        "fleet": {"logs/*": "READ_UPDATE"},
+        "tables": {"logs/app_kvtable": "READ_UPDATE"},
+        "both": {"logs/app": "READ", "logs/app_kvtable": "READ_UPDATE"},
+    }
     users = UsersConfig(user=tuple(UserConfig(name=name, password=HASH, may=may) for name, may in grants.items()))
     tokens = Tokens(SECRET, VirtualClock(), 600_000)
     return Access(Users(users, InlineExecutor(), Random(1)), tokens, Gate("pass", VirtualClock(), tokens))
@@ -139,8 +146,8 @@ def test_tokens_are_for_what_was_asked_and_not_more_than_the_user_may() -> None:
 
             everything, reading = {"logs/stream:app": "READ_UPDATE"}, {"logs/stream:app": "READ"}
             for operation in (asked.UNSPECIFIED, asked.ANY, asked.WRITE, asked.READ_WRITE):
-                assert await token("fleet", operation) == everything
-            assert await token("fleet", asked.READ) == reading
+                assert await token("writer", operation) == everything
+            assert await token("writer", asked.READ) == reading
             for operation in (asked.UNSPECIFIED, asked.ANY, asked.READ):
                 assert await token("viewer", operation) == reading
             for operation in (asked.WRITE, asked.READ_WRITE):
@@ -152,6 +159,26 @@ def test_tokens_are_for_what_was_asked_and_not_more_than_the_user_may() -> None:
             assert claims(followers.delegationToken) == everything
             begun = await call("createTransaction", pb.CreateTxnRequest(streamInfo=INFO, lease=10_000), login("fleet"))
             assert claims(begun.delegationToken) == everything
+
+    asyncio.run(main())
+
+
+def test_a_token_is_for_the_key_value_table_of_that_name_too_as_far_as_its_user_may() -> None:
+    """The Java client asks for tokens of tables by the table's name, as if it were a stream's; their segments lie under another."""
+
+    async def main() -> None:
+        async with filled() as call:
+            writing = pb.StreamInfo(scope="logs", stream="app", accessOperation=pb.StreamInfo.READ_WRITE)
+            for name, held in (
+                ("fleet", {"logs/stream:app": "READ_UPDATE", "logs/stream:app_kvtable": "READ_UPDATE"}),
+                ("tables", {"logs/stream:app_kvtable": "READ_UPDATE"}),
+                ("both", {"logs/stream:app": "READ", "logs/stream:app_kvtable": "READ_UPDATE"}),
+            ):
+                assert claims((await call("getDelegationToken", writing, login(name))).delegationToken) == held
+            writing.stream = "b"
+            for name in ("tables", "viewer"):
+                assert (await refused(call, "getDelegationToken", writing, login(name)))[0] == grpc.StatusCode.PERMISSION_DENIED
+            assert (await refused(call, "getCurrentSegments", INFO, login("tables")))[0] == grpc.StatusCode.PERMISSION_DENIED
 
     asyncio.run(main())
 

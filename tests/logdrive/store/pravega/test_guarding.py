@@ -134,9 +134,9 @@ async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
         await filled(made)
         peer = await made.peer()
         for token in (
-            Tokens(b"f" * 64, VirtualClock(), 600_000).signed("logs", "app", U),
-            SIGNER.signed("logs", "other", U),
-            SIGNER.signed("log", "app", U),
+            Tokens(b"f" * 64, VirtualClock(), 600_000).signed("logs", {"app": U}),
+            SIGNER.signed("logs", {"other": U}),
+            SIGNER.signed("log", {"app": U}),
         ):
             for message in (*looking(token), *changing(token)):
                 assert refused(await peer.ask(message)) == TOKEN_CHECK_FAILED, message
@@ -147,7 +147,7 @@ async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
 async def test_segments_without_a_stream_are_nobodys() -> None:
     async with world(gate=guarded()) as made:
         peer = await made.peer()
-        token = SIGNER.signed("logs", "app", U)
+        token = SIGNER.signed("logs", {"app": U})
         for name in ("", "/", "logs", "logs/app", "//", "app/0"):
             assert refused(await peer.ask(CreateSegment(7, name, 0, 0, token))) == TOKEN_CHECK_FAILED
             assert refused(await peer.ask(MergeSegments(7, S, name, token))) == TOKEN_CHECK_FAILED
@@ -159,16 +159,16 @@ async def test_a_token_to_read_changes_nothing_and_one_to_update_does_both() -> 
     async with world(gate=guarded()) as made:
         await filled(made)
         peer = await made.peer()
-        reading = SIGNER.signed("logs", "app", R)
+        reading = SIGNER.signed("logs", {"app": R})
         for message in changing(reading):
             assert refused(await peer.ask(message)) == TOKEN_CHECK_FAILED, message
         await untouched(made)
-        for token in (reading, SIGNER.signed("logs", "app", U)):
+        for token in (reading, SIGNER.signed("logs", {"app": U})):
             read = await peer.ask(ReadSegment(S, 0, 10, token, 7))
             assert isinstance(read, SegmentRead)
             assert bytes(read.data) == b"ab"
             assert isinstance(await peer.ask(GetStreamSegmentInfo(7, S, token)), StreamSegmentInfo)
-        updating = SIGNER.signed("logs", "app", U)
+        updating = SIGNER.signed("logs", {"app": U})
         assert isinstance(await peer.ask(SetupAppend(7, W, S, updating)), AppendSetup)
         assert isinstance(await peer.ask(AppendBlockEnd(W, 2, b"cd", 1, 2, 8)), DataAppended)
 
@@ -179,7 +179,7 @@ async def test_a_merge_takes_a_token_for_both_ends_of_it() -> None:
         await filled(made)
         await made.store.create(OTHER)
         peer = await made.peer()
-        for token in (SIGNER.signed("logs", "app", U), SIGNER.signed("logs", "other", U)):
+        for token in (SIGNER.signed("logs", {"app": U}), SIGNER.signed("logs", {"other": U})):
             assert refused(await peer.ask(MergeSegments(7, S, OTHER, token))) == TOKEN_CHECK_FAILED
             assert refused(await peer.ask(MergeSegmentsBatch(7, S, (OTHER,), token))) == TOKEN_CHECK_FAILED
         assert made.store.info(OTHER) is not None
@@ -189,7 +189,7 @@ async def test_a_merge_takes_a_token_for_both_ends_of_it() -> None:
 async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_the_connection() -> None:
     async with world(gate=guarded()) as made:
         await filled(made)
-        old = Tokens(b"s" * 64, VirtualClock(), 1_000).signed("logs", "app", U)
+        old = Tokens(b"s" * 64, VirtualClock(), 1_000).signed("logs", {"app": U})
         await asyncio.sleep(3)
         peer = await made.peer()
         for message in (*looking(old), *changing(old)[1:]):
@@ -205,7 +205,7 @@ async def test_a_connection_set_up_for_appends_ends_with_its_token_once_what_was
     async with world(gate=guarded(), sync_seconds=0.5) as made:
         await filled(made)
         peer, reader = await made.peer(), await made.peer()
-        token = Tokens(b"s" * 64, VirtualClock(), 10_000).signed("logs", "app", U)
+        token = Tokens(b"s" * 64, VirtualClock(), 10_000).signed("logs", {"app": U})
         assert isinstance(await peer.ask(SetupAppend(7, W, S, token)), AppendSetup)
         await asyncio.sleep(9)
         assert isinstance(await peer.ask(AppendBlockEnd(W, 2, b"cd", 1, 2, 8)), DataAppended)
@@ -213,7 +213,7 @@ async def test_a_connection_set_up_for_appends_ends_with_its_token_once_what_was
         assert not any(isinstance(message, AuthTokenCheckFailed) for message in heard)
         assert isinstance(await reader.ask(KeepAlive()), KeepAlive)  # whose connection nobody appends on
         again = await made.peer()
-        assert isinstance(answer := await again.ask(SetupAppend(7, W, S, SIGNER.signed("logs", "app", U))), AppendSetup)
+        assert isinstance(answer := await again.ask(SetupAppend(7, W, S, SIGNER.signed("logs", {"app": U}))), AppendSetup)
         assert answer.last_event_number == 2
         await asyncio.sleep(300)
         assert isinstance(await again.ask(AppendBlockEnd(W, 2, b"ef", 1, 3, 8)), DataAppended)
