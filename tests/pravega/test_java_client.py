@@ -4,18 +4,15 @@
 """
 
 import asyncio
-import contextlib
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.pravega.real import LIBRARY, SERVER, MissingError, fetch
+from tests.pravega.java import told
+from tests.pravega.real import MissingError, fetch
 from tests.pravega.sites import Sites
 
 pytestmark = pytest.mark.pravega_server
-CLIENT = Path(__file__).parent / "client" / "Client.java"
-_SECONDS = 120
 
 
 def numbers(start: int, end: int) -> str:
@@ -69,31 +66,10 @@ def _jars() -> None:
         pytest.skip(f"the Java client could not be run: {reason}")
 
 
-async def told(port: int, directory: Path) -> dict[str, str]:
-    """Return what each step of the program came to."""
-    # fmt: off
-    command = [
-        "java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlogback.configurationFile={SERVER / 'logback.xml'}",
-        "-cp", f"{LIBRARY}/*", str(CLIENT), f"tcp://127.0.0.1:{port}",
-    ]
-    # fmt: on
-    process = await asyncio.create_subprocess_exec(*command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    output = b""
-    try:
-        async with asyncio.timeout(_SECONDS):
-            output, _ = await process.communicate()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-    text = output.decode()
-    assert process.returncode == 0, text[-6000:]
-    return dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
-
-
 def test_the_java_client_does_here_what_it_does_at_a_real_pravega(sites: Sites, tmp_path: Path) -> None:
     async def main() -> dict[str, str]:
         async with sites() as site:
-            return await told(site.port, tmp_path)
+            return await told("Client", site.port, tmp_path)
 
     found = asyncio.run(main())
     assert {step: found.get(step) for step in EXPECTED} == EXPECTED

@@ -50,7 +50,8 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Does with Pravega's own Java client what its users do, at the controller whose address is the one argument.
+ * Does with Pravega's own Java client what its users do, at the controller whose address is the first argument; the second one, if
+ * there is one, is a PEM file of the authority to be trusted.
  * Prints a line "step: what came of it" for each step; what these must be is for its caller to say.
  */
 class Client {
@@ -70,8 +71,9 @@ class Client {
     private final ControllerImpl controller;
     private final ScheduledExecutorService timer = Executors.newScheduledThreadPool(2);
 
-    private Client(URI controller) {
-        config = ClientConfig.builder().controllerURI(controller).build();
+    private Client(String[] arguments) {
+        ClientConfig.ClientConfigBuilder settings = ClientConfig.builder().controllerURI(URI.create(arguments[0]));
+        config = (arguments.length > 1 ? settings.trustStore(arguments[1]) : settings).build();
         streams = StreamManager.create(config);
         told("scope", streams.createScope(SCOPE), streams.createScope(SCOPE), streams.checkScopeExists(SCOPE));
         events = EventStreamClientFactory.withScope(SCOPE, config);
@@ -82,7 +84,7 @@ class Client {
     public static void main(String[] arguments) {
         int status = 1;
         try {
-            new Client(URI.create(arguments[0])).doAll();
+            new Client(arguments).doAll();
             status = 0;
         } catch (Throwable failure) {
             failure.printStackTrace();
