@@ -106,9 +106,15 @@ class CheckpointFile:
         reason, checkpoint = _judged(data, agent)
         if reason:
             if touch:
-                self._disk.replace(self.path, f"{self.path}.damaged")
+                self._move_aside(reason)
             raise DamagedError(reason, f"{self.path}.damaged")
         return checkpoint
+
+    def _move_aside(self, reason: str) -> None:
+        try:
+            self._disk.replace(self.path, f"{self.path}.damaged")
+        except OSError as error:
+            raise StorageError(f"{self.path}: {reason}; nor can it be moved aside: {error.strerror or error}") from error
 
     def write(self, snapshot: bytes) -> None:
         """Replace it, durably, by a checkpoint's *snapshot*."""

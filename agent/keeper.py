@@ -22,6 +22,7 @@ class Keeper:
     def __init__(self, book: Book, file: CheckpointFile, *, clock: Clock, executor: Executor, keep_days: float, log: Any) -> None:
         self._book, self._file, self._clock, self._executor, self._log = book, file, clock, executor, log
         self._keep_ms = int(keep_days * _DAY_MS)
+        self._trouble = ""  # that was told
 
     async def write(self) -> None:
         """Write it now. Raises `StorageError`."""
@@ -50,6 +51,12 @@ class Keeper:
         if self._book.changed:
             try:
                 await self.write()
+                trouble = ""
             except StorageError as error:
-                self._log.warning("checkpoint not written", reason=str(error))
+                trouble = str(error)
+            if trouble and trouble != self._trouble:  # once: it is tried each second, maybe on the disk that the log fills
+                self._log.warning("checkpoint not written: it is tried again", reason=trouble)
+            elif self._trouble and not trouble:
+                self._log.info("checkpoint written again")
+            self._trouble = trouble
         return self._clock.monotonic() - began

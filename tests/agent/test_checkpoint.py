@@ -6,9 +6,11 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from agent.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown, text_of
 from logdrive import faults
+from logdrive.errors import StorageError
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -144,3 +146,35 @@ def test_ended_sources_leave_the_checkpoint_after_some_days__G6() -> None:
         await world.stop()
 
     run(main())
+
+
+def test_a_full_disk_stops_no_line_and_is_told_once() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        world.disk.capacity = 1
+        for start in range(10, 60, 10):
+            world.disk.capacity = None
+            world.write(lines(start, 10))
+            world.disk.capacity = 1
+            await world.clock.sleep(10)
+        assert contents(world.stored()) == [lines(0, 60)]
+        world.disk.capacity = None
+        await world.clock.sleep(10)
+        await world.stop()
+
+    with capture_logs() as told:
+        run(main())
+    events = [each["event"] for each in told if each["event"].startswith("checkpoint")]
+    assert events == ["checkpoint not written: it is tried again", "checkpoint written again"]
+
+
+def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_told() -> None:
+    class ReadOnly(MemoryDisk):
+        def replace(self, source: str, target: str) -> None:
+            raise OSError(30, "Read-only file system")
+
+    disk = ReadOnly(["/state"])
+    disk.write("/state/checkpoint.json", b"{")
+    with pytest.raises(StorageError, match="Read-only"):
+        CheckpointFile(disk, "/state").read("a")
