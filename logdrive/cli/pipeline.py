@@ -16,6 +16,7 @@ import click
 from logdrive.cli.access import Access, access_options
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
+from logdrive.cli.runtime import ending_signals
 from logdrive.config import load
 
 if TYPE_CHECKING:
@@ -165,14 +166,14 @@ def _asked(source: str | None, target: str | None, once: bool, master: str | Non
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield what SIGTERM and SIGINT set; a second one ends the process as usual."""
+    """Yield what `ending_signals` set; a second one ends the process as usual."""
     stop = threading.Event()
 
     def asked(number: int, _: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
         stop.set()
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, asked) for number in ending_signals()}
     try:
         yield stop
     finally:

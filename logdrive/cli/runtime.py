@@ -61,8 +61,14 @@ def lift_limit_of_open_files() -> int:
     return hard
 
 
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals that ask a program to end; SIGHUP is one unless it is ignored, as under nohup."""
+    hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hangs_up else [])]
+
+
 def run(program: Callable[[Machine], Coroutine[Any, Any, T]], *, threads: int = 1, max_connections: int = 10_000) -> T:
-    """Return what *program* returns. SIGTERM and SIGINT set `stop` once; a second one ends the process as usual."""
+    """Return what *program* returns. `ending_signals` set `stop` once; a second one ends the process as usual."""
 
     keep_freed_memory()
     open_files = lift_limit_of_open_files()
@@ -77,7 +83,7 @@ def run(program: Callable[[Machine], Coroutine[Any, Any, T]], *, threads: int = 
             loop.remove_signal_handler(number)
             machine.stop.set()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ending_signals():
             loop.add_signal_handler(number, asked, number)
         try:
             return await program(machine)
