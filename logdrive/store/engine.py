@@ -197,8 +197,8 @@ class Store(Submitting):
     def read(self, segment: str, offset: int, limit: int, *, check: bool = True, most: int | None = None) -> bytes:
         """Return up to *limit* durable bytes from *offset*, checked against their CRC unless told not to; b"" at the end or beyond it.
 
-        With *most* they are those of so many appends at most. Reads on the loop, from the page cache as a rule. Raises `SegmentTruncatedError` below the segment's start, and
-        `DamagedError`, which concerns that place only.
+        With *most* they are those of so many appends at most. Reads on the loop, from the page cache as a rule. Raises
+        `SegmentTruncatedError` below the segment's start, and `DamagedError`, which concerns that place only.
         """
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit can't be negative")

@@ -15,6 +15,7 @@ from typing import Final
 
 from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
+from logdrive.store.errors import DamagedError
 from logdrive.store.pages import PageCache, PagedFile, PageFiles, numbers_name
 
 Numbers = Mapping[int, Mapping[bytes, int]]
@@ -64,7 +65,7 @@ class ColdNumbers:
     def write(self, changed: Numbers, living: Container[int], as_of: int) -> list[PagedFile]:
         """Write a run of what *changed*, in a log that ends at *as_of*, and return the runs that there are with it.
 
-        Reads and writes, but changes nothing here. About 1 µs for each row. Raises OSError, `DamagedError`.
+        Reads and writes, but changes nothing here. About 1 µs for each row. A run that is damaged stays as it is. Raises OSError.
         """
         rows = [
             _ROW.pack(segment, writer, number) for segment, numbers in sorted(changed.items()) for writer, number in sorted(numbers.items())
@@ -77,10 +78,15 @@ class ColdNumbers:
         while kept and kept[-1].rows < max(per_page, _GROWTH * size):
             merged.append(kept.pop())
             size += merged[-1].rows
-        sources = [iter(rows), *(self._rows(run) for run in merged)]
-        pages = _paged(_merged(sources, living, oldest=not kept), per_page)
-        written = self._files.write(numbers_name(as_of), _ROW.size, pages)
-        return [*kept, written] if written.rows else kept
+        while True:
+            sources = [iter(rows), *(self._rows(run) for run in merged)]
+            pages = _paged(_merged(sources, living, oldest=not kept), per_page)
+            try:
+                written = self._files.write(numbers_name(as_of), _ROW.size, pages)
+            except DamagedError:  # concerns what that run tells, and should keep no index from being written
+                kept.append(merged.pop())
+            else:
+                return [*kept, written] if written.rows else kept
 
     def settle(self, runs: Sequence[PagedFile], changed: Numbers) -> None:
         """Go on with *runs*, which now have what *changed*; some of that stays in memory, as it may change again."""

@@ -136,7 +136,10 @@ class PageFiles:
             damaged(str(gone.filename), 0, "a file of the index is missing")
 
     def write(self, name: str, width: int, pages: Iterable[bytes]) -> PagedFile:
-        """Write a new file of the rows in *pages*, each full but the last; its names are not durable yet. Raises OSError, leaving none."""
+        """Write a new file of the rows in *pages*, each full but the last; its names are not durable yet.
+
+        Raises OSError, and what *pages* raise, leaving none.
+        """
         faults.reach("store.pages.before_write")
         opened: list[File] = []
         try:
@@ -150,7 +153,7 @@ class PageFiles:
                 file.datasync()
                 if file is opened[0]:
                     faults.reach("store.pages.between_syncs")
-        except OSError:
+        except (OSError, StorageError):
             for copy in COPIES:
                 with contextlib.suppress(OSError):
                     self._disk.remove(self.path(name, copy))

@@ -268,6 +268,35 @@ def test_where_both_copies_are_damaged_only_what_needs_them_fails() -> None:
     run(main())
 
 
+def test_numbers_that_both_copies_have_lost_keep_no_index_from_being_written_and_no_log_from_being_freed() -> None:
+    async def main() -> None:
+        disk, limits = MemoryDisk(), StoreLimits(log_file=10_000, page=200)
+        async with running(disk, limits) as store:
+            await store.create(SEGMENT)
+            for number in range(60):
+                await submit(store, b"x", 1, writer=UUID(int=number))
+        for path in paged(disk, "ab"):
+            if "numbers" in path:
+                disk.flip_bit(path, 20)
+        async with running(disk, limits) as store:
+            for number in range(2000):
+                end = await submit(store, b"y" * 50, number + 2, writer=UUID(int=(1 << 100) + number % 300))
+                if number % 50 == 0:
+                    await store.truncate(SEGMENT, end)
+            assert len(store._index.cold.runs) < 6
+        assert len([path for path in disk.paths() if "/log-" in path]) < 5
+        assert len([path for path in disk.paths() if "/numbers-" in path]) < 14
+        async with running(disk, limits) as store:
+            assert store.recovery.index == "used"
+            assert store.recovery.entries == 0
+            assert await store.number(SEGMENT, UUID(int=(1 << 100) + 299)) == 1801
+            with pytest.raises(DamagedError):
+                for number in range(60):
+                    await store.number(SEGMENT, UUID(int=number))
+
+    run(main())
+
+
 def test_a_cut_that_the_damaged_index_can_not_place_is_refused_before_it_is_durable_and_the_store_goes_on() -> None:
     async def main() -> None:
         disk, limits = MemoryDisk(), StoreLimits(log_file=4000)
