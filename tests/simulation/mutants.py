@@ -18,7 +18,7 @@ from typing import Any
 from tests.simulation.bugs.every import MUTANTS
 from tests.simulation.bugs.mutant import Mutant
 
-MOST_SEEDS = 300
+MOST_SEEDS = 400
 
 
 @dataclass(frozen=True, slots=True)
