@@ -291,8 +291,7 @@ def test_numbers_that_both_copies_have_lost_keep_no_index_from_being_written_and
             assert store.recovery.entries == 0
             assert await store.number(SEGMENT, UUID(int=(1 << 100) + 299)) == 1801
             with pytest.raises(DamagedError):
-                for number in range(60):
-                    await store.number(SEGMENT, UUID(int=number))
+                await store.number(SEGMENT, UUID(int=0))
 
     run(main())
 
