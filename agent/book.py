@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from agent.checkpoint import Entry, path_of, shown, text_of
 from agent.config import InputTable
 from agent.family import Family
@@ -15,7 +13,7 @@ from agent.patterns import Inputs
 from agent.run import REMOVED, Mark, end_run
 from agent.source import Acknowledged, Counting, Source
 from logdrive.limits import ATTRIBUTES_BYTES
-from logdrive.record import CLOSED, is_closed
+from logdrive.record import CLOSED, is_closed, kept_json
 
 _FEW = 4
 _LONGEST_PATH = 1000
@@ -161,9 +159,9 @@ class Book:
             said["fields"] = labels.fields
         if labels.tags:
             said["tags"] = labels.tags
-        encoded = orjson.dumps(said)
+        encoded = kept_json(said)
         if len(encoded) > ATTRIBUTES_BYTES:  # labels are bounded: the path is long, and escaped to be longer
-            encoded = orjson.dumps(said | {"path": said["path"][-_LONGEST_PATH:]})
+            encoded = kept_json(said | {"path": said["path"][-_LONGEST_PATH:]})
         return encoded
 
     # Files -----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Every byte of a file is in its records once, whatever the bytes are, and every limit holds (R1, R2, R3)."""
 
+import tracemalloc
+
 import orjson
 import pytest
 from hypothesis import example, given, settings
@@ -161,3 +163,17 @@ def test_runs_are_framed_as_their_records_are__D1(encoder: Encoder, text: bytes,
     of_a_file = chunk(text + b"x" * longest + b"\n")
     for run in data_runs(of_a_file, encoder.encode(of_a_file), 0, 0):
         assert b"".join(run.frames(first)) == b"".join(json_frames(first, list(run.records)))
+
+
+def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> None:
+    """Thousands of records are kept for each file: what a library reserves beside them, 4 KiB each, would be a gigabyte soon."""
+    text = ("caf\xe9 " * 12 + "\n").encode("latin-1") * 5_000
+    chunk = Chunk.whole(text)
+    tracemalloc.start()
+    try:
+        runs = BlockEncoder().encode(chunk)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(len(run.records) for run in runs) == 5_000
+    assert kept < 2 * sum(run.size for run in runs)
