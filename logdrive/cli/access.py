@@ -12,6 +12,7 @@ from logdrive.sinks.controller import Login
 
 _PASSWORD_VARIABLE = "LOGDRIVE_PASSWORD"  # noqa: S105 - its name
 _MOST_BYTES = 4096
+_FILE = click.Path(exists=True, dir_okay=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +26,47 @@ class Access:
 def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add options for certificates and a login; the command takes what was made of them as `access`."""
 
-    def given(
-        *args: Any, ca: str | None, cert: str | None, key: str | None, user: str | None, password_file: str | None, **others: Any
-    ) -> Any:
-        return command(*args, access=Access(_tls(ca, cert, key), _login(user, password_file)), **others)
+    def given(*args: Any, ca: str | None, cert: str | None, key: str | None, login: Login | None, **others: Any) -> Any:
+        return command(*args, access=Access(_tls(ca, cert, key), login), **others)
 
-    given.__name__, given.__doc__ = command.__name__, command.__doc__
-    given.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined] # where click gathers them
-    file = click.Path(exists=True, dir_okay=False)
-    options = (
-        click.option("--ca", type=file, help="PEM file: the CA of the store's face, where it speaks TLS."),
-        click.option("--cert", type=file, help="PEM file: your certificate."),
-        click.option("--key", type=file, help="PEM file: its private key."),
+    return _with(
+        login_options(_standing_for(command, given)),
+        click.option("--ca", type=_FILE, help="PEM file: the CA of the store's face, where it speaks TLS."),
+        click.option("--cert", type=_FILE, help="PEM file: your certificate."),
+        click.option("--key", type=_FILE, help="PEM file: its private key."),
+    )
+
+
+def login_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add options for a login alone; the command takes what was made of them as `login`."""
+
+    def given(*args: Any, user: str | None, password_file: str | None, **others: Any) -> Any:
+        return command(*args, login=_login(user, password_file), **others)
+
+    return _with(
+        _standing_for(command, given),
         click.option("--user", metavar="NAME", envvar="LOGDRIVE_USER", show_envvar=True, help="Who you are to a controller that asks."),
         click.option(
-            "--password-file", type=file, envvar="LOGDRIVE_PASSWORD_FILE", show_envvar=True,
+            "--password-file",
+            type=_FILE,
+            envvar="LOGDRIVE_PASSWORD_FILE",
+            show_envvar=True,
             help=f"File with your password. Without it: the variable {_PASSWORD_VARIABLE}.",
         ),
-    )  # fmt: skip
-    wrapped: Callable[..., Any] = given
+    )
+
+
+def _standing_for(command: Callable[..., Any], given: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *given* with the name, the help and the options of *command*."""
+    given.__name__, given.__doc__ = command.__name__, command.__doc__
+    given.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined] # where click gathers them
+    return given
+
+
+def _with(command: Callable[..., Any], *options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[..., Any]:
     for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped
+        command = option(command)
+    return command
 
 
 def _tls(ca: str | None, cert: str | None, key: str | None) -> ClientTls | None:

@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from logdrive.address import ServiceAddress, sink_address
+from logdrive.cli.access import login_options
 from logdrive.cli.output import emit_json
 from logdrive.demo.performance import Outcome, Performance, Say
 from logdrive.demo.system import machine_logs
 from logdrive.pipeline.session import require_spark
+from logdrive.sinks.controller import Login
 from logdrive.store.config import is_loopback
 
 _MARK = ".logdrive-demo"
@@ -37,13 +39,14 @@ _MARK = ".logdrive-demo"
     callback=lambda context, option, value: _service(value),
     help="A new stream at a Pravega on this machine, as in pravega://127.0.0.1:9090/demo/logs (default: a store in the work directory).",
 )
+@login_options
 @click.option(
     "--system-logs/--no-system-logs",
     default=True,
     help="Read this machine's own readable /var/log, too (32 MiB at most); it does by default.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
-def demo(lines: int, work: Path | None, sink: str | None, system_logs: bool, as_json: bool) -> int:
+def demo(lines: int, work: Path | None, sink: str | None, login: Login | None, system_logs: bool, as_json: bool) -> int:
     """Watch log lines travel from rotating files to an audited table, with the receiver and the agent killed on the way."""
     require_spark()  # before two minutes have gone by
     place = _prepared(work)
@@ -51,7 +54,7 @@ def demo(lines: int, work: Path | None, sink: str | None, system_logs: bool, as_
     _announce(place, logs)
 
     def play(say: Say) -> Outcome:
-        return Performance(place, lines, say, machine_logs=logs, service=sink).run()
+        return Performance(place, lines, say, machine_logs=logs, service=sink, login=login if sink else None).run()
 
     if sys.stderr.isatty() and not as_json:
         columns = (BarColumn(24), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))

@@ -11,6 +11,7 @@ import orjson
 
 from logdrive.demo.applications import Applications
 from logdrive.demo.system import Child, DemoError, free_port, logdrive, run_step, wait_for_port
+from logdrive.sinks.controller import Login
 
 _APPLICATIONS = 24
 _WRITING_SECONDS = 12.0
@@ -84,16 +85,28 @@ class Outcome:
 class Performance:
     """One demo in one work directory, which is left as it is for looking around. *service* is the stream, where not the directory's.
 
-    *machine_logs* are read beside what the applications write.
+    *machine_logs* are read beside what the applications write. *login* goes to the programs that come in at the service, by
+    variables: what is left behind does not tell it.
     """
 
-    def __init__(self, work: Path, lines: int, say: Say, *, machine_logs: Sequence[str] = (), service: str | None = None) -> None:
+    def __init__(
+        self,
+        work: Path,
+        lines: int,
+        say: Say,
+        *,
+        machine_logs: Sequence[str] = (),
+        service: str | None = None,
+        login: Login | None = None,
+    ) -> None:
         self._work, self._lines, self._say = work, lines, say
         self._receiver_port, self._face_port = free_port(), free_port()
         self._own_store = service is None
         self._uri = service or f"file://{work / 'store'}#demo/logs"
         self._machine_logs = machine_logs
-        self._receiver = Child("receiver", logdrive("receiver", "run", "--config", str(work / "receiver.toml")), work / "receiver.log")
+        self._login = login
+        receive = logdrive("receiver", "run", "--config", str(work / "receiver.toml"))
+        self._receiver = Child("receiver", receive, work / "receiver.log", sink_login(login))
         self._agent = Child("agent", logdrive("agent", "run", "--config", str(work / "agent.toml")), work / "agent.log")
 
     def run(self) -> Outcome:
@@ -157,7 +170,8 @@ class Performance:
     def _tabulate(self) -> dict[str, Any]:
         tables, work = str(self._work / "tables"), self._work
         self._say("Spark reads the segments and writes the tables", 0.6)
-        run_step("the pipeline", logdrive("pipeline", "run", "--from", self._uri, "--to", tables, "--once"), work / "pipeline.log")
+        run = logdrive("pipeline", "run", "--from", self._uri, "--to", tables, "--once")
+        run_step("the pipeline", run, work / "pipeline.log", variables=command_login(self._login))
         self._say("the audit compares every byte of every source with the table", 0.8)
         audit = orjson.loads(run_step("the audit", logdrive("pipeline", "audit", tables, "--json"), work / "pipeline.log", codes=(0, 1)))
         self._say("the report", 0.9)
@@ -187,3 +201,19 @@ class Performance:
             seconds=round(seconds, 1),
             report=str(self._work / "report.html"),
         )
+
+
+def command_login(login: Login | None) -> dict[str, str]:
+    """Return the variables that are the options --user and --password-file of a command, the latter's file none."""
+    if login is None:
+        return {}
+    return {"LOGDRIVE_USER": login.user, "LOGDRIVE_PASSWORD": login.password, "LOGDRIVE_PASSWORD_FILE": ""}
+
+
+def sink_login(login: Login | None) -> dict[str, str]:
+    """Return the variables that are a receiver's [sink.login]. Their values are TOML: a JSON string is one of its strings, too."""
+    if login is None:
+        return {}
+    return {
+        f"LOGDRIVE_SINK__LOGIN__{key}": orjson.dumps(value).decode() for key, value in (("USER", login.user), ("PASSWORD", login.password))
+    }

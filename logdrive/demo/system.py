@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from logdrive.errors import LogdriveError
@@ -23,10 +24,11 @@ def logdrive(*arguments: str) -> list[str]:
 
 
 class Child:
-    """One long-running process. What it says goes to *log*, where a failure quotes it from."""
+    """One long-running process. What it says goes to *log*, where a failure quotes it from. *variables* are its alone."""
 
-    def __init__(self, name: str, command: list[str], log: Path) -> None:
+    def __init__(self, name: str, command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
         self.name, self._command, self._log = name, command, log
+        self._environment = {**os.environ, **(variables or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._from = 0
         self.starts = 0
@@ -35,13 +37,13 @@ class Child:
         """Start it, again after a kill."""
         with self._log.open("ab") as output:
             self._from = output.tell()
-            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=self._environment)
         self.starts += 1
 
     def check(self) -> None:
         """Raise `DemoError` if it ended by itself."""
         if self._process is not None and self._process.poll() is not None:
-            raise DemoError(f"the {self.name} ended with exit code {self._process.returncode}:\n{tail(self._log)}")
+            raise DemoError(f"the {self.name} ended with exit code {self._process.returncode}:\n{self.said()}")
 
     def wait_until_it_says(self, words: str, seconds: float = 60) -> None:
         """Return once it has said *words* since it was started. Raises `DemoError` where it ends or takes too long."""
@@ -49,8 +51,12 @@ class Child:
         while words.encode() not in self._log.read_bytes()[self._from :]:
             self.check()
             if time.monotonic() > until:
-                raise DemoError(f"the {self.name} does not say {words!r} within {seconds:.0f} s:\n{tail(self._log)}")
+                raise DemoError(f"the {self.name} does not say {words!r} within {seconds:.0f} s:\n{self.said()}")
             time.sleep(0.05)
+
+    def said(self) -> str:
+        """Return what it said last."""
+        return tail(self._log)
 
     def kill(self) -> None:
         """SIGKILL: no goodbye, nothing flushed."""
@@ -67,16 +73,19 @@ class Child:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise DemoError(f"the {self.name} did not drain within {seconds:.0f} s:\n{tail(self._log)}") from None
+            raise DemoError(f"the {self.name} did not drain within {seconds:.0f} s:\n{self.said()}") from None
         if code:
-            raise DemoError(f"the {self.name} drained with exit code {code}:\n{tail(self._log)}")
+            raise DemoError(f"the {self.name} drained with exit code {code}:\n{self.said()}")
         self._process = None
 
 
-def run_step(name: str, command: list[str], log: Path, *, codes: tuple[int, ...] = (0,)) -> bytes:
-    """Run *command* to its end and return what it printed; *codes* are the exit codes that are no failure."""
+def run_step(
+    name: str, command: list[str], log: Path, *, codes: tuple[int, ...] = (0,), variables: Mapping[str, str] | None = None
+) -> bytes:
+    """Run *command* to its end and return what it printed; *codes* are the exit codes that are no failure, *variables* its alone."""
+    environment = {**os.environ, **(variables or {})}
     with log.open("ab") as errors:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, check=False, env=environment)
     if done.returncode not in codes:
         raise DemoError(f"{name} ended with exit code {done.returncode}:\n{tail(log)}")
     return done.stdout
@@ -105,7 +114,7 @@ def wait_for_port(port: int, child: Child, seconds: float = 20) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise DemoError(f"the {child.name} does not listen on port {port} after {seconds:.0f} s")
+    raise DemoError(f"the {child.name} does not listen on port {port} after {seconds:.0f} s:\n{child.said()}")
 
 
 def machine_logs(limit_bytes: int = 32 << 20) -> list[str]:

@@ -13,6 +13,7 @@ from logdrive.sinks.controller import StreamSegment
 from tests.pravega.real import RealPravega
 from tests.pravega.receivers import receiver
 from tests.pravega.sites import Site, our_site
+from tests.pravega.test_ours_asks import FLEET, auth
 from tests.pravega.test_scaling import merge, split
 from tests.pravega.test_sink import at_a_site, fresh
 from tests.receiver.peers import content, run_of
@@ -103,9 +104,30 @@ async def test_a_table_is_made_of_a_stream_that_was_scaled__A1_A3(site: Site) ->
 @pytest.mark.process
 @pytest.mark.spark
 def test_the_demo_with_its_kills_loses_and_doubles_nothing(pravega: RealPravega, tmp_path: Path) -> None:
-    uri, work = f"pravega://127.0.0.1:{pravega.controller}/demo/{fresh()}", tmp_path / "demo"
-    arguments = ("demo", "--lines", "8000", "--work", str(work), "--sink", uri, "--json")
+    asyncio.run(demonstrated(pravega.controller, tmp_path))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.pravega_server  # it needs none, but takes as long
+@pytest.mark.process
+@pytest.mark.spark
+def test_the_demo_goes_to_a_service_that_asks_who_comes_and_leaves_no_password_behind(tmp_path: Path) -> None:
+    (password := tmp_path / "password").write_text(FLEET.password + "\n")
+
+    async def main() -> None:
+        async with our_site(tmp_path, auth=auth(tmp_path), login=FLEET) as site:
+            await demonstrated(site.port, tmp_path, "--user", FLEET.user, "--password-file", str(password))
+
+    asyncio.run(main())
+    left = [path for path in (tmp_path / "demo").rglob("*") if path.is_file()]
+    assert not [path for path in left if FLEET.password.encode() in path.read_bytes()]
+
+
+async def demonstrated(port: int, directory: Path, *login: str) -> None:
+    """Play the demo onto a service, which must lose and double nothing."""
+    uri, work = f"pravega://127.0.0.1:{port}/logs/{fresh()}", directory / "demo"
+    arguments = ("demo", "--lines", "8000", "--work", str(work), "--sink", uri, *login, "--json")
     # A slow machine may rotate a file away while the agent is dead: its end is then unknown, which the demo does not call complete.
-    outcome = orjson.loads(asyncio.run(logdrive(*arguments, codes=(0, 1))))
+    outcome = orjson.loads(await logdrive(*arguments, codes=(0, 1)))
     assert (outcome["lost"], outcome["doubled"], outcome["kills"]) == (0, 0, 2)
     assert outcome["table_lines"] >= outcome["lines"] == 8000
