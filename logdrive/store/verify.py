@@ -116,16 +116,21 @@ class _Look:
             file = self._disk.open(path)
         except FileNotFoundError:  # freed since the look began
             self._gone.add(base)
-            self._replaying.interrupt(base)
+            self._pass_over_file(base)
             return -1, 0
         try:
             return self._scan(file, base, before)
         except OSError as error:
             self._damaged(path, 0, f"it can't be read: {words_of(error)}")
-            self._replaying.interrupt(base)
+            self._pass_over_file(base)
             return -1, 0
         finally:
             file.close()
+
+    def _pass_over_file(self, base: int) -> None:
+        """Go on without the entries of a file, of which the last one matters: an index may end between two of them."""
+        _, end = self._files.span_of(base)
+        self._replaying.interrupt(min(end, max(self._ends.values())) - 1)
 
     def _scan(self, file: File, base: int, before: tuple[int, int]) -> tuple[int, int]:
         self._found.files += 1
@@ -164,11 +169,20 @@ class _Look:
             if not self._found.held and not scan.ends_in_padding():
                 self._found.torn_bytes = scan.end - position
             return False
+        if last and self._found.held and self._goes_beyond(file, scan):
+            return False
         if last and self._found.held and self._written_since(file, scan):
             return True
         self._damaged(self._files.path(scan.base), position - scan.base, "an entry is not whole, or does not follow the one before it")
         self._replaying.interrupt(position)
         return scan.resume()
+
+    def _goes_beyond(self, file: File, scan: FileScan) -> bool:
+        """Tell whether the entry ends behind what there was when the look began: it was being written then."""
+        again = FileScan(file, base=scan.base, size=scan.end - scan.base, seed=self._seed)
+        again.position = scan.position
+        head = again.next_head()
+        return head is not None and head.link == scan.link and scan.position + ENTRY_HEAD + head.length > scan.end
 
     def _written_since(self, file: File, scan: FileScan) -> bool:
         """Tell whether the entry is whole after all: it was being written, or another one was cut back, when it was read."""

@@ -1,16 +1,19 @@
 """`store verify` finds every damage and names its place, finds nothing in a store that is whole, and changes nothing."""
 
+import errno
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from logdrive.disk import FileStat
 from logdrive.errors import StorageError
 from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD
 from logdrive.store.verify import Verification, verify
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, filled, running, submit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 LIMITS = StoreLimits(log_file=4000, copy=500)
@@ -73,6 +76,72 @@ def test_a_store_in_use_can_be_looked_at() -> None:
             disk.write([path for path in disk.paths() if "/log-" in path][-1], b"LDE1 and part of what is being written")
             found = verify(disk, PATH)
             assert (found.damages, found.torn_bytes) == ([], 0)
+
+    run(main())
+
+
+class Earlier(MemoryDisk):
+    """*disk*, but for *path*, which was of *size* bytes when it was looked at."""
+
+    def __init__(self, disk: MemoryDisk, path: str, size: int) -> None:
+        self.__dict__ = dict(disk.__dict__)
+        self._seen = path, size
+
+    def stat(self, path: str) -> FileStat:
+        found = super().stat(path)
+        return replace(found, size=self._seen[1]) if path == self._seen[0] else found
+
+
+def test_a_look_that_begins_while_an_entry_is_being_written_finds_nothing() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, StoreLimits(direct=False)) as store:
+            await store.create(SEGMENT)
+            for number in range(1, 6):
+                await submit(store, bytes(300), number)
+            for size in range(FILE_HEAD + 1, disk.stat(FIRST_FILE).size, 13):
+                found = verify(Earlier(disk, FIRST_FILE, size), PATH)
+                assert (found.damages, found.held) == ([], True)
+
+    run(main())
+
+
+class Between(MemoryDisk):
+    """*disk*, with the indexes that it had when it was like *before*, and *freed*, which was there until a moment ago."""
+
+    def __init__(self, disk: MemoryDisk, before: MemoryDisk, freed: str) -> None:
+        self.__dict__ = dict(disk.__dict__)
+        self._now, self._before, self._freed = disk, before, freed
+
+    def names(self, directory: str) -> list[str]:
+        return sorted({*self._now.names(directory), *self._before.names(directory)})
+
+    def stat(self, path: str) -> FileStat:
+        return self._at(path).stat(path)
+
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+        if path == self._freed:
+            raise FileNotFoundError(errno.ENOENT, "freed", path)
+        return self._at(path).open(path)
+
+    def _at(self, path: str) -> MemoryDisk:
+        return self._before if path in self._before.paths() and ("/log-" not in path or path == self._freed) else self._now
+
+
+def test_a_file_that_is_freed_in_the_midst_of_which_the_index_ended_is_no_damage() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS) as store:
+            await store.create(SEGMENT)
+            for number in range(1, 20):
+                await submit(store, bytes(300), number)
+            before = disk.killed()
+            freed = max(path for path in disk.paths() if "/log-" in path)
+            for number in range(20, 40):
+                end = await submit(store, bytes(300), number)
+            await store.truncate(SEGMENT, end)
+            found = verify(Between(disk, before, freed), PATH)
+            assert found.damages == []
 
     run(main())
 
