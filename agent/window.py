@@ -53,14 +53,15 @@ class Room:
 
 
 def gather(demand: Demand, producer: Producer, room: Room, now: float) -> Outgoing:
-    """Return a window of one run each of the sources that have waited longest, then of the same again while there is room."""
+    """Return a window of what is read at once of the sources that have waited longest, then of the same again while there is room."""
     window = Outgoing()
     while room.left(window) and (source := demand.next_ready()) is not None:
-        run = producer.next_run(source)
-        if run is not None:
+        first = run = producer.next_run(source)
+        while run is not None:
             window.add(source, run, told=room.marks or run.mark is None)
-            if source.has_more:
-                demand.want(source, now)
+            run = source.next_run() if room.left(window) else None  # what was read goes first: else each source would keep some
+        if first is not None and source.has_more:
+            demand.want(source, now)
     return window
 
 

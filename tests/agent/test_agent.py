@@ -92,6 +92,33 @@ def test_a_reader_that_dies_and_comes_back_gets_the_rest__D3() -> None:
     run(main())
 
 
+def test_what_was_read_is_sent_before_more_is_read__D1() -> None:
+    """However many files there are to catch up with: lines that are not UTF-8 make many runs of what is read at once."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.ack_seconds = 0.5
+        world.settings["output"].update(windows_in_flight=2, window_bytes=MIB)
+        text = ("caf\xe9 " * 12 + "\n").encode("latin-1") * 5_000
+        paths = [f"/logs/{number:02d}.log" for number in range(40)]
+        for path in paths:
+            world.write(text, path)
+        agent = world.start()
+        most = 0
+        for _ in range(100):
+            await world.clock.sleep(0.1)
+            unsent = [run.size for source in agent.book.sources for run in list(source.kept)[source.sent :]]
+            most = max(most, sum(unsent))
+        assert 0 < most < 10 * MIB
+        await world.settle(200)
+        for path in paths:
+            assert contents(world.stored(path)) == [text]
+        await world.stop()
+
+    run(main())
+
+
 def test_large_files_go_in_windows_that_are_bounded__D1() -> None:
     async def main() -> None:
         world = World()
