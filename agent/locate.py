@@ -10,10 +10,7 @@ from logdrive.disk import Disk, FileStat
 
 
 class Locator:
-    """Looks for files by inode. *namer* tells whether their file system is there at all.
-
-    With *inputs*, files that went to another directory are found, too, as far as these name them there: for once, since it takes a scan.
-    """
+    """Looks for files by inode. *namer* tells whether their file system is there at all, *inputs* where else they may be."""
 
     def __init__(self, disk: Disk, namer: Namer, inputs: Inputs | None = None) -> None:
         self._disk, self._namer, self._inputs = disk, namer, inputs
@@ -34,19 +31,19 @@ class Locator:
         for path in self._others(directory, place.inode):
             if (stat := self._stat(path, place, moved)) is not None:
                 return path, stat
-        for path, stat in self._elsewhere(place.inode):
-            same_birth = place.birth_ns == stat.birth_ns or 0 in (place.birth_ns, stat.birth_ns)
-            if same_birth and self._namer.mount_of(os.path.dirname(self._disk.real_path(path))) == place.mount:
-                return path, stat
         return None
 
-    def _elsewhere(self, inode: int) -> list[tuple[str, FileStat]]:
-        """Return what the inputs name that has *inode*."""
+    def find_elsewhere(self, place: Place) -> tuple[str, FileStat] | None:
+        """Return where in other directories the inputs name the file of *place*, None where they don't. Takes a scan, for the first one."""
         if self._named is None:
             self._named = {}
             for found in self._inputs.scan(Listing(self._disk)) if self._inputs is not None else ():
                 self._named.setdefault(found.stat.inode, []).append((found.path, found.stat))
-        return self._named.get(inode, [])
+        for path, stat in self._named.get(place.inode, ()):
+            same_birth = place.birth_ns == stat.birth_ns or 0 in (place.birth_ns, stat.birth_ns)
+            if same_birth and self._namer.mount_of(os.path.dirname(self._disk.real_path(path))) == place.mount:
+                return path, stat
+        return None
 
     def _stat(self, path: str, place: Place, moved: bool) -> FileStat | None:
         try:

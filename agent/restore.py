@@ -48,8 +48,11 @@ class Restorer:
         place = Place(path, path_of(entry.name), path_of(entry.mount), entry.device, entry.inode, entry.birth_ns)
         inputs = self._book.inputs
         try:
+            asked = inputs.of(path)
             found = locator.find(place, moved=True)
-            settings = inputs.of(path) or (inputs.of(found[0]) if found is not None else None)
+            if found is None and asked is not None:
+                found = locator.find_elsewhere(place)
+            settings = asked or (inputs.of(found[0]) if found is not None else None)
             if settings is None:
                 self._book.absent[entry.origin] = entry
             elif found is None:
