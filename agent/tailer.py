@@ -298,3 +298,5 @@ class Tailer:
         if text != followed.trouble:
             self._log.warning("file can't be read", path=followed.generation.place.name, reason=text)
         followed.trouble = text
+        if error.errno == errno.ESTALE:  # NFS: this handle never works again, the file behind it may
+            self.close(followed.generation)

@@ -1,5 +1,6 @@
 """Histories of delivery.md §7 about names: renamed, unlinked, gone, without a first line, on another device (9, 16, 17)."""
 
+import errno
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -197,6 +198,52 @@ def test_h09_the_file_behind_a_link_is_found_beside_itself_after_a_restart__G1()
         await world.stop()
 
     run(main())
+
+
+def test_files_on_a_network_file_system_whose_handles_went_stale_are_opened_anew__G1() -> None:
+    """After a failover of an NFS server old handles never work again, the files behind them do."""
+
+    async def main() -> None:
+        world = World()
+        world.disk = disk = _Network(["/logs", "/state"])
+        await world.ships(lines(0, 10))
+        disk.fail_over()
+        world.write(lines(10, 10))
+        await world.clock.sleep(30)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
+class _Network(MemoryDisk):
+    """A disk behind a server: no handle outlives it."""
+
+    epoch = 0
+
+    def fail_over(self) -> None:
+        """Let all handles that are open become stale."""
+        self.epoch += 1
+
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+        file = super().open(path, write=write, create=create, private=private, direct=direct)
+        epoch, whole, stat = self.epoch, file.pread, file.stat
+
+        def check() -> None:
+            if self.epoch != epoch:
+                raise OSError(errno.ESTALE, "Stale file handle")
+
+        def pread(size: int, offset: int) -> bytes:
+            check()
+            return whole(size, offset)
+
+        def fresh() -> FileStat:
+            check()
+            return stat()
+
+        file.pread, file.stat = pread, fresh  # type: ignore[method-assign]
+        return file
 
 
 class _Linked(MemoryDisk):
