@@ -41,7 +41,7 @@ class Replaying:
         self._stopped = False
 
     def _loaded(self, disk: Disk) -> tuple[Snapshot | None, Snapshot | None]:
-        """Return the two indexes, with all they have on disk. Those that are replaced just now are looked for again."""
+        """Return the two indexes, with all they have on disk. They may just be replaced: what is wrong with them must be so each time."""
         for tries in range(_TRIES):
             damages: list[tuple[str, int, str]] = []
             older, newer = (self._load(disk, name, damages) for name in (OLDER_NAME, INDEX_NAME))
@@ -50,7 +50,8 @@ class Replaying:
                 for index in indexes:
                     for file in index.paged_files():
                         index.pages.check(file, lambda path, offset, reason: damages.append((path, offset, reason)))  # noqa: B023
-                break
+                if not damages:
+                    break
             except FileNotFoundError as error:
                 if tries == _TRIES - 1:
                     damages.append((str(error.filename), 0, "a file of the index is missing"))

@@ -146,6 +146,32 @@ def test_a_file_that_is_freed_in_the_midst_of_which_the_index_ended_is_no_damage
     run(main())
 
 
+class Swept(MemoryDisk):
+    """*disk*, of which a file goes, for once, after it was listed."""
+
+    def __init__(self, disk: MemoryDisk, gone: str) -> None:
+        self.__dict__ = dict(disk.__dict__)
+        self._gone = [gone]
+
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+        if path in self._gone:
+            self._gone.remove(path)
+            raise FileNotFoundError(errno.ENOENT, "swept", path)
+        return super().open(path)
+
+
+def test_files_of_the_index_that_are_swept_while_they_are_looked_at_are_no_damage() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        await busy(disk, clean=True)
+        swept = [path for path in disk.paths() if path.endswith((".a", ".b"))]
+        assert swept
+        for path in (*swept, INDEX, OLDER):
+            assert verify(Swept(disk, path), PATH).damages == []
+
+    run(main())
+
+
 def test_every_flipped_bit_of_log_and_indexes_is_found_in_its_place() -> None:
     async def main() -> None:
         whole = MemoryDisk()
