@@ -1,7 +1,6 @@
 """Segments made for one large event each, to be merged into its segment (specification, section 2.11)."""
 
 import asyncio
-import contextlib
 from collections import OrderedDict
 from random import Random
 from typing import Final
@@ -9,6 +8,7 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError
 from logdrive.store.engine import Store
+from logdrive.store.errors import NoSuchSegmentError
 
 MARK: Final = "#transient."
 _LINGER_SECONDS: Final = 60.0
@@ -44,5 +44,15 @@ class Transients:
             self._left.update({segment: now - _LINGER_SECONDS for segment in self._store.segments() if MARK in segment})
         while self._left and (oldest := next(iter(self._left.items())))[1] <= now - _LINGER_SECONDS:
             del self._left[oldest[0]]
-            with contextlib.suppress(LogdriveError):  # merged, or the store is closing
-                self._store.delete(oldest[0])
+            self._delete(oldest[0])
+
+    def _delete(self, segment: str) -> None:
+        """Delete one; what the store can't do now is done another time."""
+        try:
+            deleted = self._store.delete(segment)
+        except NoSuchSegmentError:  # merged
+            return
+        except LogdriveError:
+            self.leave([segment])
+            return
+        deleted.add_done_callback(lambda done: self.leave([segment]) if done.exception() is not None else None)

@@ -295,6 +295,18 @@ async def test_a_transient_segment_that_another_process_left_goes_with_the_first
 
 
 @in_world
+async def test_a_transient_segment_that_a_full_disk_kept_from_going_goes_later(made: World) -> None:
+    await filled(made, f"{S}#transient.0.0", b"abc")
+    made.disk.fail_write(errno.ENOSPC)
+    await (await made.peer()).ask(KeepAlive())
+    await asyncio.sleep(100)
+    assert made.store.segments() != []
+    await (await made.peer()).ask(KeepAlive())
+    await asyncio.sleep(1)
+    assert made.store.segments() == []
+
+
+@in_world
 async def test_a_merge_that_failed_is_not_taken_for_done(made: World) -> None:
     peer = await made.peer()
     await filled(made, S, b"abc")
