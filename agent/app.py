@@ -18,6 +18,7 @@ from agent.demand import Demand
 from agent.discovery import DirectoryWatcher, NoWatcher, Scanner, Watcher
 from agent.encoders import Encoders
 from agent.failures import cause_of
+from agent.held import Held
 from agent.keeper import Keeper
 from agent.origin import Namer, machine_agent_id
 from agent.patterns import Inputs
@@ -76,6 +77,7 @@ class Agent:
             max_open_files=config.agent.max_open_files,
             close_idle_seconds=config.agent.close_idle_seconds,
             handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
+            held=Held(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
             log=self._log,
         )
         producer = Producer(self.tailer, clock, encoders.of)

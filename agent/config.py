@@ -6,7 +6,7 @@ import msgspec
 import orjson
 
 from logdrive.address import host_port
-from logdrive.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, KIB, MIB, WINDOW_BYTES, WINDOWS_IN_FLIGHT
+from logdrive.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, GIB, KIB, MIB, WINDOW_BYTES, WINDOWS_IN_FLIGHT
 from logdrive.net.settings import ClientTlsConfig
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -31,6 +31,8 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     max_open_files: Annotated[int, msgspec.Meta(ge=16)] = 8192
     close_idle_seconds: Positive = 300.0
     keep_ended_days: Positive = 7.0
+    keep_removed_days: Positive = 7.0
+    keep_removed_bytes: Annotated[int, msgspec.Meta(ge=0)] = 32 * GIB
 
     def __post_init__(self) -> None:
         """Demand a place that does not depend on where the agent was started."""

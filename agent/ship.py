@@ -4,7 +4,9 @@ It keeps nothing: the receiver knows what it has, so a second run asks and sends
 """
 
 import asyncio
+import math
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -19,6 +21,7 @@ from agent.demand import Demand
 from agent.encoders import Encoders
 from agent.failures import cause_of
 from agent.generation import Generation, Place
+from agent.held import Held
 from agent.origin import Namer, machine_agent_id
 from agent.patterns import Inputs
 from agent.producer import Producer
@@ -84,6 +87,7 @@ async def ship(
         encoder_of=encoders.of,
         max_open_files=len(files),
         close_idle_seconds=0.0,
+        held=Held(math.inf, sys.maxsize),
         log=log,
     )
     _follow(files, settings, book, tailer, namer, disk)

@@ -15,6 +15,7 @@ from agent.book import Book, Followed
 from agent.demand import Demand
 from agent.encoder import Encoder
 from agent.generation import Chunk, Generation, Place, TruncatedError
+from agent.held import Held
 from agent.locate import Locator
 from agent.origin import FirstLine, Identity, Namer
 from agent.patterns import Found
@@ -49,11 +50,13 @@ class Tailer:
         max_open_files: int,
         close_idle_seconds: float,
         handles: int = sys.maxsize,
+        held: Held,
         log: Any,
     ) -> None:
         self._book, self._demand = book, demand
         self._namer, self._disk, self._clock, self._encoder_of, self._log = namer, disk, clock, encoder_of, log
         self._max_open, self._close_idle, self._handles = min(max_open_files, handles), close_idle_seconds, handles
+        self._held = held
         self._lacked_at = -_CLOSE_LOOK_SECONDS
         self._open = 0
         self._queue: list[tuple[float, int, Followed]] = []
@@ -214,16 +217,24 @@ class Tailer:
         followed.head = b""
 
     def _end_if_due(self, followed: Followed, now: float) -> None:
-        """Give out a last line that lacks its newline for too long (P3); end what has no name and no growth (G1)."""
+        """Give out a last line that lacks its newline for too long (P3); end what has no name and no growth (G1), or was held too long."""
         generation, settings = followed.generation, followed.generation.settings
         quiet = now - generation.grown_at
         if generation.unread and quiet >= settings.quiet_seconds:
             generation.final = True
-        if generation.unnamed_since is None or min(quiet, now - generation.unnamed_since) < settings.end_after_seconds:
+        if generation.unnamed_since is None:
+            self._held.forget(generation.place.key)
             return
-        generation.final = True
-        if followed.source is None or generation.unread == 0:
+        unnamed = now - generation.unnamed_since
+        rests = min(quiet, unnamed) >= settings.end_after_seconds
+        if rests:
+            generation.final = True
+        if rests and (followed.source is None or generation.unread == 0):
             self.removed(followed, exact=True)
+            return
+        if reason := self._held.excess(generation.place.key, generation.unread, now):
+            self._log.warning("deleted file let go before it was read", path=generation.place.path, unread=generation.unread, reason=reason)
+            self.removed(followed, exact=rests)
 
     def prepare(self, source: Source) -> bool:
         """Make sure that *source* can be read and still is what it was; it may have ended by that. False where neither can be told."""
@@ -272,6 +283,7 @@ class Tailer:
         """The file is gone: end its life and follow it no more."""
         generation = followed.generation
         self.close(generation)
+        self._held.forget(generation.place.key)
         self._book.drop(followed)
         generation.end()
         self._finish(generation, followed.source, followed.head, Mark(REMOVED, exact))

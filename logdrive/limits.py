@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB
 
 # One event, one run, one batch (delivery rule R3), in encoded bytes.
 RECORD_BYTES = 768 * KIB

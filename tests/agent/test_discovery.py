@@ -13,6 +13,7 @@ from agent.config import InputTable
 from agent.demand import Demand
 from agent.discovery import DirectoryWatcher, NoWatcher, Scanner
 from agent.encoder import BlockEncoder
+from agent.held import Held
 from agent.origin import Namer
 from agent.patterns import Inputs
 from agent.tailer import Tailer
@@ -70,6 +71,7 @@ def test_a_new_file_is_followed_long_before_the_next_scan(tmp_path: Path) -> Non
             encoder_of=lambda source: BlockEncoder(),
             max_open_files=100,
             close_idle_seconds=1.0,
+            held=Held(1.0, 0),
             log=_Quiet(),
         )
         scanner = Scanner(book, tailer, disk=disk, clock=clock, rescan_seconds=60.0, log=_Quiet())

@@ -1,6 +1,7 @@
-"""Histories of delivery.md §7 about what becomes of files: truncated, renamed, unlinked, moved, damaged (6, 9, 16, 17, 23, 27)."""
+"""Histories of delivery.md §7 about what becomes of files: truncated, renamed, unlinked, moved, damaged (6, 9, 16, 17, 23, 26, 27)."""
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -129,6 +130,36 @@ async def test_history_09_an_unlinked_log_that_is_written_on_to(away: bool) -> N
         verdict = await world.rest()
         (source,) = verdict.by_source
         assert (source.bytes, source.ended, verdict.complete) == (len(life.data), "removed", True)
+
+
+@pytest.mark.parametrize("bound", [{"keep_removed_bytes": 200 * LINE}, {"keep_removed_days": 0.02}])
+@in_virtual_time
+async def test_history_26_deleted_files_that_nobody_takes_are_held_within_bounds(bound: dict[str, float]) -> None:
+    """Two logs are deleted while no receiver takes anything. Beyond so many bytes the first is let go, beyond so many days both are,
+    and what was not read of it is a gap; what is deleted and was read to its end is no matter of bounds."""
+    async with scene() as world:
+        await world.down(world.agent)
+        world.agent.settings["agent"] |= bound
+        world.agent.start()
+        for name in ("a", "b"):
+            world.append(name, lines(0, 10, name * 4))
+        await world.settled()
+        await world.down(world.receiver)
+        for name in ("a", "b"):
+            world.append(name, lines(10, 150, name * 4))
+            await asyncio.sleep(5)
+            world.applications.unlink(name, late=0, seed=1)
+            await asyncio.sleep(120)
+        await asyncio.sleep(1800 if "keep_removed_days" in bound else 0)
+        let_go = ("a.log", "b.log") if "keep_removed_days" in bound else ("a.log",)
+        for life in world.applications.lives:
+            if life.name in let_go and life.witness is not None:
+                life.witness = replace(life.witness, held=False)  # the one way in which a file that is open need not be read to its end
+        world.receiver.start()
+        verdict = await world.rest()
+        for source in verdict.by_source:
+            gaps = [(10 * LINE, 160 * LINE, "removed", True)] if source.path is not None and source.path.endswith(let_go) else []
+            assert (source.ended, told(source)) == ("removed", gaps)
 
 
 @in_virtual_time
