@@ -225,8 +225,7 @@ class Tailer:
         if generation.unnamed_since is None:
             self._held.forget(generation.place.key)
             return
-        unnamed = now - generation.unnamed_since
-        rests = min(quiet, unnamed) >= settings.end_after_seconds
+        rests = min(quiet, now - generation.unnamed_since) >= settings.end_after_seconds
         if rests:
             generation.final = True
         if rests and (followed.source is None or generation.unread == 0):

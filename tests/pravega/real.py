@@ -1,6 +1,7 @@
 """A real Pravega 0.13.0 on loopback, from Maven Central: fetched once, in memory, ended with the tests."""
 
 import contextlib
+import fcntl
 import shutil
 import socket
 import subprocess
@@ -60,8 +61,15 @@ def fetch() -> None:
         raise MissingError(f"java is version {version}: Pravega needs {_JAVA} or later")
     if "jdk.compiler" not in subprocess.run([java, "--list-modules"], check=True, capture_output=True, text=True).stdout:
         raise MissingError("java has no compiler: install a JDK, not only its runtime (Debian: openjdk-17-jdk-headless)")
-    if mark.exists():
-        return
+    LIBRARY.parent.mkdir(parents=True, exist_ok=True)
+    with LIBRARY.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that run side by side fetch once
+        if not mark.exists():
+            _fetch_jars()
+            mark.touch()
+
+
+def _fetch_jars() -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingError("no mvn: install Maven, which fetches the server (Debian: maven)")
@@ -72,7 +80,6 @@ def fetch() -> None:
         raise MissingError(f"Maven Central did not give Pravega's jars (about 75 MB) within {_FETCH_SECONDS} s") from error
     if done.returncode:
         raise MissingError(f"Maven could not fetch Pravega's jars: {(done.stdout + done.stderr)[-2000:]}")
-    mark.touch()
 
 
 def _wait_for(process: "subprocess.Popen[bytes]", log: Path, *ports: int) -> None:

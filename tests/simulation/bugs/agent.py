@@ -82,8 +82,8 @@ AGENT = (
         "agent.tailer",
         (
             (
-                "        if followed.source is None or generation.unread == 0:\n            self.removed",
-                "        if True:\n            self.removed",
+                "        if rests and (followed.source is None or generation.unread == 0):\n",
+                "        if rests:\n",
             ),
         ),
     ),
@@ -93,12 +93,8 @@ AGENT = (
         "agent.tailer",
         (
             (
-                "        if generation.unnamed_since is None or min(quiet, now - generation.unnamed_since) < settings.end_after_seconds:\n            return\n",
-                "        if generation.unnamed_since is None:\n            return\n",
-            ),
-            (
-                "        if followed.source is None or generation.unread == 0:\n            self.removed",
-                "        if True:\n            self.removed",
+                "        if rests and (followed.source is None or generation.unread == 0):\n",
+                "        if generation.unnamed_since is not None:\n",
             ),
         ),
     ),
