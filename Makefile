@@ -24,7 +24,7 @@ check: $(STAMP) ## run ruff, mypy --strict and import-linter
 	@$(BIN)/lint-imports --no-cache
 
 test-pravega: $(STAMP) ## run the tests that need a real Pravega (JOBS of them), which Maven fetches (Java 11 or later, 75 MB once)
-	@$(BIN)/python -m pytest tests/pravega -m pravega_server -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest tests/pravega -m pravega_server -n $(JOBS) --maxschedchunk 1 $(ARGS)
 
 bench: $(STAMP) ## run every benchmark and write build/bench.json
 	@$(BIN)/python -m bench $(ARGS)
