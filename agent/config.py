@@ -93,7 +93,7 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     records: Literal["block", "full"] = "block"
     compression: Literal["zstd", "zlib", "none"] = "zlib"
     level: Annotated[int, msgspec.Meta(ge=1, le=9)] = 1
-    windows_in_flight: Annotated[int, msgspec.Meta(ge=1, le=WINDOWS_IN_FLIGHT)] = 4
+    windows_in_flight: Annotated[int, msgspec.Meta(ge=1, le=WINDOWS_IN_FLIGHT)] = 8
     window_bytes: Annotated[int, msgspec.Meta(ge=64 * KIB, le=WINDOW_BYTES // 2)] = 4 * MIB
     connect_seconds: Positive = 10.0
     timeout_seconds: Positive = 30.0
