@@ -25,6 +25,7 @@ from watchdog.observers.api import ObservedWatch
 
 from agent.book import Book
 from agent.checkpoint import Entry, path_of
+from agent.generation import same_birth
 from agent.patterns import Found, Listing
 from agent.source import Counting
 from agent.tailer import Tailer
@@ -140,9 +141,8 @@ class Scanner:
 
     def _may_be(self, entry: Entry, found: Found) -> bool:
         """Tell whether a file with the inode of an absent *entry* may be the one that is waited for, and no later or other one."""
-        same_birth = found.stat.birth_ns == entry.birth_ns or 0 in (found.stat.birth_ns, entry.birth_ns)
         directory = os.path.dirname(self._disk.real_path(found.path))
-        return same_birth and self._disk.mount_point(directory) == path_of(entry.mount)
+        return same_birth(found.stat.birth_ns, entry.birth_ns) and self._disk.mount_point(directory) == path_of(entry.mount)
 
     async def run(self, watcher: Watcher, retry: Callable[[], None]) -> None:
         """Scan again and again, for ever; *retry* is called before each scan."""

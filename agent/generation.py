@@ -55,6 +55,11 @@ class Chunk:
         return number_of(position, self.tail_at(position))
 
 
+def same_birth(one_ns: int, other_ns: int) -> bool:
+    """Tell whether files born then may be one: 0 is said where a file system does not know."""
+    return one_ns == other_ns or 0 in (one_ns, other_ns)
+
+
 @dataclass(slots=True)
 class Place:
     """Where a file is: *path* is the name that its lines are known by, *name* the one seen last, "" once it has none."""
@@ -73,8 +78,7 @@ class Place:
 
     def is_at(self, stat: FileStat) -> bool:
         """Tell whether *stat* describes this very file, and not a later one that got its inode."""
-        same_birth = stat.birth_ns == self.birth_ns or 0 in (stat.birth_ns, self.birth_ns)
-        return stat.is_file and (stat.device, stat.inode) == self.key and same_birth
+        return stat.is_file and (stat.device, stat.inode) == self.key and same_birth(stat.birth_ns, self.birth_ns)
 
 
 class Generation:

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from agent.generation import Place
+from agent.generation import Place, same_birth
 from agent.origin import Namer
 from agent.patterns import Inputs, Listing
 from logdrive.disk import Disk, FileStat
@@ -40,8 +40,10 @@ class Locator:
             for found in self._inputs.scan(Listing(self._disk)) if self._inputs is not None else ():
                 self._named.setdefault(found.stat.inode, []).append((found.path, found.stat))
         for path, stat in self._named.get(place.inode, ()):
-            same_birth = place.birth_ns == stat.birth_ns or 0 in (place.birth_ns, stat.birth_ns)
-            if same_birth and self._namer.mount_of(os.path.dirname(self._disk.real_path(path))) == place.mount:
+            if (
+                same_birth(place.birth_ns, stat.birth_ns)
+                and self._namer.mount_of(os.path.dirname(self._disk.real_path(path))) == place.mount
+            ):
                 return path, stat
         return None
 

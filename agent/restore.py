@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.book import Book, Followed
 from agent.checkpoint import Entry, path_of
-from agent.generation import Generation, Place, TruncatedError
+from agent.generation import Generation, Place, TruncatedError, same_birth
 from agent.locate import Locator
 from agent.origin import FirstLine, Identity, Namer
 from agent.run import REMOVED, TRUNCATED, Mark
@@ -65,7 +65,7 @@ class Restorer:
                 self._ended(entry, Mark(REMOVED, exact=False))
             else:
                 place.name, stat = found
-                reborn = 0 not in (stat.birth_ns, place.birth_ns) and stat.birth_ns != place.birth_ns
+                reborn = not same_birth(stat.birth_ns, place.birth_ns)
                 place.device, place.birth_ns = stat.device, stat.birth_ns
                 generation = Generation(place, settings, start=entry.start, first_line=entry.first_line)
                 self._open(entry, generation, stat, reborn=reborn)

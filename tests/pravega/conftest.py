@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pravega.real import MissingError, RealPravega, real_pravega
+from tests.pravega.real import MissingError, RealPravega, fetch, real_pravega
 from tests.pravega.sites import Sites, our_site, real_site
 
 
@@ -20,6 +20,15 @@ def pravega(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPravega]:
         except MissingError as reason:
             pytest.skip(f"a real Pravega could not be run: {reason}")
         yield server
+
+
+@pytest.fixture
+def java_client() -> None:
+    """Have the jars of the Java client; skips the test where they can't be had."""
+    try:
+        fetch()
+    except MissingError as reason:
+        pytest.skip(f"the Java client could not be run: {reason}")
 
 
 @pytest.fixture(params=["ours", pytest.param("pravega", marks=pytest.mark.pravega_server)])

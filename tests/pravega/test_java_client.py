@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.pravega.java import told
-from tests.pravega.real import MissingError, fetch
 from tests.pravega.sites import Sites
 
-pytestmark = pytest.mark.pravega_server
+pytestmark = [pytest.mark.pravega_server, pytest.mark.usefixtures("java_client")]
 
 
 def numbers(start: int, end: int) -> str:
@@ -56,14 +55,6 @@ EXPECTED = {
     "delete": "true | false",
     "all": "true | false",
 }
-
-
-@pytest.fixture(autouse=True)
-def _jars() -> None:
-    try:
-        fetch()
-    except MissingError as reason:
-        pytest.skip(f"the Java client could not be run: {reason}")
 
 
 def test_the_java_client_does_here_what_it_does_at_a_real_pravega(sites: Sites, tmp_path: Path) -> None:

@@ -18,22 +18,13 @@ from logdrive.sinks.controller import Login
 from logdrive.store.access.config import AuthConfig
 from logdrive.store.access.passwords import kept
 from tests.pravega.java import told
-from tests.pravega.real import MissingError, fetch
 from tests.pravega.sites import Site, our_site, service
 from tests.pravega.test_java_client import EXPECTED
 from tests.pravega.test_sink import SOURCE, of_stream
 
-pytestmark = pytest.mark.pravega_server
+pytestmark = [pytest.mark.pravega_server, pytest.mark.usefixtures("java_client")]
 FLEET, VIEWER = Login("fleet", "a secret"), Login("viewer", "peek: no more")
 MAY = {FLEET: '"*" = "READ_UPDATE"', VIEWER: '"logs/*" = "READ"'}
-
-
-@pytest.fixture(autouse=True)
-def _jars() -> None:
-    try:
-        fetch()
-    except MissingError as reason:
-        pytest.skip(f"the Java client could not be run: {reason}")
 
 
 @contextlib.asynccontextmanager
