@@ -7,28 +7,32 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import unavailable
 from tests.pravega.real import MissingError, RealPravega, fetch, real_pravega
 from tests.pravega.sites import Sites, our_site, real_site
 
 
+@contextlib.contextmanager
+def needed(what: str) -> Iterator[None]:
+    """Skip the test where *what* can't be had here, and say why; fail it in CI, which must have everything."""
+    try:
+        yield
+    except MissingError as reason:
+        unavailable(f"{what} could not be run: {reason}")
+
+
 @pytest.fixture(scope="session")
 def pravega(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPravega]:
-    """A real Pravega, the same one for all tests; skips them where it can't be had."""
-    with contextlib.ExitStack() as running:
-        try:
-            server = running.enter_context(real_pravega(tmp_path_factory.mktemp("pravega")))
-        except MissingError as reason:
-            pytest.skip(f"a real Pravega could not be run: {reason}")
+    """A real Pravega, the same one for all tests."""
+    with needed("a real Pravega"), real_pravega(tmp_path_factory.mktemp("pravega")) as server:
         yield server
 
 
 @pytest.fixture
 def java_client() -> None:
-    """Have the jars of the Java client; skips the test where they can't be had."""
-    try:
+    """Have the jars of the Java client."""
+    with needed("the Java client"):
         fetch()
-    except MissingError as reason:
-        pytest.skip(f"the Java client could not be run: {reason}")
 
 
 @pytest.fixture(params=["ours", pytest.param("pravega", marks=pytest.mark.pravega_server)])

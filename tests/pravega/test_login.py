@@ -18,7 +18,8 @@ from logdrive.sinks.pravega_client import connected
 from logdrive.sinks.pravega_controller import reached
 from logdrive.sinks.pravega_service import served
 from logdrive.sinks.stream_places import placed
-from tests.pravega.real import MissingError, RealPravega, fetch, real_pravega
+from tests.pravega.conftest import needed
+from tests.pravega.real import RealPravega, fetch, real_pravega
 from tests.pravega.real_tls import tls_properties
 from tests.pravega.test_sink import SOURCE, STORE_ID
 
@@ -33,12 +34,10 @@ PROPERTIES = (
 
 
 def test_over_tls_tokens_go_with_every_request_and_nobody_else_comes_in(tmp_path: Path, certificates: Path) -> None:
-    try:
+    with needed("a real Pravega"):
         fetch()  # which tells whether there is a Java, whose key stores are made next
         with real_pravega(tmp_path, *PROPERTIES, *tls_properties(tmp_path, certificates)) as server:
             asyncio.run(append_and_be_refused(server, ClientTls(str(certificates / "ca.pem"))))
-    except MissingError as reason:
-        pytest.skip(f"a real Pravega could not be run: {reason}")
 
 
 async def append_and_be_refused(server: RealPravega, tls: ClientTls) -> None:
