@@ -84,20 +84,21 @@ class Lane:
     async def _connection(self) -> LogdriveError:
         """Have one connection, and return why it ended."""
         stream = await self._transport.connect(self._target.host, self._target.port, self._target.tls)
+        failure: LogdriveError = TransientError(f"{stream.peer.address}: closed here")
         try:
             async with asyncio.TaskGroup() as tasks:
                 client = SegmentClient(stream, token=self._token)
-                watching = tasks.create_task(self._watch(client, stream), name="pravega-lane-watch")
+                tasks.create_task(self._watch(client, stream), name="pravega-lane-watch")
                 try:
-                    failure = await client.run()
+                    raise await client.run()  # raised, so that the body ends by it and has not to wait: see `heed_cancelling`
                 finally:
                     self.client = None
-                watching.cancel()
-        except* TransientError as silence:
-            failure = TransientError(str(silence.exceptions[0]))
-            heed_cancelling()
+        except* LogdriveError as failures:
+            first = failures.exceptions[0]
+            failure = first if isinstance(first, LogdriveError) else failure
         finally:
             await stream.close()
+        heed_cancelling()
         return failure
 
     async def _watch(self, client: SegmentClient, stream: Stream) -> None:

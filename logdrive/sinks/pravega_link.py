@@ -42,12 +42,12 @@ class Link:
         except* LogdriveError as failures:
             first = failures.exceptions[0]
             failure = first if isinstance(first, LogdriveError) else failure
-            heed_cancelling()
         finally:
             self._failure = failure
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(failure)
+        heed_cancelling()
         return failure
 
     def check(self) -> None:
