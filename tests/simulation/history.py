@@ -4,8 +4,9 @@ import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.verify import verify
@@ -44,9 +45,22 @@ class Outcome:
 
 def play(plan: Plan) -> Outcome:
     """Play *plan* and judge it. What is no broken promise but a mistake of the simulator's is raised."""
+    unheard: list[str] = []
+    with _no_collector():
+        outcome = _played(plan, unheard)
+        gc.collect()  # tasks that failed tell so when they go, if nobody has asked them
+    if unheard and outcome.broken is None:
+        broken = BrokenPromise("no failure goes unheard", unheard[0])
+        outcome.trace.add("judge", str(broken))
+        outcome = replace(outcome, broken=broken)
+    return outcome
+
+
+def _played(plan: Plan, unheard: list[str]) -> Outcome:
     loop = VirtualTimeLoop()
+    loop.set_exception_handler(lambda _, context: unheard.append(_in_words(context)))
     trace = Trace(loop.time)
-    with _no_collector(), recorded(trace), asyncio.Runner(loop_factory=lambda: loop) as runner:
+    with recorded(trace), asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.get_loop()
         world = World(plan, trace)
         broken: BrokenPromise | None = None
@@ -61,6 +75,13 @@ def play(plan: Plan) -> Outcome:
         if broken is not None:
             trace.add("judge", str(broken))
         return Outcome(plan, broken, trace, world.digest(), sum(batch.head.rows for batch in world.tables.batches), loop.time())
+
+
+def _in_words(context: dict[str, Any]) -> str:
+    """Return what the event loop tells of a failure that nobody caught."""
+    whose = context.get("task") or context.get("future")
+    name = f" ({whose.get_name()})" if isinstance(whose, asyncio.Task) else ""
+    return f"{context['message']}{name}: {context.get('exception')!r}"
 
 
 @cache

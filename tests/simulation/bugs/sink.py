@@ -38,4 +38,15 @@ SINK = (
             ),
         ),
     ),
+    Mutant(
+        "sink.cancelling_fails",
+        "a task that was given up while its connection broke ends with an error that nobody hears",
+        "logdrive.sinks.pravega_link",
+        (
+            (
+                "        heed_cancelling()\n        return failure\n",
+                "        if asyncio.current_task().cancelling():\n            raise ExceptionGroup('given up', [failure])\n        return failure\n",
+            ),
+        ),
+    ),
 )
