@@ -48,6 +48,8 @@ WINDOW_BYTES = 8 * MIB  # unpacked bytes of one logdrive/1 window
 WINDOWS_IN_FLIGHT = 16  # unacknowledged windows a logdrive/1 writer may have
 LIVE_INDICES = 65_536  # sources registered at one time on one connection
 LIVE_ATTRIBUTES_BYTES = 64 * MIB  # of the attributes of all of them
+SOURCE_BYTES = 2 * KIB  # of memory that a registered source is taken to need beside its attributes
+REFUSED_SOURCES = 1024  # whose indices one connection has not freed
 UNANSWERED_SOURCES = 256  # S frames waiting for their P
 
 PRAVEGA_FRAME_BYTES = 0x00FFFFFF  # header included

@@ -20,6 +20,7 @@ from receiver.listener import Sessions
 from receiver.memory import Memory
 from receiver.router import Router
 from receiver.services import Services
+from receiver.shares import Shares
 from receiver.sinking import Address, Opened, opened
 from receiver.summary import Summary
 from receiver.writers import CountingWriters, WriterTable
@@ -91,6 +92,7 @@ def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Rando
         clock=clock,
         random=random,
         memory=Memory(config.limits.total_bytes, config.limits.connection_bytes),
+        shares=Shares(config.limits.sources_bytes),
         router=Router(found.sink),
         sink=found.sink,
         writers=WriterTable(),

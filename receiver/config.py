@@ -116,10 +116,14 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [limits] table: bytes received and not yet durable, at which reading stops: of one connection, and of all."""
+    """The [limits] table: bytes received and not yet durable, at which reading stops: of one connection, and of all.
+
+    *sources_bytes* is the memory for registered sources, of all connections.
+    """
 
     connection_bytes: Memory = 32 * MIB
     total_bytes: Memory = 128 * MIB
+    sources_bytes: Memory = 512 * MIB
 
 
 class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LIVE_ATTRIBUTES_BYTES, UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
+from logdrive.limits import LIVE_ATTRIBUTES_BYTES, REFUSED_SOURCES, SOURCE_BYTES, UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
 from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, Source
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
 from receiver import attributes
@@ -22,9 +22,12 @@ class NativeTalk:
         self._link = link
         self._runs = RunReader()
         self._peer = link.describe(self.dialect)
-        self._sources: dict[int, Registration | None] = {}
+        self._sources: dict[int, Registration | None] = {}  # None: refused at once
+        self._refused = 0
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._attributes = 0  # bytes, of all sources
+        self._share = link.services.shares.share()
+        self._told_full = False
 
     @property
     def waiting(self) -> bool:
@@ -67,21 +70,20 @@ class NativeTalk:
         for registration in self._sources.values():
             if registration is not None:
                 registration.free()
+        self._share.close()
 
     def _source(self, frame: Source) -> None:
-        earlier = self._sources.pop(frame.index, None)
-        if earlier is not None:
-            earlier.free()
-            self._attributes -= earlier.weight
-            if (task := self._opening.pop(frame.index, None)) is not None:
-                task.cancel()
+        if frame.index in self._sources:
+            self._forget(frame.index)
         if not frame.attributes:
             return
         try:
             parsed = attributes.parse(frame.attributes)
         except ValueError as error:
-            self._sources[frame.index] = None
-            self._link.refuse(frame.index, RefusalCode.BAD_ATTRIBUTES, str(error))
+            self._refuse(frame.index, RefusalCode.BAD_ATTRIBUTES, str(error))
+            return
+        if not self._share.take(SOURCE_BYTES + len(frame.attributes)):
+            self._refuse(frame.index, RefusalCode.TRY_LATER, self._full())
             return
         registration = Registration(self._link, frame, parsed, self._peer)
         self._sources[frame.index] = registration
@@ -92,6 +94,35 @@ class NativeTalk:
             raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
         self._opening[frame.index] = self._link.spawn(self._open(registration))
         self._link.services.counters.sources_registered += 1
+
+    def _forget(self, index: int) -> None:
+        """Free *index* and what it names."""
+        registration = self._sources.pop(index)
+        if registration is None:
+            self._refused -= 1
+            return
+        registration.free()
+        self._attributes -= registration.weight
+        self._share.give_back(SOURCE_BYTES + registration.weight)
+        if (task := self._opening.pop(index, None)) is not None:
+            task.cancel()
+
+    def _refuse(self, index: int, code: RefusalCode, text: str) -> None:
+        """Refuse a source; its connection's others go on."""
+        self._sources[index] = None
+        self._refused += 1
+        self._link.refuse(index, code, text)
+        if self._refused > REFUSED_SOURCES:
+            raise self._limit(f"more than {REFUSED_SOURCES} indices of refused sources that were not freed")
+
+    def _full(self) -> str:
+        """Say why there is no room for a source; the log is told once a connection."""
+        shares = self._link.services.shares
+        text = f"the sources of all connections take {shares.used} bytes of {shares.total}, those of this one {self._share.used}"
+        if not self._told_full:
+            self._told_full = True
+            self._link.log.warning("sources refused", reason=text, remedy="raise sources_bytes in [limits], or add a receiver")
+        return text
 
     async def _open(self, registration: Registration) -> None:
         await registration.open()

@@ -13,6 +13,7 @@ from receiver.config import ListenConfig
 from receiver.counters import Counters
 from receiver.memory import Memory
 from receiver.router import Router
+from receiver.shares import Shares
 from receiver.writers import CountingWriters, WriterTable
 
 
@@ -24,6 +25,7 @@ class Services:
     clock: Clock
     random: Random
     memory: Memory
+    shares: Shares
     router: Router
     sink: Sink
     writers: WriterTable

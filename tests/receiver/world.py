@@ -85,7 +85,7 @@ class World:
 def configuration(**changes: Any) -> ReceiverConfig:
     """Return a receiver's configuration; *changes* are fields of the listener, of the limits, or `drain_seconds`."""
     drain = changes.pop("drain_seconds", 20.0)
-    limits = {name: changes.pop(name) for name in ("connection_bytes", "total_bytes") if name in changes}
+    limits = {name: changes.pop(name) for name in ("connection_bytes", "total_bytes", "sources_bytes") if name in changes}
     listen: dict[str, Any] = {"address": "127.0.0.1:5044", "tls": TLS} | changes
     sink = SinkConfig(uri=f"file://{STORE}#logs/events", segments=2)
     return ReceiverConfig(listen=ListenConfig(**listen), sink=sink, limits=LimitsConfig(**limits), drain_seconds=drain)
