@@ -23,6 +23,7 @@ _OF_ROWS = {
     "unplaced": "int(start is null or end is null)",
     "empty": "int(end <= start)",
     "quarantined": "int(flag in ('headless', 'not_json', 'not_object', 'malformed'))",
+    "changed": "int(flag in ('changed', 'whole'))",
     "cut": "int(flag = 'cut')",
     "whole": "int(flag = 'whole')",
 }
@@ -42,6 +43,7 @@ _WHAT = """
     when kept_bytes = wide and dropped_bytes <> skipped then 'dropped bytes do not match the header'
     when unplaced > 0 then 'records that contradict their form'
     when empty > 0 then 'rows without bytes'
+    when changed > 0 then 'rows that are not the bytes of their file'
     when row_bytes + dropped_bytes <> kept_bytes then 'rows do not fill their interval'
     when arrows <> 0 then 'rows do not tile their interval'
   end"""

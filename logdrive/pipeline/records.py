@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from logdrive.limits import MAX_POSITION
-from logdrive.pipeline.schema import MALFORMED, NOT_JSON, NOT_OBJECT
+from logdrive.pipeline.schema import CHANGED, MALFORMED, NOT_JSON, NOT_OBJECT
 
 BLOCK: Final = "block"
 LEAN: Final = "lean"
@@ -66,13 +66,14 @@ class Singles:
         if type(message) is not str:
             raise ValueError("no message")
         original = _original(record) if "event" in record else None
+        flag = None
         if placed:
-            end = _end(message, start, end, eol, original)
+            end, flag = _placed(message, start, end, eol, original)
         time = record.pop("@timestamp", None)
         if time is not None and type(time) is not str:
             record["@timestamp"], time = time, None
         fields = orjson.dumps(record).decode() if record else None
-        self.rows.append((message, form, start, end, eol, host, path, original, fields, time, None))
+        self.rows.append((message, form, start, end, eol, host, path, original, fields, time, flag))
 
 
 def parsed(payload: bytes) -> dict[str, Any] | str:
@@ -153,13 +154,21 @@ def _original(record: dict[str, Any]) -> bytes | None:
     return exact
 
 
-def _end(message: str, start: int | None, end: int | None, eol: str, original: bytes | None) -> int:
-    """Return the end of an event in its file; that of a full record is where its bytes end. Raises ValueError where there is none."""
+def _placed(message: str, start: int | None, end: int | None, eol: str, original: bytes | None) -> tuple[int, str | None]:
+    """Return the end of an event in its file, and a flag where its message is not as long as that; a full record ends where its bytes do.
+
+    Raises ValueError where there is no end, or the exact bytes are not those of their interval (rule R2).
+    """
     if start is None:
         raise ValueError("no position")
+    exact = (len(message) if message.isascii() else len(message.encode())) if original is None else len(original)
+    ends = start + exact + (len(eol) if eol.isascii() else len(eol.encode()))
     if end is None:
-        exact = len(message) if message.isascii() else len(message.encode())
-        end = start + len(eol) + (exact if original is None else len(original))
+        end = ends
     if end <= start:
         raise ValueError("no bytes")
-    return end
+    if end == ends:
+        return end, None
+    if original is not None:
+        raise ValueError("the exact bytes are not as many as their interval")
+    return end, CHANGED

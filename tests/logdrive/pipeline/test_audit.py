@@ -155,6 +155,20 @@ def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(tmp_pa
     assert [fault.what for fault in found.faults] == ["records that contradict their form"]
 
 
+def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete(tmp_path: Path, spark: Any) -> None:
+    from logdrive import record
+
+    segment = Segment()
+    segment.data_batch("a", 0, 900, [record.lean(0, 900, "short")], 1)
+    segment.data_batch("b", 0, 10, [record.lean(0, 10, "redacted")], 1)
+    segment.data_batch("b", 5, 15, [record.lean(5, 15, "redacted")], 1)
+    segment.data_batch("c", 0, 6, [record.lean(0, 6, "short")], 1)
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert (found.complete, found.overlapping_events, found.quarantined_events) == (False, 1, 0)
+    assert [fault.what for fault in found.faults] == ["rows that are not the bytes of their file"] * 3
+
+
 def test_an_audit_between_the_two_commits_is_of_what_was_committed_before(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

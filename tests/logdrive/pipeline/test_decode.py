@@ -118,6 +118,8 @@ def test_r1_lengths_cut_events_and_name_what_was_dropped(events: list[tuple[str,
         b'{"log":{"end":7},"message":"x"}',
         b'{"log":{"offset":0,"end":7}}',
         b'{"log":{"offset":0,"end":7},"message":"x","event":{"original_base64":"%"}}',
+        b'{"log":{"offset":0,"end":9},"message":"?","event":{"original_base64":"/w=="}}',
+        b'{"log":{"offset":0,"end":2,"eol":"\\r\\n"},"message":"?","event":{"original_base64":"/w=="}}',
     ],
 )
 def test_r1_a_record_that_contradicts_its_form_is_kept_and_flagged(payload: bytes) -> None:
@@ -128,6 +130,26 @@ def test_r1_a_record_that_contradicts_its_form_is_kept_and_flagged(payload: byte
     assert table["flag"].to_pylist() == ["malformed", None]
     assert table["original"].to_pylist() == [payload, None]
     assert table["source"].to_pylist() == [source_id("a")] * 2
+
+
+@pytest.mark.parametrize(
+    ("payload", "flag"),
+    [
+        ('{"log":{"offset":0,"end":3},"message":"ä"}', None),
+        ('{"log":{"offset":0,"end":4,"eol":"\\r\\n"},"message":"ä"}', None),
+        ('{"log":{"offset":0,"end":2,"eol":""},"message":"ä"}', None),
+        ('{"log":{"offset":0,"end":2},"message":"ä"}', "changed"),
+        ('{"log":{"offset":0,"end":900},"message":"short"}', "changed"),
+        ('{"log":{"offset":0,"end":6,"eol":""},"message":"short"}', "changed"),
+        ('{"@timestamp":"2026-11-21T06:00:00Z","log":{"offset":0,"end":900},"message":"short"}', "changed"),
+    ],
+)
+def test_r2_a_single_event_that_is_not_as_long_as_in_its_file_is_flagged(payload: str, flag: str | None) -> None:
+    segment = Segment()
+    segment.data_batch("a", 0, orjson.loads(payload)["log"]["end"], [payload.encode()], 1)
+    table, _ = decoded(segment)
+    assert table["flag"].to_pylist() == [flag]
+    assert table["end"].to_pylist() == [orjson.loads(payload)["log"]["end"]]
 
 
 def test_records_of_other_shippers_become_rows_whatever_their_shape() -> None:
