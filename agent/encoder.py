@@ -20,6 +20,10 @@ PIECE_BYTES: Final = 96 * KIB
 PARTIAL: Final = ("partial",)
 """`log.flags` of every piece of a line but its last."""
 
+_REPLACEMENT: Final = "\ufffd"
+_REPLACEMENT_BYTES: Final = _REPLACEMENT.encode()
+_RETURN: Final = 0x0D
+
 
 @dataclass(slots=True)
 class Cut:
@@ -136,14 +140,23 @@ class _Blocks:
             self._block(middle, end)
 
     def _line_by_line(self, at: int, end: int) -> None:
-        """Add lines of which some are not UTF-8: those as lean records, the stretches between them as blocks."""
-        text_from = at
-        for line_at, line_end in _lines(self.text, at, end):
-            if not _is_utf8(self.text[line_at:line_end]):
-                if text_from < line_at:
-                    self._block(text_from, line_at)
-                self._pieces(line_at, line_end)
-                text_from = line_end
+        """Add lines of which some are not UTF-8: those as lean records, the stretches between them as blocks.
+
+        About 2 µs for each that is not: the file may have nothing else. All are decoded at once, which makes of a line what it
+        would by itself: no character goes on beyond a newline.
+        """
+        data, text_from, after = self.text[at:end], at, at
+        for line, shown in zip(data.split(b"\n"), data.decode(errors="replace").split("\n"), strict=True):
+            line_at, after = after, after + len(line) + 1
+            if _REPLACEMENT not in shown or _is_utf8(line):
+                continue
+            if text_from < line_at:
+                self._block(text_from, line_at)
+            if len(line) < PIECE_BYTES and line[-1] != _RETURN:
+                self.cuts.add(record.lean_exact(self.zero + line_at, self.zero + after, shown, line), self.zero + after, 1)
+            else:
+                self._pieces(line_at, after)
+            text_from = after
         if text_from < end:
             self._block(text_from, end)
 
@@ -187,7 +200,8 @@ def _character_start(text: bytes, at: int) -> int:
     return at  # not UTF-8 anyway
 
 
-def _lines(text: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
+def line_places(text: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where each line of *text[at:end]* begins, and where it ends, its newline included."""
     while at < end:
         after = text.find(b"\n", at, end) + 1 or end
         yield at, after
@@ -195,8 +209,9 @@ def _lines(text: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_utf8(line: bytes) -> bool:
-    if line.isascii():
-        return True
+    """Tell whether *line* is UTF-8, though there is a replacement character in what it decodes to."""
+    if _REPLACEMENT_BYTES not in line:
+        return False
     try:
         line.decode()
     except UnicodeDecodeError:

@@ -8,6 +8,7 @@ that check it. The rules cited (G2, P1, R1 …) are those of `docs/protocols/del
 import base64
 import hashlib
 import struct
+from binascii import b2a_base64
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -114,6 +115,12 @@ def lean(start: int, end: int, message: str, *, eol: str = "\n", log: dict[str, 
     if original is not None:
         record["event"] = {"original_base64": original}
     return kept_json(record)
+
+
+def lean_exact(start: int, end: int, message: str, exact: bytes) -> bytes:
+    """Return what `lean` does for a line that ends with LF and, without it, is *exact*, which is not UTF-8; at a third of the cost."""
+    original = b2a_base64(exact, newline=False)
+    return b'{"log":{"offset":%d,"end":%d},"message":%b,"event":{"original_base64":"%b"}}' % (start, end, orjson.dumps(message), original)
 
 
 def gap(start: int, end: int, reason: str, *, end_exact: bool = True, store: UUID | None = None) -> bytes:

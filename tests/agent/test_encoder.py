@@ -1,5 +1,7 @@
 """Every byte of a file is in its records once, whatever the bytes are, and every limit holds (R1, R2, R3)."""
 
+import base64
+import sys
 import tracemalloc
 
 import orjson
@@ -26,6 +28,17 @@ lines = st.one_of(
 texts = st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=30).map(
     lambda ls: b"".join(a + b for a, b in ls)
 )
+ODD = [
+    b"\xe2\x82",
+    b"\xf0\x9f\x98",
+    b"\xed\xa0\x80",
+    b"\xff\r",
+    "\ufffd".encode(),
+    "\ufffd".encode() + b"\xff",
+    "ä€😀".encode(),
+    b"\r",
+    b"a\xc3",
+]
 units = st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"])
 
 
@@ -163,6 +176,43 @@ def test_runs_are_framed_as_their_records_are__D1(encoder: Encoder, text: bytes,
     of_a_file = chunk(text + b"x" * longest + b"\n")
     for run in data_runs(of_a_file, encoder.encode(of_a_file), 0, 0):
         assert b"".join(run.frames(first)) == b"".join(json_frames(first, list(run.records)))
+
+
+@given(
+    st.lists(st.one_of(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), st.sampled_from(ODD)), min_size=1, max_size=20)
+)
+def test_lines_that_are_not_utf_8_are_shown_as_each_by_itself__R2(lines: list[bytes]) -> None:
+    text = b"\n".join([*lines, b""])
+    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
+    singles = [record for record in records if "lines" not in record["log"]]
+    odd = [line.removesuffix(b"\r") for line in lines if not is_utf8(line)]
+    assert [record["message"] for record in singles] == [line.decode(errors="replace") for line in odd]
+    assert [base64.b64decode(record["event"]["original_base64"]) for record in singles] == odd
+
+
+def is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
+    """Time says little on a shared machine, so what is done for a line is counted: the event loop waits for 262,144 of them."""
+    calls, lines, of_a_file = 0, 10_000, Chunk.whole(b"\xff\n" * 10_000)
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        runs = BlockEncoder().encode(of_a_file)
+    finally:
+        sys.setprofile(None)
+    assert sum(run.events for run in runs) == lines
+    assert calls < 14 * lines
 
 
 def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> None:

@@ -1,10 +1,11 @@
 """Marks of gap and end records, which stand in headers and which every reader parses (P4, R4)."""
 
+import base64
 from uuid import UUID
 
 import pytest
 
-from logdrive.record import ended, gap, mark_of
+from logdrive.record import ended, gap, lean, lean_exact, mark_of
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,9 @@ def test_a_mark_that_some_reader_would_fail_on_is_none(mark: bytes) -> None:
 def test_any_other_record_has_no_mark(record: bytes) -> None:
     with pytest.raises(ValueError, match="not a gap or end record"):
         mark_of(record)
+
+
+@pytest.mark.parametrize("exact", [b"\xff", b'caf\xe9 "\\\t\x00', "€ ".encode() + b"\xf0\x9f"])
+def test_a_lean_record_of_exact_bytes_is_the_one_that_is_written_key_by_key__R2(exact: bytes) -> None:
+    message, original = exact.decode(errors="replace"), base64.b64encode(exact).decode()
+    assert lean_exact(70_000, 70_004, message, exact) == lean(70_000, 70_004, message, original=original)
