@@ -11,7 +11,7 @@ from bench.processes import BenchmarkError
 from logdrive import record
 from logdrive.limits import BLOCK_TEXT_BYTES, LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.envelope import pack, unpack
-from logdrive.wire.lumberjack.frames import EVENT, SHORT, Envelope, JsonRun, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.frames import EVENT, SHORT, Envelope, Run, Source, Window, json_frames
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -85,7 +85,6 @@ def _blocks(setting: Setting) -> Mapping[str, Sample]:
         for piece in _slices(stream):
             for given in order.feed(frames.feed(piece)):
                 if isinstance(given, RunReceived):
-                    given.parts()
                     seen += given.run.events
         return seen
 
@@ -107,9 +106,6 @@ def _full(setting: Setting) -> Mapping[str, Sample]:
         frames, order, seen = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"), WindowReader(), 0
         for piece in _slices(stream):
             for batch in order.feed(frames.feed(piece)):
-                for events in batch.events:
-                    if isinstance(events, JsonRun):
-                        events.framed()
                 seen += batch.count
         return seen
 

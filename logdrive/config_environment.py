@@ -13,7 +13,9 @@ from logdrive.config_check import fields_of, items_of, shown, suggestion, table_
 from logdrive.errors import Mistake
 
 PREFIX: Final = "LOGDRIVE_"
-RESERVED: Final = frozenset({"LOGDRIVE_FAULT", "LOGDRIVE_SHARED", "LOGDRIVE_USER", "LOGDRIVE_PASSWORD", "LOGDRIVE_PASSWORD_FILE"})
+RESERVED: Final = frozenset(
+    {"LOGDRIVE_FAULT", "LOGDRIVE_LOOPS", "LOGDRIVE_SHARED", "LOGDRIVE_USER", "LOGDRIVE_PASSWORD", "LOGDRIVE_PASSWORD_FILE"}
+)
 """Variables with the prefix that are no configuration."""
 
 # Kubernetes puts these into every container beside a service whose name begins with logdrive.

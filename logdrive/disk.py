@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from logdrive import faults
 from logdrive.limits import KIB, MIB
+from logdrive.record import Part
 from logdrive.statx import THIS_DIRECTORY, birth_ns
 
 
@@ -39,7 +40,7 @@ class File(Protocol):
         """Return up to *size* bytes from *offset*; fewer only at the end of the file."""
         ...
 
-    def append(self, parts: Sequence[bytes]) -> None:
+    def append(self, parts: Sequence[Part]) -> None:
         """Write all *parts* at the end, in few system calls. After an error the end is undefined."""
         ...
 
@@ -177,12 +178,12 @@ class SystemFile:
         """Return up to *size* bytes from *offset*."""
         return os.pread(self._descriptor, size, offset)
 
-    def append(self, parts: Sequence[bytes]) -> None:
+    def append(self, parts: Sequence[Part]) -> None:
         """Write all parts at the end."""
         for start in range(0, len(parts), _IOV_MAX):
             self._write_all(parts[start : start + _IOV_MAX])
 
-    def _write_all(self, parts: Sequence[bytes]) -> None:
+    def _write_all(self, parts: Sequence[Part]) -> None:
         wanted = sum(map(len, parts))
         written = os.writev(self._descriptor, parts)
         if written < wanted:  # a signal or a nearly full disk: rare, so the copy does not matter
@@ -233,7 +234,7 @@ class DirectFile(SystemFile):
             os.preadv(self._descriptor, [view], offset - skip)
             return bytes(view[skip : skip + size])
 
-    def append(self, parts: Sequence[bytes]) -> None:
+    def append(self, parts: Sequence[Part]) -> None:
         """Write all parts at the end, 4 MiB a call."""
         buffer, used = self._buffer, self._size % DIRECT_BLOCK
         at = self._size - used

@@ -187,6 +187,8 @@ class _MarkRecord(msgspec.Struct):
 
 _EVENT = struct.Struct("!ii")
 EVENT_HEAD: Final = _EVENT.size
+Part = bytes | memoryview
+"""One of the pieces, written one after the other, that an append is handed over in: a view is of what will not change."""
 HEADER_PREFIX: Final = b'{"logdrive":{"v":1,'
 """How every header begins; any other version still begins `{"logdrive":{"v":`."""
 
@@ -202,6 +204,21 @@ def framed_all(payloads: Sequence[bytes]) -> bytes:
     for payload in payloads:
         parts += (_EVENT.pack(0, len(payload)), payload)
     return b"".join(parts)
+
+
+def event_size(events: bytes, at: int) -> int:
+    """Return how many bytes the Pravega event at *at* takes, its head included."""
+    return EVENT_HEAD + int(_EVENT.unpack_from(events, at)[1])
+
+
+def payloads_of(events: bytes) -> list[bytes]:
+    """Return the payloads of Pravega events that stand back to back and are whole."""
+    payloads, at = [], 0
+    while at < len(events):
+        end = at + event_size(events, at)
+        payloads.append(events[at + EVENT_HEAD : end])
+        at = end
+    return payloads
 
 
 def event_length(head: bytes) -> int:

@@ -1,7 +1,6 @@
 """What is appended at once: a header record and the records of one run, as the parts of one write (rule R4).
 
-Costs one header encoding a batch. A run of few, large records is handed on in parts, without a copy; many small ones are
-joined once, as the pieces would cost more than the copy.
+Costs one header encoding a batch.
 """
 
 from collections.abc import Sequence
@@ -11,23 +10,11 @@ from uuid import UUID
 import msgspec
 
 from logdrive.limits import HEADER_BYTES
-from logdrive.record import DATA, KINDS, BatchHeader, framed, mark_of, position_of
-from logdrive.wire.lumberjack.frames import Run, framed_pieces
+from logdrive.record import DATA, EVENT_HEAD, KINDS, BatchHeader, Part, framed, mark_of, position_of
+from logdrive.wire.lumberjack.frames import Run
 
 FOREIGN: Final = "foreign"
-_NO_EVENT_TYPE = b"\0\0\0\0"
-_FEW = 16
 _NO_MARK = msgspec.Raw(b"null")
-
-
-def events_of(pieces: Sequence[bytes]) -> list[bytes]:
-    """Return *pieces* (u32 length, payload) as Pravega events, in parts to be written one after the other."""
-    if len(pieces) > _FEW:
-        return [framed_pieces(pieces)]
-    parts: list[bytes] = []
-    for piece in pieces:
-        parts += (_NO_EVENT_TYPE, piece)
-    return parts
 
 
 class SourceBatches:
@@ -37,8 +24,8 @@ class SourceBatches:
         self._source, self._origin, self._store = str(source), str(origin), store
         self._attributes, self._peer = msgspec.Raw(attributes), peer
 
-    def batch(self, run: Run, pieces: Sequence[bytes], size: int, received: int) -> list[bytes]:
-        """Return the batch of *run*; *size* is its records' length in Pravega framing, *received* ms since 1970.
+    def batch(self, run: Run, events: Sequence[Part], size: int, received: int) -> list[Part]:
+        """Return the batch of *run*; its records are *size* bytes of Pravega events. *received* is ms since 1970.
 
         Raises ValueError where a gap or end run holds no such record, or one that makes the header too long.
         """
@@ -57,9 +44,9 @@ class SourceBatches:
             store=self._store,
             peer=self._peer,
             attributes=self._attributes,
-            mark=_NO_MARK if run.kind == DATA else _mark(pieces),
+            mark=_NO_MARK if run.kind == DATA else _mark(events),
         )
-        return [framed(_checked(header.encode())), *events_of(pieces)]
+        return [framed(_checked(header.encode())), *events]
 
 
 class ForeignBatches:
@@ -68,24 +55,24 @@ class ForeignBatches:
     def __init__(self, source: UUID, peer: msgspec.Raw, store: str) -> None:
         self._source, self._peer, self._store = str(source), peer, store
 
-    def batch(self, framed_records: bytes, records: int, received: int) -> list[bytes]:
-        """Return the batch of *records* records, one event each, given as Pravega events back to back."""
+    def batch(self, events: Sequence[Part], size: int, records: int, received: int) -> list[Part]:
+        """Return the batch of *records* records, one event each, given as *size* bytes of Pravega events."""
         header = BatchHeader(
             kind=FOREIGN,
             source=self._source,
             records=records,
             events=records,
-            size=len(framed_records),
+            size=size,
             read=received,
             received=received,
             store=self._store,
             peer=self._peer,
         )
-        return [framed(header.encode()), framed_records]
+        return [framed(header.encode()), *events]
 
 
-def _mark(pieces: Sequence[bytes]) -> msgspec.Raw:
-    return msgspec.Raw(mark_of(pieces[0][4:]))
+def _mark(events: Sequence[Part]) -> msgspec.Raw:
+    return msgspec.Raw(mark_of(b"".join(events)[EVENT_HEAD:]))
 
 
 def _checked(header: bytes) -> bytes:

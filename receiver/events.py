@@ -1,20 +1,21 @@
 """The events of plain Lumberjack peers as records: v1 pairs as JSON, runs cut to size, records too long set apart (rule R3)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import orjson
 
 from logdrive.limits import RECORD_BYTES, RUN_BYTES, RUN_RECORDS
-from logdrive.record import EVENT_HEAD
-from logdrive.wire.lumberjack.frames import LENGTH, Data, JsonRun, framed_pieces
+from logdrive.record import EVENT_HEAD, Part
+from logdrive.wire.lumberjack.frames import Data, JsonRun
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The records of one batch, as Pravega events back to back."""
+    """The records of one batch: *size* bytes of Pravega events."""
 
-    framed: bytes
+    parts: Sequence[Part]
+    size: int
     records: int
 
 
@@ -40,37 +41,20 @@ def record_of(event: Data) -> bytes:
 
 
 def chunks(events: Iterable[Data | JsonRun]) -> Iterator[Chunk | TooLong]:
-    """Cut *events*, in order, into chunks that fit one batch each. Costs one join a chunk where all records are short."""
-    pieces: list[bytes] = []
+    """Gather *events*, in order, into chunks that fit one batch each. A `JsonRun` goes whole: it fits, or is too long a record."""
+    parts: list[Part] = []
+    size = records = 0
     for event in events:
-        pieces += event.pieces if isinstance(event, JsonRun) else [piece_of(record_of(event))]
-    for start in range(0, len(pieces), RUN_RECORDS):
-        part = pieces[start : start + RUN_RECORDS]
-        framed = framed_pieces(part)
-        if len(framed) <= RECORD_BYTES:  # so no record is longer
-            yield Chunk(framed, len(part))
-        else:
-            yield from _by_size(part)
-
-
-def piece_of(record: bytes) -> bytes:
-    """Return *record* with its length before it."""
-    return LENGTH.pack(len(record)) + record
-
-
-def _by_size(pieces: list[bytes]) -> Iterator[Chunk | TooLong]:
-    part: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        length = len(piece) - LENGTH.size
-        too_long = length > RECORD_BYTES
-        if part and (too_long or size + EVENT_HEAD + length > RUN_BYTES):
-            yield Chunk(framed_pieces(part), len(part))
-            part, size = [], 0
+        run = event if isinstance(event, JsonRun) else JsonRun.of(event.sequence, [record_of(event)])
+        too_long = len(run) == 1 and run.size > EVENT_HEAD + RECORD_BYTES
+        if parts and (too_long or size + run.size > RUN_BYTES or records + len(run) > RUN_RECORDS):
+            yield Chunk(parts, size, records)
+            parts, size, records = [], 0, 0
         if too_long:
-            yield TooLong(piece[LENGTH.size :])
+            yield TooLong(run.payloads[0])
         else:
-            part.append(piece)
-            size += EVENT_HEAD + length
-    if part:
-        yield Chunk(framed_pieces(part), len(part))
+            parts += run.parts
+            size += run.size
+            records += len(run)
+    if parts:
+        yield Chunk(parts, size, records)

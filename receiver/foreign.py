@@ -84,8 +84,7 @@ class ForeignTalk:
     def _append(self, writer: CountingWriter, chunk: Chunk) -> None:
         link, services = self._link, self._link.services
         faults.reach("receiver.window.before_append")
-        size = len(chunk.framed)
-        batch = self._batches.batch(chunk.framed, chunk.records, services.clock.now_ms())
+        batch = self._batches.batch(chunk.parts, chunk.size, chunk.records, services.clock.now_ms())
         try:
             future = writer.append(batch, chunk.records + 1)
         except TransientError as error:
@@ -94,9 +93,9 @@ class ForeignTalk:
             services.failure.tell(error)
             raise Farewell(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
-        held = len(batch[0]) + size
+        held = len(batch[0]) + chunk.size
         link.account.submit(held)
-        services.counters.appended(chunk.records, chunk.records, size)
+        services.counters.appended(chunk.records, chunk.records, chunk.size)
         future.add_done_callback(partial(self._settled, window, held))
 
     def _bury(self, payload: bytes) -> None:
@@ -105,7 +104,7 @@ class ForeignTalk:
         services.counters.dead_letters += 1
         writer = services.dead.of(self._key)
         for record in dead_letters(payload, random_id(services.random)):
-            self._append(writer, Chunk(framed(record), 1))
+            self._append(writer, Chunk([event := framed(record)], len(event), 1))
 
     def _settled(self, window: Window, held: int, future: "asyncio.Future[None]") -> None:
         error = self._link.settled(held, future)

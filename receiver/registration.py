@@ -101,7 +101,7 @@ class Registration:
         link, run = self._link, received.run
         faults.reach("receiver.window.before_append")
         try:
-            batch = self._batches.batch(run, received.pieces, received.size, link.services.clock.now_ms())
+            batch = self._batches.batch(run, received.parts, received.size, link.services.clock.now_ms())
         except ValueError as error:
             raise ProtocolError(str(error), offset=link.offset) from error
         window = link.acks.hold()

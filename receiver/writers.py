@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from logdrive.errors import TransientError
-from logdrive.record import ABSENT
+from logdrive.record import ABSENT, Part
 from logdrive.sinks.base import NumberConflictError, SegmentMovedError, Sink
 
 
@@ -53,7 +53,7 @@ class Writer:
         submitted = self.submitted
         return submitted is not None and previous == max(submitted, 0)
 
-    def append(self, holder: Holder, batch: Sequence[bytes], events: int, number: int) -> "asyncio.Future[None]":
+    def append(self, holder: Holder, batch: Sequence[Part], events: int, number: int) -> "asyncio.Future[None]":
         """Submit a batch that follows. Raises `NumberConflictError` where another process was there first."""
         if self.holder is not holder or self.submitted is None:
             raise NumberConflictError(f"source {self.source} was taken over")
@@ -99,7 +99,7 @@ class CountingWriter:
         self._sink, self._segment, self._random = sink, segment, random
         self._writer, self._submitted = random_id(random), 0
 
-    def append(self, batch: Sequence[bytes], events: int) -> "asyncio.Future[None]":
+    def append(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
         """Submit one batch. Raises `TransientError` where the sink is failing; nothing was stored then."""
         writer, previous = self._writer, self._submitted or ABSENT
         try:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -35,7 +36,7 @@ def need_program(name: str) -> None:
         unavailable(f"no {name} program here")
 
 
-def unavailable(reason: str) -> None:
+def unavailable(reason: str) -> NoReturn:
     """Skip for a user who lacks something; fail in CI, which must have everything."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI lacks what this test needs: {reason}")

@@ -7,6 +7,7 @@ import click
 
 from logdrive.cli.output import complain
 from logdrive.errors import ConfigError, LogdriveError
+from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
 _COMMANDS = ("agent", "certs", "demo", "pipeline", "receiver", "store")
@@ -28,7 +29,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="logdrive")
+@click.version_option(package_name="logdrive", message=f"%(prog)s, version %(version)s, {'compiled' if COMPILED else 'Python'} loops")
 def cli() -> None:
     """Ship log lines from files to tables, and prove that none was lost or doubled.
 

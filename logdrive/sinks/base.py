@@ -6,6 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
+from logdrive.record import Part
 
 
 class NumberConflictError(LogdriveError):
@@ -38,7 +39,7 @@ class Sink(Protocol):
         """
         ...
 
-    def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
+    def append(self, segment: str, writer: UUID, batch: Sequence[Part], events: int, previous: int, number: int) -> "asyncio.Future[None]":
         """Submit one batch, given in parts, atomic, if *previous* is the number submitted last (`record.ABSENT`, or `LOST`: none).
 
         The future ends once the batch is durable. It fails with `TransientError` where the sink could not take it (a full

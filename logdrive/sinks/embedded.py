@@ -8,7 +8,7 @@ from uuid import UUID
 import structlog
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.record import ABSENT, LOST
+from logdrive.record import ABSENT, LOST, Part
 from logdrive.sinks.base import NumberConflictError
 from logdrive.sinks.embedded_places import Places
 from logdrive.store.engine import Store
@@ -75,7 +75,7 @@ class EmbeddedSink:
             return await self._places.opened(segment, writer)
         return await self._store.number(segment, writer)
 
-    def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
+    def append(self, segment: str, writer: UUID, batch: Sequence[Part], events: int, previous: int, number: int) -> "asyncio.Future[None]":
         """Submit one batch. A store that has too much to do, or whose segment was sealed, fails the future with `TransientError`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:

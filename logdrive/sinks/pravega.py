@@ -22,7 +22,7 @@ from uuid import UUID
 import structlog
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.record import ABSENT, LOST
+from logdrive.record import ABSENT, LOST, Part
 from logdrive.sinks.base import NotOpenError, NumberConflictError, SegmentMovedError
 from logdrive.sinks.controller import Controller, NoSuchStreamError, StreamSegment
 from logdrive.sinks.pravega_answers import TokenError, WrongHostError
@@ -130,7 +130,7 @@ class PravegaSink:
     async def _reach(self, segment: StreamSegment) -> SegmentClient:
         return await (await self._service.locate(segment)).up()
 
-    def append(self, segment: str, writer: UUID, batch: Sequence[bytes], events: int, previous: int, number: int) -> "asyncio.Future[None]":
+    def append(self, segment: str, writer: UUID, batch: Sequence[Part], events: int, previous: int, number: int) -> "asyncio.Future[None]":
         """Submit one batch; a writer never seen need not be opened before.
 
         The future fails with `TransientError` as soon as the connection ends, or at once where there is none, too much is in flight,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, TransientError
+from logdrive.record import Part
 from logdrive.sinks.base import NumberConflictError
 from logdrive.sinks.pravega_answers import WrongHostError
 from logdrive.sinks.pravega_link import Link
@@ -72,7 +73,7 @@ class AppendWriter:
             self._send(self._held.popleft())
 
     def append(
-        self, data: bytes | Sequence[bytes], *, events: int, number: int, expected_offset: int | None = None
+        self, data: bytes | Sequence[Part], *, events: int, number: int, expected_offset: int | None = None
     ) -> "asyncio.Future[int]":
         """Submit one batch. The future ends with the segment's length once the batch is durable, or with why it never will be.
 

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from isal.isal_zlib import crc32 as _crc32  # zlib's CRC-32 at four times zlib's speed; releases the GIL
 
+from logdrive.record import Part
+
 CREATE, APPEND, UPDATE, SEAL, TRUNCATE, DELETE, MERGE, COPY = 1, 2, 3, 4, 5, 6, 7, 8
 """Kinds of entry."""
 _KINDS: Final = range(CREATE, COPY + 1)
@@ -60,7 +62,7 @@ class Entry:
     kind: int
     segment: int
     time_ms: int
-    parts: Sequence[bytes] = ()
+    parts: Sequence[Part] = ()
     length: int = 0
     events: int = 0
     writer: bytes = NO_WRITER

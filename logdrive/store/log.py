@@ -63,6 +63,7 @@ from logdrive import faults
 from logdrive.disk import Disk, File
 from logdrive.errors import StorageError, TransientError
 from logdrive.limits import StoreLimits
+from logdrive.record import Part
 from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, VERSION, Entry, decode_file_head, encode_file_head, encode_head, seed_of
 from logdrive.store.files import LogFiles
 
@@ -142,9 +143,9 @@ class Log:
             head = decode_file_head(self._file.pread(FILE_HEAD, 0), self.files.bases[-1])
             self._must_roll = head is None or head.version != VERSION
 
-    def _encoded(self, entries: Sequence[Entry]) -> tuple[list[bytes], Tip]:
+    def _encoded(self, entries: Sequence[Entry]) -> tuple[list[Part], Tip]:
         """Return what to write, and where the log then ends; sets the entries' places."""
-        parts: list[bytes] = []
+        parts: list[Part] = []
         committed, last, link = self.tip
         position, seed = committed, self._seed
         for entry in entries:

@@ -7,6 +7,7 @@ from itertools import islice
 from logdrive.disk import Disk, File
 from logdrive.errors import StorageError
 from logdrive.limits import MIB, StoreLimits
+from logdrive.record import Part
 from logdrive.store.entry import ENTRY_HEAD, crc_of, decode_head
 from logdrive.store.errors import DamagedError
 from logdrive.store.files import LogFiles
@@ -65,7 +66,7 @@ class LogReader:
         if segment.length - offset < _KEPT_BYTES:
             segment.followed = _UNREAD_ENTRIES
 
-    def committed(self, segment: SegmentIndex, place: int, parts: Sequence[bytes]) -> None:
+    def committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
         """Take in the data of an entry of *segment* that was committed at *place*: who follows will want it next."""
         if segment.followed:
             segment.followed -= 1

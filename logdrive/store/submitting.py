@@ -8,7 +8,7 @@ from uuid import UUID
 from logdrive.clock import Clock
 from logdrive.errors import StorageError, TransientError
 from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
+from logdrive.record import ABSENT, Part
 from logdrive.store.commit import GroupCommit
 from logdrive.store.entry import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Change, Entry, encode_changes
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
@@ -46,7 +46,7 @@ class Submitting:
     def append(
         self,
         segment: str,
-        data: bytes | Sequence[bytes],
+        data: bytes | Sequence[Part],
         *,
         writer: UUID,
         expected: int | None,
@@ -61,7 +61,7 @@ class Submitting:
         The parts are not copied: leave them as they are. Costs about 5 µs on the loop, however large.
         """
         ahead = self._open_segment(segment)
-        parts: Sequence[bytes] = (data,) if isinstance(data, bytes) else data
+        parts: Sequence[Part] = (data,) if isinstance(data, bytes) else data
         length = sum(map(len, parts))
         key = writer.bytes
         previous = self._submissions.number(segment, key)

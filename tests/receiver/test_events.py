@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.limits import KIB, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.limits import KIB, PLAIN_LUMBERJACK, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.record import EVENT_HEAD, event_length
-from logdrive.wire.lumberjack.frames import Data, JsonRun
+from logdrive.wire.lumberjack.frames import Data, JsonRun, json_frames
+from logdrive.wire.lumberjack.reader import FrameReader
 from receiver.dead_letters import dead_letters
 from receiver.events import Chunk, TooLong, chunks, record_of
 
@@ -20,17 +21,24 @@ from receiver.events import Chunk, TooLong, chunks, record_of
 def test_chunks_hold_all_records_in_order_within_the_limits(sizes: list[int], short: int) -> None:
     payloads = [bytes([number % 251]) * size for number, size in enumerate(sizes)] + [b"short"] * short
     found: list[bytes] = []
-    for chunk in chunks([JsonRun.of(1, payloads)] if payloads else []):
+    for chunk in chunks(_read(payloads)):
         if isinstance(chunk, TooLong):
             assert len(chunk.payload) > RECORD_BYTES
             found.append(chunk.payload)
         else:
-            records = _records(chunk.framed)
-            assert len(chunk.framed) <= RUN_BYTES
+            events = b"".join(chunk.parts)
+            records = _records(events)
+            assert len(events) == chunk.size <= RUN_BYTES
             assert 0 < len(records) == chunk.records <= RUN_RECORDS
             assert max(map(len, records)) <= RECORD_BYTES
             found += records
     assert found == payloads
+
+
+def _read(payloads: list[bytes]) -> list[JsonRun]:
+    """Return the runs that a reader finds in one window of *payloads*."""
+    frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(b"".join(json_frames(1, payloads)))
+    return [frame for frame in frames if isinstance(frame, JsonRun)]
 
 
 def _records(framed: bytes) -> list[bytes]:
@@ -43,8 +51,15 @@ def _records(framed: bytes) -> list[bytes]:
 
 
 def test_a_whole_window_of_beats_size_takes_three_batches() -> None:
-    run = JsonRun.of(1, [b'{"message":"x"}'] * 2048)
-    assert [chunk.records for chunk in chunks([run]) if isinstance(chunk, Chunk)] == [999, 999, 50]
+    runs = _read([b'{"message":"x"}'] * 2048)
+    assert [chunk.records for chunk in chunks(runs) if isinstance(chunk, Chunk)] == [999, 999, 50]
+
+
+def test_events_that_came_singly_share_a_batch() -> None:
+    singles = [JsonRun.of(1, [b"%d" % number]) for number in range(1500)]
+    (first, second) = [chunk for chunk in chunks(singles) if isinstance(chunk, Chunk)]
+    assert (first.records, second.records) == (RUN_RECORDS, 1500 - RUN_RECORDS)
+    assert _records(b"".join([*first.parts, *second.parts])) == [b"%d" % number for number in range(1500)]
 
 
 def test_a_v1_event_becomes_json_with_its_keys_as_given() -> None:

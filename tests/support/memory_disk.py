@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from logdrive.disk import FileStat
+from logdrive.record import Part
 from tests.support.memory_node import Cut, Node, Write
 
 DIRECT_BLOCK = 64
@@ -56,7 +57,7 @@ class MemoryFile:
         """Return up to *size* bytes from *offset*."""
         return bytes(self._node_if_open().seen[offset : offset + size])
 
-    def append(self, parts: Sequence[bytes]) -> None:
+    def append(self, parts: Sequence[Part]) -> None:
         """Write all parts at the end, or as much as the faults in force let through."""
         node = self._node_if_open()
         if not self._writable:

@@ -5,6 +5,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 
+from logdrive.record import Part
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 
@@ -13,7 +14,7 @@ class RemountedFile(MemoryFile):
 
     _disk: "RemountedDisk"
 
-    def append(self, parts: Sequence[bytes]) -> None:
+    def append(self, parts: Sequence[Part]) -> None:
         """Write at the end."""
         self._disk.check()
         super().append(parts)

@@ -16,6 +16,8 @@ from itertools import chain
 from typing import Final
 from uuid import UUID
 
+from logdrive.record import Part, event_size, framed_all, payloads_of
+
 VERSION_1: Final = b"1"
 VERSION_2: Final = b"2"
 
@@ -32,8 +34,6 @@ POSITION = struct.Struct("!2sIq16s")  # index, number, store id
 RUN = struct.Struct("!2sIBqqqqII")  # index, kind, previous, number, read, skipped, events, records
 REFUSAL = struct.Struct("!2sIHI")  # index, code, length
 LENGTH = struct.Struct("!I")
-
-_NO_EVENT_TYPE = b"\0\0\0\0"  # Pravega's event type, before each length
 
 
 class RefusalCode(IntEnum):
@@ -112,52 +112,49 @@ class Json:
 class JsonRun:
     """J frames found together, their numbers each one more than the last: one object for all of them.
 
-    *pieces* are the frames without version, type and sequence, each a u32 length and the payload; *size* is what they take
-    as Pravega events, 8 bytes and the payload each. Costs nothing per event beyond its slice.
+    *parts* are their payloads as Pravega events, 8 bytes and the payload each, back to back, as the store takes them; *size* is
+    the length of all. What `FrameReader` gives fits one batch (rule R3), but for a frame of more than `RECORD_BYTES`, which
+    comes by itself.
     """
 
     first: int
-    pieces: list[bytes]
+    count: int
+    parts: Sequence[Part]
     size: int
     envelope: int = field(default=0, compare=False)
 
     @classmethod
     def of(cls, first: int, payloads: Sequence[bytes]) -> "JsonRun":
         """Return the run of *payloads*, numbered from *first*."""
-        pieces = [LENGTH.pack(len(payload)) + payload for payload in payloads]
-        return cls(first, pieces, sum(map(len, pieces)) + 4 * len(pieces))
+        events = framed_all(payloads)
+        return cls(first, len(payloads), (events,), len(events))
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        return self.count
 
     @property
     def last(self) -> int:
         """The sequence number of the last frame."""
-        return self.first + len(self.pieces) - 1
+        return self.first + self.count - 1
 
     @property
     def payloads(self) -> list[bytes]:
         """The JSON of each frame: one slice an event, made at each call."""
-        return [piece[4:] for piece in self.pieces]
-
-    def framed(self) -> bytes:
-        """Return all payloads as Pravega events (`i32 0, i32 length, payload`), back to back: one join."""
-        return framed_pieces(self.pieces)
+        return payloads_of(b"".join(self.parts))
 
     def split(self, count: int) -> tuple["JsonRun", "JsonRun"]:
-        """Return the first *count* frames and the others, both at least one."""
-        head, tail = self.pieces[:count], self.pieces[count:]
-        size = sum(map(len, head)) + 4 * len(head)
+        """Return the first *count* frames and the others, both at least one. Looks at each of the first, and copies all."""
+        events, at = b"".join(self.parts), 0
+        for _ in range(count):
+            at += event_size(events, at)
         return (
-            JsonRun(self.first, head, size, self.envelope),
-            JsonRun(self.first + count, tail, self.size - size, self.envelope),
+            JsonRun(self.first, count, (events[:at],), at, self.envelope),
+            JsonRun(self.first + count, self.count - count, (events[at:],), self.size - at, self.envelope),
         )
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frames as they travel."""
-        head = version + b"J"
-        numbers = range(self.first, self.first + len(self.pieces))
-        return b"".join(chain.from_iterable((head, LENGTH.pack(n), piece) for n, piece in zip(numbers, self.pieces, strict=True)))
+        return b"".join(Json(number, payload).encode(version) for number, payload in enumerate(self.payloads, self.first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,11 +275,6 @@ class Refusal:
 
 Frame = Window | Data | JsonRun | Ack | Source | Position | Run | Refusal
 """What a reader gives."""
-
-
-def framed_pieces(pieces: Sequence[bytes]) -> bytes:
-    """Return *pieces* (u32 length, payload) as Pravega events, back to back: one join, which copies each byte once."""
-    return _NO_EVENT_TYPE.join([b"", *pieces])
 
 
 def json_frames(first: int, payloads: Sequence[bytes]) -> list[bytes]:

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from logdrive.errors import ProtocolError
 from logdrive.limits import LIVE_INDICES, LOGDRIVE_1, RUN_BYTES, RUN_RECORDS, WINDOW_BYTES, LumberjackLimits
-from logdrive.record import CLOSED, DATA, END, GAP
+from logdrive.record import CLOSED, DATA, END, GAP, Part, payloads_of
 from logdrive.wire.lumberjack.frames import (
     EVENT,
     RUN,
@@ -31,7 +31,6 @@ from logdrive.wire.lumberjack.frames import (
     Run,
     Source,
     Window,
-    framed_pieces,
 )
 
 # Readers of v1 and v2 ------------------------------------------------------------------------------------------------
@@ -139,25 +138,17 @@ def keepalive(version: bytes) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class RunReceived:
-    """A run with all its records. *last* is the sequence number of its last J frame, *size* its length when framed."""
+    """A run with all its records, *size* bytes of Pravega events in *parts*. *last* is the sequence number of its last J frame."""
 
     run: Run
     last: int
-    pieces: list[bytes]
+    parts: Sequence[Part]
     size: int
 
     @property
     def payloads(self) -> list[bytes]:
         """The records, made at each call."""
-        return [piece[4:] for piece in self.pieces]
-
-    def framed(self) -> bytes:
-        """Return the records as Pravega events, back to back."""
-        return framed_pieces(self.pieces)
-
-    def parts(self) -> list[bytes]:
-        """Return `framed` in parts to be written one after the other, without copying where there is but one record."""
-        return [b"\0\0\0\0", self.pieces[0]] if len(self.pieces) == 1 else [framed_pieces(self.pieces)]
+        return payloads_of(b"".join(self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +188,8 @@ class RunReader:
         self._left = 0  # J frames that the window lacks
         self._bytes = 0  # of the window, unpacked
         self._run: Run | None = None
-        self._pieces: list[bytes] = []
+        self._parts: list[Part] = []  # of the run
+        self._count = 0  # of its records
         self._size = 0  # of the run, framed
         self._offset = 0
 
@@ -259,7 +251,7 @@ class RunReader:
         if run.records > self._left:
             raise self._error(f"a run of {run.records} records in a window that lacks {self._left}")
         self._grow(RUN.size)
-        self._run, self._pieces, self._size, self._due = run, [], 0, _Due.RECORDS
+        self._run, self._parts, self._count, self._size, self._due = run, [], 0, 0, _Due.RECORDS
 
     def _records(self, records: JsonRun, given: list[Source | RunReceived | WindowEnd]) -> None:
         run, count = self._run, len(records)
@@ -268,7 +260,8 @@ class RunReader:
             raise self._error(f"sequence number {records.first} after {self._sequence}")
         if records.envelope != run.envelope:
             raise self._error("a run that is not in one envelope")
-        if len(self._pieces) + count > run.records:
+        self._count += count
+        if self._count > run.records:
             raise self._error(f"more than the {run.records} records that their run announced")
         self._size += records.size
         if self._size > RUN_BYTES:
@@ -276,10 +269,10 @@ class RunReader:
         self._grow(records.size + (EVENT.size - 8) * count)
         self._sequence = records.last
         self._left -= count
-        self._pieces += records.pieces
-        if len(self._pieces) == run.records:
-            given.append(RunReceived(run, self._sequence, self._pieces, self._size))
-            self._run, self._pieces, self._due = None, [], _Due.RUN
+        self._parts += records.parts
+        if self._count == run.records:
+            given.append(RunReceived(run, self._sequence, tuple(self._parts), self._size))
+            self._run, self._parts, self._due = None, [], _Due.RUN
             if self._left == 0:
                 given.append(WindowEnd(self._sequence))
                 self._due = _Due.BETWEEN

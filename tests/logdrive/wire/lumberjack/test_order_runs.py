@@ -46,8 +46,8 @@ def test_a_window_of_runs_gives_each_run_and_its_end() -> None:
     first, second = run(events=5, records=2), run(N, 2 * N)
     given_ = received(Window(3), first, js(1, b"a", b"bc"), second, js(3, b"d"))
     assert given_ == [
-        RunReceived(first, 2, js(1, b"a", b"bc").pieces, 19),
-        RunReceived(second, 3, js(3, b"d").pieces, 9),
+        RunReceived(first, 2, js(1, b"a", b"bc").parts, 19),
+        RunReceived(second, 3, js(3, b"d").parts, 9),
         WindowEnd(3),
     ]
 
@@ -55,15 +55,16 @@ def test_a_window_of_runs_gives_each_run_and_its_end() -> None:
 def test_a_run_gives_its_records_framed() -> None:
     for payloads in ([b"a"], [b"a", b"bc", b"d" * 300]):
         (taken, _) = received(Window(len(payloads)), run(records=len(payloads)), js(1, *payloads))
-        assert taken.framed() == b"".join(taken.parts()) == framed_all(payloads)
-        assert (taken.payloads, taken.size) == (payloads, len(taken.framed()))
+        assert b"".join(taken.parts) == framed_all(payloads)
+        assert (taken.payloads, taken.size) == (payloads, len(framed_all(payloads)))
 
 
 def test_records_may_come_in_several_reads() -> None:
     runs = RunReader()
     assert runs.feed([SOURCE, Window(3), run(records=3), js(1, b"a")]) == [SOURCE]
     assert runs.feed([js(2, b"b")]) == []
-    assert runs.feed([js(3, b"c")]) == [RunReceived(run(records=3), 3, js(1, b"a", b"b", b"c").pieces, 27), WindowEnd(3)]
+    parts = (*js(1, b"a").parts, *js(2, b"b").parts, *js(3, b"c").parts)
+    assert runs.feed([js(3, b"c")]) == [RunReceived(run(records=3), 3, parts, 27), WindowEnd(3)]
 
 
 def test_numbers_run_on_over_windows() -> None:
@@ -141,7 +142,7 @@ def test_a_run_that_contradicts_itself_is_refused(bad: Run) -> None:
     ],
 )
 def test_runs_of_every_kind_are_taken(good: Run) -> None:
-    assert received(Window(1), good, js(1)) == [RunReceived(good, 1, js(1).pieces, 10), WindowEnd(1)]
+    assert received(Window(1), good, js(1)) == [RunReceived(good, 1, js(1).parts, 10), WindowEnd(1)]
 
 
 def test_a_run_has_at_most_999_records() -> None:
@@ -294,8 +295,8 @@ def test_frames_in_any_order_raise_only_protocol_errors_and_acknowledge_only_wha
         for frame in [SOURCE, *frames]:
             for g in runs.feed([frame]):
                 if isinstance(g, RunReceived):
-                    records += len(g.pieces)
-                    assert (len(g.pieces), g.last) == (g.run.records, records)
+                    records += len(g.payloads)
+                    assert (len(g.payloads), g.last) == (g.run.records, records)
                 elif isinstance(g, WindowEnd):
                     assert g.last == records
     except ProtocolError:

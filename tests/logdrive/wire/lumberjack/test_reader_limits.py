@@ -3,7 +3,7 @@
 import pytest
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
+from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, RUN_RECORDS, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import VERSION_1, Data, Envelope, Json, JsonRun, RefusalCode, json_frames
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
@@ -131,8 +131,8 @@ def test_a_first_byte_that_is_no_version_is_not_taken_for_one() -> None:
 
 def test_bare_frames_are_not_limited_in_number() -> None:
     frames = FrameReader(LumberjackLimits(frames=100), side="reader", dialect="lumberjack")
-    runs = frames.feed(b"".join(json_frames(1, [b"{}"] * 250)))
-    assert [len(run) for run in runs if isinstance(run, JsonRun)] == [100, 100, 50]
+    runs = frames.feed(b"".join(json_frames(1, [b"{}"] * 2500)))
+    assert [len(run) for run in runs if isinstance(run, JsonRun)] == [RUN_RECORDS, RUN_RECORDS, 2500 - 2 * RUN_RECORDS]
 
 
 def test_the_limits_are_those_of_the_documents() -> None:

@@ -1,0 +1,240 @@
+/* The three loops that run once a line, compiled: `logdrive.kernel._loops`. What each does is told in plain.py, whose functions
+ * give the same, byte for byte; tests compare the two. What comes here may be hostile: every length is compared with what is
+ * there before a byte of it is read, and nothing is written that was not counted before.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+#include <string.h>
+
+#define FRAME_HEAD 10 /* J: version and type, sequence, length */
+#define EVENT_HEAD 8  /* a Pravega event: type 0, length */
+#define DIGITS 20     /* of the largest number in 64 bits */
+
+static uint32_t
+read_u32(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | (uint32_t)at[3];
+}
+
+static unsigned char *
+put_u32(unsigned char *to, uint32_t value)
+{
+    to[0] = (unsigned char)(value >> 24);
+    to[1] = (unsigned char)(value >> 16);
+    to[2] = (unsigned char)(value >> 8);
+    to[3] = (unsigned char)value;
+    return to + 4;
+}
+
+static unsigned char *
+put(unsigned char *to, const void *from, Py_ssize_t size)
+{
+    memcpy(to, from, (size_t)size);
+    return to + size;
+}
+
+/* Receivers: J frames that follow one another -> Pravega events --------------------------------------------------------------*/
+
+static PyObject *
+copied_events(const unsigned char *frames, Py_ssize_t count, Py_ssize_t length)
+{
+    PyObject *events = PyBytes_FromStringAndSize(NULL, length - count * (FRAME_HEAD - EVENT_HEAD));
+    if (events == NULL)
+        return NULL;
+    unsigned char *to = (unsigned char *)PyBytes_AsString(events);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint32_t size = read_u32(frames + 6);
+        to = put_u32(to, 0);
+        to = put(to, frames + 6, (Py_ssize_t)size + 4); /* length and payload, as they stand */
+        frames += FRAME_HEAD + (Py_ssize_t)size;
+    }
+    return events;
+}
+
+PyDoc_STRVAR(cut_events_doc, "As `plain.cut_events`.");
+
+static PyObject *
+cut_events(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t at, end, limit, most;
+    if (!PyArg_ParseTuple(args, "y*nnnn", &data, &at, &end, &limit, &most))
+        return NULL;
+    PyObject *result = NULL;
+    const unsigned char *bytes = data.buf;
+    Py_ssize_t count = 0, place = at;
+    uint64_t expected = 0;
+    if (at < 0 || end > data.len || end - at < FRAME_HEAD) {
+        PyErr_SetString(PyExc_ValueError, "no frame there");
+        goto done;
+    }
+    expected = read_u32(bytes + at + 2);
+    while (count < most && end - place >= FRAME_HEAD) {
+        const unsigned char *head = bytes + place;
+        Py_ssize_t size = (Py_ssize_t)read_u32(head + 6);
+        if (memcmp(head, bytes + at, 2) != 0 || read_u32(head + 2) != expected)
+            break;
+        if (size == 0 || size > limit || size > end - place - FRAME_HEAD)
+            break;
+        place += FRAME_HEAD + size;
+        expected++;
+        count++;
+    }
+    if (count == 0) {
+        PyErr_SetString(PyExc_ValueError, "no whole frame there");
+        goto done;
+    }
+    PyObject *events = copied_events(bytes + at, count, place - at);
+    if (events != NULL)
+        result = Py_BuildValue("Nnn", events, count, place - at);
+done:
+    PyBuffer_Release(&data);
+    return result;
+}
+
+/* Agents: lines -> full records in J frames -----------------------------------------------------------------------------------*/
+
+static unsigned char *
+put_decimal(unsigned char *to, uint64_t value)
+{
+    unsigned char digits[DIGITS];
+    int left = DIGITS;
+    do {
+        digits[--left] = (unsigned char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    return put(to, digits + left, DIGITS - left);
+}
+
+PyDoc_STRVAR(place_lines_doc, "As `plain.place_lines`.");
+
+static PyObject *
+place_lines(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    unsigned long long start;
+    Py_ssize_t most;
+    if (!PyArg_ParseTuple(args, "y*Kn", &data, &start, &most))
+        return NULL;
+    PyObject *result = NULL;
+    const unsigned char *bytes = data.buf;
+    Py_ssize_t count = 0, place = 0;
+    unsigned char *places = NULL, *to;
+    if (most < 1 || most > PY_SSIZE_T_MAX / (DIGITS + 1)) {
+        PyErr_SetString(PyExc_ValueError, "at least one line, and not that many");
+        goto done;
+    }
+    places = to = PyMem_Malloc((size_t)(most * (DIGITS + 1)));
+    if (places == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    while (count < most && place < data.len) {
+        const unsigned char *newline = memchr(bytes + place, '\n', (size_t)(data.len - place));
+        if (newline == NULL)
+            break;
+        if (count != 0)
+            *to++ = ',';
+        to = put_decimal(to, start + (uint64_t)place);
+        place = newline - bytes + 1;
+        count++;
+    }
+    result = Py_BuildValue("y#nn", (const char *)places, (Py_ssize_t)(to - places), count, place);
+done:
+    PyMem_Free(places);
+    PyBuffer_Release(&data);
+    return result;
+}
+
+/* One field after the other of a text that has *separator* between them. */
+struct fields {
+    const unsigned char *at, *end;
+    unsigned char separator;
+};
+
+/* Return the next field's beginning and set *size*; NULL where there are not as many as counted. */
+static const unsigned char *
+next_field(struct fields *fields, int last, Py_ssize_t *size)
+{
+    const unsigned char *begin = fields->at;
+    if (begin > fields->end)
+        return NULL;
+    const unsigned char *after = memchr(begin, fields->separator, (size_t)(fields->end - begin));
+    if ((after == NULL) != last)
+        return NULL;
+    *size = (after == NULL ? fields->end : after) - begin;
+    fields->at = begin + *size + 1;
+    return begin;
+}
+
+PyDoc_STRVAR(full_frames_doc, "As `plain.full_frames`.");
+
+static PyObject *
+full_frames(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned int first;
+    Py_ssize_t count;
+    Py_buffer prefix, offsets, middle, messages, tail;
+    char separator;
+    if (!PyArg_ParseTuple(args, "Iny*y*y*y*cy*", &first, &count, &prefix, &offsets, &middle, &messages, &separator, &tail))
+        return NULL;
+    PyObject *frames = NULL;
+    Py_ssize_t same = prefix.len + middle.len + tail.len;
+    struct fields places = {offsets.buf, (const unsigned char *)offsets.buf + offsets.len, ','};
+    struct fields texts = {messages.buf, (const unsigned char *)messages.buf + messages.len, (unsigned char)separator};
+    if (count < 1 || offsets.len < count - 1 || messages.len < count - 1
+        || same > UINT32_MAX / 4 || offsets.len > UINT32_MAX / 4 || messages.len > UINT32_MAX / 4) {
+        PyErr_SetString(PyExc_ValueError, "not as many fields as counted, or too long ones");
+        goto done;
+    }
+    frames = PyBytes_FromStringAndSize(NULL, count * (FRAME_HEAD + same - 2) + 2 + offsets.len + messages.len);
+    if (frames == NULL)
+        goto done;
+    unsigned char *to = (unsigned char *)PyBytes_AsString(frames);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t place_size, text_size;
+        const unsigned char *place = next_field(&places, i == count - 1, &place_size);
+        const unsigned char *text = next_field(&texts, i == count - 1, &text_size);
+        if (place == NULL || text == NULL) {
+            Py_CLEAR(frames);
+            PyErr_SetString(PyExc_ValueError, "not as many fields as counted");
+            goto done;
+        }
+        to = put(to, "2J", 2);
+        to = put_u32(to, first + (uint32_t)i);
+        to = put_u32(to, (uint32_t)(same + place_size + text_size));
+        to = put(to, prefix.buf, prefix.len);
+        to = put(to, place, place_size);
+        to = put(to, middle.buf, middle.len);
+        to = put(to, text, text_size);
+        to = put(to, tail.buf, tail.len);
+    }
+done:
+    PyBuffer_Release(&prefix);
+    PyBuffer_Release(&offsets);
+    PyBuffer_Release(&middle);
+    PyBuffer_Release(&messages);
+    PyBuffer_Release(&tail);
+    return frames;
+}
+
+static PyMethodDef methods[] = {
+    {"cut_events", cut_events, METH_VARARGS, cut_events_doc},
+    {"place_lines", place_lines, METH_VARARGS, place_lines_doc},
+    {"full_frames", full_frames, METH_VARARGS, full_frames_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "logdrive.kernel._loops", "The loops that run once a line, compiled.", 0, methods, slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC
+PyInit__loops(void)
+{
+    return PyModuleDef_Init(&module);
+}
