@@ -32,7 +32,7 @@ from agent.tailer import Tailer
 from agent.talk import Services
 from logdrive.clock import Clock
 from logdrive.disk import Disk, words_of
-from logdrive.errors import ConfigError, Mistake
+from logdrive.errors import ConfigError, Mistake, UnavailableError
 from logdrive.executor import Executor
 from logdrive.net.stream import Transport
 
@@ -103,9 +103,10 @@ class Agent:
             held.enter_context(self._disk.lock(os.path.join(state_dir, "lock")))
         except BlockingIOError:
             remedy = "another agent runs with it: stop that one, or give this one its own"
-            raise ConfigError("agent", [Mistake("agent.state_dir", state_dir, remedy)]) from None
+            raise UnavailableError("agent", [Mistake("agent.state_dir", state_dir, remedy)]) from None
         except OSError as error:
-            raise ConfigError("agent", [Mistake("agent.state_dir", state_dir, f"it can't be used: {error.strerror or error}")]) from error
+            reason = f"it can't be used: {error.strerror or error}"
+            raise UnavailableError("agent", [Mistake("agent.state_dir", state_dir, reason)]) from error
 
     def _watcher(self, make: MakeWatcher) -> Watcher:
         """Return a watcher, or one that sees nothing where the kernel gives none: scans find all that it would."""

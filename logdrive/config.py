@@ -20,7 +20,7 @@ import msgspec
 
 from logdrive.config_check import check
 from logdrive.config_environment import override
-from logdrive.errors import ConfigError, Mistake
+from logdrive.errors import ConfigError, Mistake, UnavailableError
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
@@ -57,7 +57,8 @@ def naming(path: str, config: msgspec.Struct) -> Iterator[None]:
             raise
         keys = dict(_leaves(msgspec.to_builtins(config), ""))
         found = [(_key_of(mistake, keys) or f"{error.file}.{mistake.key}", mistake) for mistake in error.mistakes]
-        raise ConfigError(path, [Mistake(key, mistake.value, mistake.remedy) for key, mistake in found]) from error
+        kind = UnavailableError if isinstance(error, UnavailableError) else ConfigError
+        raise kind(path, [Mistake(key, mistake.value, mistake.remedy) for key, mistake in found]) from error
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:

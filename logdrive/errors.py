@@ -28,6 +28,10 @@ class ConfigError(LogdriveError):
         self.mistakes = mistakes
 
 
+class UnavailableError(ConfigError):
+    """What the configuration names can't be had now, as with a port that another process has; later it may be, unchanged."""
+
+
 class TransientError(LogdriveError):
     """The far side may recover: retry with backoff."""
 

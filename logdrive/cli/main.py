@@ -6,7 +6,7 @@ import sys
 import click
 
 from logdrive.cli.output import complain
-from logdrive.errors import ConfigError, LogdriveError
+from logdrive.errors import ConfigError, LogdriveError, UnavailableError
 from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
@@ -45,7 +45,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; end with 0 done, 1 failed, 2 usage or configuration."""
+    """Run the command line; end with 0 done, 1 failed, 2 usage or configuration: the same again would end the same."""
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Abort:
@@ -56,7 +56,7 @@ def main() -> None:
         code = USAGE
     except ConfigError as error:
         complain(str(error))
-        code = USAGE
+        code = FAILED if isinstance(error, UnavailableError) else USAGE
     except LogdriveError as error:
         complain(str(error))
         code = FAILED

@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from typing import Any, Final
 
-from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.errors import ConfigError, Mistake, TransientError, UnavailableError
 from logdrive.net.contexts import Contexts
 from logdrive.net.failures import socket_failure, words_of
 from logdrive.net.handshake import first_byte, shake_hands
@@ -24,6 +24,8 @@ _ADDRESS_REMEDIES: Final = {
     errno.EADDRNOTAVAIL: "this host does not have that address: 0.0.0.0 and [::] stand for all it has",
     errno.EACCES: "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one, or grant it",
 }
+_MAY_PASS: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+"""The other program may end, or still be ending, and an address may come up after us."""
 
 
 class SystemTransport:
@@ -129,7 +131,8 @@ async def _bound(host: str, port: int) -> socket.socket:
         family, address = (await _addresses(host, port))[0]
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     except OSError as error:
-        raise ConfigError("listen", [Mistake("address", where, f"{(error.strerror or str(error)).lower()}: write host:port")]) from error
+        reason = (error.strerror or str(error)).lower()
+        raise UnavailableError("listen", [Mistake("address", where, f"{reason}: write host:port")]) from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
@@ -139,5 +142,6 @@ async def _bound(host: str, port: int) -> socket.socket:
         number = error.errno if isinstance(error, OSError) else None
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         remedy = _ADDRESS_REMEDIES.get(number or 0, "write host:port of this host")
-        raise ConfigError("listen", [Mistake("address", where, f"{reason}: {remedy}")]) from error
+        kind = UnavailableError if number in _MAY_PASS else ConfigError
+        raise kind("listen", [Mistake("address", where, f"{reason}: {remedy}")]) from error
     return sock

@@ -1,9 +1,9 @@
 """Why the store refused something. What it can't keep at all is `StorageError`; a full disk or too much at once is `TransientError`."""
 
-from logdrive.errors import ConfigError, LogdriveError, Mistake, StorageError, TransientError
+from logdrive.errors import LogdriveError, Mistake, StorageError, TransientError, UnavailableError
 
 
-class StoreInUseError(ConfigError):
+class StoreInUseError(UnavailableError):
     """Another process holds the store; its face may be reachable (`endpoint.json`)."""
 
     def __init__(self, path: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from logdrive.cli.main import cli
+from logdrive.cli.main import USAGE, cli
 from tests.conftest import need_program
 
 UNITS = sorted((Path(__file__).parents[2] / "packaging" / "systemd").glob("*.service"))
@@ -25,6 +25,13 @@ def test_systemd_takes_every_word_of_it(unit: Path, tmp_path: Path) -> None:
         (tmp_path / each.name).write_text(each.read_text().replace(_PROGRAM, sys.executable))
     done = subprocess.run(["systemd-analyze", "verify", str(tmp_path / unit.name)], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")  # words that it does not know are only warned of
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_what_may_pass_is_tried_again_for_ever_and_a_mistake_in_the_configuration_is_not(unit: Path) -> None:
+    lines = unit.read_text().splitlines()
+    assert {"Restart=always", "StartLimitIntervalSec=0"} <= set(lines)
+    assert (f"RestartPreventExitStatus={USAGE}" in lines) == (unit.stem != "logdrive-pipeline"), "its stream may still be to come"
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)

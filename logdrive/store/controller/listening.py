@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 
 from logdrive.disk import Disk, words_of
-from logdrive.errors import ConfigError, Mistake
+from logdrive.errors import ConfigError, Mistake, UnavailableError
 from logdrive.limits import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.store.access.opening import Access
@@ -100,7 +100,7 @@ def _bind(server: grpc.aio.Server, where: tuple[str, int], tls: ServerTls | None
         return server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
     except RuntimeError as error:
         remedy = "the controller can't listen there: free the port, give another one, or look at the certificates"
-        raise ConfigError("listen", [Mistake("address", address, remedy)]) from error
+        raise UnavailableError("listen", [Mistake("address", address, remedy)]) from error
 
 
 def _credentials(tls: ServerTls, disk: Disk) -> grpc.ServerCredentials:

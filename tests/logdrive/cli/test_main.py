@@ -1,5 +1,6 @@
 """The command line: help with examples, one clear line for a mistake, exit codes 0, 1, 2."""
 
+import socket
 import subprocess
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from logdrive.cli.main import cli
+from logdrive.disk import SystemDisk
 from tests.support.installation import command
 
 
@@ -93,6 +95,26 @@ def test_usage_errors_end_with_2_and_say_why(arguments: tuple[str, ...], said: s
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+_STORE = '[store]\npath = "{}"\n[listen.pravega]\naddress = "{}"\n'
+_AGENT = '[agent]\nid = "x"\nstate_dir = "{}"\n[output]\nhosts = ["127.0.0.1:1"]\ntls = "off"\n[[input]]\npaths = ["/nowhere/*"]\n'
+
+
+def test_what_another_process_has_ends_with_1_as_it_may_come_free(tmp_path: Path) -> None:
+    """A port, a store, a state directory: systemd tries again after 1, and leaves 2 to somebody who mends the configuration."""
+    (held := tmp_path / "held").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken, SystemDisk().lock(str(held / "lock")):
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for program, text, said in (
+            ("store", _STORE.format(tmp_path / "free", address), f"listen.pravega.address = {address}: address already in use"),
+            ("store", _STORE.format(held, "127.0.0.1:0"), "another process has this store open"),
+            ("agent", _AGENT.format(held), "another agent runs with it"),
+        ):
+            (path := tmp_path / "config.toml").write_text(text)
+            done = _logdrive(program, "run", "--config", str(path))
+            assert done.returncode == 1, done.stderr
+            assert said in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [("audit",), ("report", "--out", "report.html")], ids=lambda value: value[0])
