@@ -26,14 +26,17 @@ class Access:
 def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add options for certificates and a login; the command takes what was made of them as `access`."""
 
-    def given(*args: Any, ca: str | None, cert: str | None, key: str | None, login: Login | None, **others: Any) -> Any:
-        return command(*args, access=Access(_tls(ca, cert, key), login), **others)
+    def given(
+        *args: Any, ca: str | None, cert: str | None, key: str | None, server_name: str | None, login: Login | None, **others: Any
+    ) -> Any:
+        return command(*args, access=Access(_tls(ca, cert, key, server_name), login), **others)
 
     return _with(
         login_options(_standing_for(command, given)),
         click.option("--ca", type=_FILE, help="PEM file: the CA of the store's face, where it speaks TLS."),
         click.option("--cert", type=_FILE, help="PEM file: your certificate."),
         click.option("--key", type=_FILE, help="PEM file: its private key."),
+        click.option("--server-name", metavar="NAME", help="The name in the face's certificate, where it is not the host in the URI."),
     )
 
 
@@ -69,10 +72,12 @@ def _with(command: Callable[..., Any], *options: Callable[[Callable[..., Any]], 
     return command
 
 
-def _tls(ca: str | None, cert: str | None, key: str | None) -> ClientTls | None:
+def _tls(ca: str | None, cert: str | None, key: str | None, server_name: str | None) -> ClientTls | None:
     if (cert is None) != (key is None) or (cert is not None and ca is None):
         raise click.UsageError("--cert and --key go together, and with --ca")
-    return ClientTls(ca=ca, cert=cert, key=key) if ca is not None else None
+    if server_name is not None and ca is None:
+        raise click.UsageError("--server-name goes with --ca")
+    return ClientTls(ca=ca, cert=cert, key=key, server_name=server_name) if ca is not None else None
 
 
 def _login(user: str | None, password_file: str | None) -> Login | None:

@@ -1,18 +1,23 @@
 """`logdrive store verify` and `store readers`: exit codes, lines, objects."""
 
 import asyncio
+import re
 import subprocess
+import time
 from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import CliRunner
 
+from logdrive.cli.main import cli
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
 from logdrive.executor import ThreadExecutor
 from logdrive.store.engine import Store
 from tests.logdrive.store.harness import SEGMENT, submit
-from tests.support.installation import command
+from tests.support.installation import Process, command
+from tests.support.pki import Pki
 
 
 def _logdrive(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -79,3 +84,42 @@ def test_a_readers_position_is_shown_set_to_the_end_and_forgotten(directory: Pat
     assert told("--at-end") == told() == [(11, 0)]
     assert told("--forget") == [(None, 11)]
     assert _logdrive("store", "readers", uri, "pipeline", "--at-end", "--forget").returncode == 2
+
+
+def test_a_face_is_known_by_the_name_in_its_certificate_whatever_address_is_dialled(
+    directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    pki = Pki.make(tmp_path_factory.mktemp("pki"))
+    pki.add("store", ["store.example.com"], server=True)
+    config = pki.directory / "store.toml"
+    tls = f'cert = "{pki.path("store.pem")}"\nkey = "{pki.path("store.key")}"\nca = "{pki.path("ca.pem")}"\n'
+    config.write_text(f'[store]\npath = "{directory}"\n[listen.pravega]\naddress = "127.0.0.1:0"\n[listen.pravega.tls]\n{tls}')
+    process = Process("store", ["store", "run", "--config", str(config)], pki.directory / "log")
+    try:
+        uri = f"pravega://{_listening(process)}/logs/app"
+        options = ["--ca", pki.path("ca.pem"), "--cert", pki.path("client.pem"), "--key", pki.path("client.key")]
+        refused = _logdrive("store", "readers", uri, "pipeline", *options)
+        assert refused.returncode == 1
+        assert "hostname mismatch" in refused.stderr
+        found = _logdrive("store", "readers", uri, "pipeline", *options, "--server-name", "store.example.com", "--json")
+        assert found.returncode == 0, found.stderr
+        assert [row["behind"] for row in orjson.loads(found.stdout)["segments"]] == [11]
+    finally:
+        process.kill()
+
+
+def _listening(process: Process) -> str:
+    """Return the address, once there is one."""
+    for _ in range(300):
+        if found := re.search(r"listening +address=(\S+)", process.said()):
+            return found[1]
+        time.sleep(0.1)
+    raise AssertionError(process.said())
+
+
+@pytest.mark.parametrize(
+    "arguments", [("store", "ls", "pravega://x:1/a/b"), ("pipeline", "run", "--from", "pravega://x:1/a/b", "--to", "/x")]
+)
+def test_a_servers_name_means_nothing_without_tls(arguments: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, [*arguments, "--server-name", "store.example.com"])
+    assert "--server-name goes with --ca" in done.output
