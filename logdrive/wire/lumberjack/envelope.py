@@ -16,9 +16,8 @@ Codec = Literal["zlib", "zstd"]
 
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _RATIO_FREE: Final = 64 * KIB  # so much may come out whatever went in
-_STEP: Final = 4 * MIB  # unpacked at a time: what is longer is copied once more, to join the steps
+_STEP: Final = 8 * MIB  # unpacked at a time; what is longer is copied once more, to join the steps, and so is what is packed after a step
 _MEASURED_STEP: Final = 64 * KIB  # unpacked at a time where only the size is asked for
-_PACKED_STEP: Final = 256 * KIB  # packed bytes given at a time: what a step leaves of them is copied
 _InflateError: Final = cast("type[Exception]", isal_zlib.error)  # its type stub takes the class for an instance
 
 
@@ -57,14 +56,11 @@ def unpack(payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool,
 
 def _unpack_zlib(payload: bytes | memoryview, allowed: int, *, exact: bool) -> bytes:
     inflater = isal_zlib.decompressobj()
-    packed, at = memoryview(payload), 0
-    source: bytes | memoryview = b""
+    source = payload
     pieces: list[bytes] = []
     room = allowed + 1  # one byte more tells that there is more
     try:
         while not inflater.eof:
-            if not source:
-                source, at = packed[at : at + _PACKED_STEP], at + _PACKED_STEP
             piece = inflater.decompress(source, min(_STEP, room))
             if not piece and not source:
                 raise EnvelopeError("an envelope whose zlib stream is cut off")
@@ -75,7 +71,7 @@ def _unpack_zlib(payload: bytes | memoryview, allowed: int, *, exact: bool) -> b
             source = inflater.unconsumed_tail
     except _InflateError as error:
         raise EnvelopeError(f"an envelope that does not inflate: {error}") from error
-    if exact and (inflater.unused_data or at < len(packed)):
+    if exact and inflater.unused_data:
         raise EnvelopeError("an envelope with bytes after its zlib stream")
     return b"".join(pieces) if len(pieces) > 1 else pieces[0]
 
