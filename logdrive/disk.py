@@ -7,58 +7,14 @@ full disk or a missing file means is the caller's to say.
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
-import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from collections.abc import Iterator
+from typing import Protocol
 
 from logdrive import faults
-from logdrive.limits import KIB, MIB
-from logdrive.record import Part
+from logdrive.direct_file import past_the_cache
+from logdrive.file import File, FileStat, SystemFile, file_stat
 from logdrive.statx import THIS_DIRECTORY, birth_ns
-
-
-@dataclass(frozen=True, slots=True)
-class FileStat:
-    """What identity and growth are judged by. *birth_ns* is 0 where the file system keeps no birth time (rule G2)."""
-
-    device: int
-    inode: int
-    size: int
-    links: int
-    modified_ns: int
-    birth_ns: int
-    is_file: bool
-
-
-class File(Protocol):
-    """An open file. Reads are positioned; writes go to the end."""
-
-    def pread(self, size: int, offset: int) -> bytes:
-        """Return up to *size* bytes from *offset*; fewer only at the end of the file."""
-        ...
-
-    def append(self, parts: Sequence[Part]) -> None:
-        """Write all *parts* at the end, in few system calls. After an error the end is undefined."""
-        ...
-
-    def datasync(self) -> None:
-        """Return once what was appended is durable."""
-        ...
-
-    def truncate(self, size: int) -> None:
-        """Cut the file to *size* bytes."""
-        ...
-
-    def stat(self) -> FileStat:
-        """Return what the file is now, wherever its name went."""
-        ...
-
-    def close(self) -> None:
-        """Give the handle back."""
-        ...
 
 
 class Disk(Protocol):
@@ -147,155 +103,6 @@ def write_beside(disk: Disk, path: str, data: bytes, *, private: bool = False) -
     return temporary
 
 
-DIRECT_BLOCK: Final = 4 * KIB
-"""What a file that is written past the page cache is written in; file systems with larger blocks take it too."""
-_DIRECT_BYTES: Final = 4 * MIB  # copied and written at a time
-_IOV_MAX: Final = 1024
-
-
-def _file_stat(found: os.stat_result, birth_ns: int) -> FileStat:
-    return FileStat(
-        device=found.st_dev,
-        inode=found.st_ino,
-        size=found.st_size,
-        links=found.st_nlink,
-        modified_ns=found.st_mtime_ns,
-        birth_ns=birth_ns,
-        is_file=stat.S_ISREG(found.st_mode),
-    )
-
-
-class SystemFile:
-    """A file descriptor. The birth time, which can't change, is asked for once."""
-
-    __slots__ = ("_birth_ns", "_descriptor")
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._birth_ns: int | None = None
-
-    def pread(self, size: int, offset: int) -> bytes:
-        """Return up to *size* bytes from *offset*."""
-        return os.pread(self._descriptor, size, offset)
-
-    def append(self, parts: Sequence[Part]) -> None:
-        """Write all parts at the end."""
-        for start in range(0, len(parts), _IOV_MAX):
-            self._write_all(parts[start : start + _IOV_MAX])
-
-    def _write_all(self, parts: Sequence[Part]) -> None:
-        wanted = sum(map(len, parts))
-        written = os.writev(self._descriptor, parts)
-        if written < wanted:  # a signal or a nearly full disk: rare, so the copy does not matter
-            rest = memoryview(b"".join(parts))[written:]
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-
-    def datasync(self) -> None:
-        """Return once the data is durable."""
-        os.fdatasync(self._descriptor)
-
-    def truncate(self, size: int) -> None:
-        """Cut the file."""
-        os.ftruncate(self._descriptor, size)
-
-    def stat(self) -> FileStat:
-        """Return what the file is now."""
-        if self._birth_ns is None:
-            self._birth_ns = birth_ns(self._descriptor, b"")
-        return _file_stat(os.fstat(self._descriptor), self._birth_ns)
-
-    def close(self) -> None:
-        """Close the descriptor."""
-        os.close(self._descriptor)
-
-
-class DirectFile(SystemFile):
-    """A file written past the page cache (O_DIRECT), which saves a copy and the kernel's work for each page.
-
-    The kernel takes whole blocks only, from aligned memory. So the file's last block is kept here, written again with what comes
-    after it, and filled up with zeros on the disk; these are cut off when the file is closed. Bytes of it that were durable
-    are written again as they were, which is also what the page cache does with them.
-    """
-
-    __slots__ = ("_buffer", "_size")
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(descriptor)
-        self._buffer = mmap.mmap(-1, _DIRECT_BYTES)
-        self._size = os.fstat(descriptor).st_size
-        self._load()
-
-    def pread(self, size: int, offset: int) -> bytes:
-        """Return up to *size* bytes from *offset*; costs a copy more than elsewhere."""
-        skip = offset % DIRECT_BLOCK
-        size = max(0, min(size, self._size - offset))
-        with mmap.mmap(-1, skip + size + -(skip + size) % DIRECT_BLOCK or DIRECT_BLOCK) as room, memoryview(room) as view:
-            os.preadv(self._descriptor, [view], offset - skip)
-            return bytes(view[skip : skip + size])
-
-    def append(self, parts: Sequence[Part]) -> None:
-        """Write all parts at the end, 4 MiB a call."""
-        buffer, used = self._buffer, self._size % DIRECT_BLOCK
-        at = self._size - used
-        for part in parts:
-            taken = 0
-            while len(part) - taken >= _DIRECT_BYTES - used:
-                count = _DIRECT_BYTES - used
-                buffer[used:] = part[taken : taken + count]
-                self._write(_DIRECT_BYTES, at)
-                at, taken, used = at + _DIRECT_BYTES, taken + count, 0
-            count = len(part) - taken
-            buffer[used : used + count] = part[taken:] if taken else part
-            used += count
-        padding = -used % DIRECT_BLOCK
-        buffer[used : used + padding] = bytes(padding)
-        self._write(used + padding, at)
-        rest = used % DIRECT_BLOCK
-        buffer[:rest] = buffer[used - rest : used]
-        self._size = at + used
-
-    def truncate(self, size: int) -> None:
-        """Cut the file."""
-        os.ftruncate(self._descriptor, size)
-        self._size = size
-        self._load()
-
-    def stat(self) -> FileStat:
-        """Return what the file is now, without the zeros that fill its last block up."""
-        found = super().stat()
-        return found if found.size > self._size + DIRECT_BLOCK else replace(found, size=self._size)
-
-    def close(self) -> None:
-        """Cut the zeros off, as far as the disk lets us, and close the descriptor."""
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, self._size)
-        self._buffer.close()
-        super().close()
-
-    def _load(self) -> None:
-        """Keep the block that the next write begins in."""
-        with memoryview(self._buffer) as view:
-            os.preadv(self._descriptor, [view[:DIRECT_BLOCK]], self._size - self._size % DIRECT_BLOCK)
-
-    def _write(self, size: int, at: int) -> None:
-        done = 0
-        with memoryview(self._buffer) as view:
-            while done < size:
-                done += os.pwrite(self._descriptor, view[done:size], at + done)
-
-
-def _past_the_cache(descriptor: int) -> SystemFile:
-    """Return the file to be written past the page cache; as usual where its file system can't do that, or wants other blocks."""
-    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_APPEND | os.O_DIRECT)  # `pwrite` would write at the end with O_APPEND
-        return DirectFile(descriptor)  # reads a block first
-    except (OSError, AttributeError):  # no O_DIRECT outside Linux
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
-        return SystemFile(descriptor)
-
-
 class SystemDisk:
     """The machine's file systems."""
 
@@ -303,11 +110,11 @@ class SystemDisk:
         """Open *path* for positioned reads, and for appends with *write*."""
         flags = os.O_CLOEXEC | (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY | os.O_NONBLOCK)
         descriptor = os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600 if private else 0o640)
-        return _past_the_cache(descriptor) if direct else SystemFile(descriptor)
+        return past_the_cache(descriptor) if direct else SystemFile(descriptor)
 
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""
-        return _file_stat(os.stat(path), birth_ns(THIS_DIRECTORY, os.fsencode(path)))
+        return file_stat(os.stat(path), birth_ns(THIS_DIRECTORY, os.fsencode(path)))
 
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*."""
@@ -356,3 +163,6 @@ class SystemDisk:
         while not os.path.ismount(place):
             place = os.path.dirname(place)
         return place
+
+
+__all__ = ["Disk", "File", "FileStat", "SystemDisk", "SystemFile", "words_of", "write_atomically", "write_beside"]

@@ -16,6 +16,10 @@ class Executor(Protocol):
         """Return what *function* returns, or raise what it raises."""
         ...
 
+    def start(self, function: Callable[[*Ts], T], *arguments: *Ts) -> "asyncio.Future[T]":
+        """Return what *function* will return; it is under way from now on, whenever the future is awaited."""
+        ...
+
     def close(self) -> None:
         """Finish what runs and take nothing more."""
         ...
@@ -29,7 +33,11 @@ class ThreadExecutor:
 
     async def run(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Return what *function* returns, from one of the threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+        return await self.start(function, *arguments)
+
+    def start(self, function: Callable[[*Ts], T], *arguments: *Ts) -> "asyncio.Future[T]":
+        """Return what *function* will return, from one of the threads."""
+        return asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
     def close(self) -> None:
         """Wait for the running calls and end the threads."""

@@ -19,9 +19,11 @@ TOLL = 512
 class GroupCommit:
     """The queue before the log, and the one loop that empties it.
 
-    *settled* is told of each group once it is durable; *failed* of the reason once a write failed, after which the queue is
-    empty: what was behind the failed group had been compared with it. *between* is called between two groups, for a little of
-    other work; True lets it be called again without a group.
+    While one group is written, the next is put together from what is submitted, as far as it has room; the rest waits in the queue.
+    *settled* is told of each group once it is durable, as a rule while the next one is being written; *failed* of the reason
+    once a write failed, after which nothing waits: what was behind the failed group had been compared with it. Where there is
+    other work *due*, *between* is called between two groups, all being settled, for a little of it; True lets it be called again
+    without a group.
     """
 
     def __init__(
@@ -32,16 +34,19 @@ class GroupCommit:
         *,
         settled: Callable[[Sequence[Submission]], None],
         failed: Callable[[Sequence[Submission], LogdriveError], None],
+        due: Callable[[], bool],
         between: Callable[[], Awaitable[bool]],
     ) -> None:
         self.pending_bytes = 0
         self._log = log
         self._executor = executor
         self._limits = limits
-        self._settled, self._failed, self._between = settled, failed, between
+        self._settled, self._failed, self._due, self._between = settled, failed, due, between
         self._complaint = Complaint(log.files.directory)
+        self._durable: list[Submission] = []
+        self._writing: list[Submission] = []
+        self._open: list[Submission] = []
         self._queue: deque[Submission] = deque()
-        self._group: list[Submission] = []
         self._wake = asyncio.Event()
         self._ending = False
 
@@ -51,21 +56,28 @@ class GroupCommit:
             raise OverloadedError(f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed")
 
     def submit(self, submission: Submission) -> None:
-        """Queue *submission* for the next group."""
-        self.pending_bytes += submission.entry.length + TOLL
-        self._queue.append(submission)
+        """Add *submission* to the next group, or queue it for a later one."""
+        entry = submission.entry
+        self.pending_bytes += entry.length + TOLL
+        if self._queue or not self._log.takes(entry.length):
+            self._queue.append(submission)
+        else:
+            self._log.add(entry)
+            self._open.append(submission)
         self._wake.set()
 
     def end(self) -> None:
-        """Let `run` return once the queue is empty."""
+        """Let `run` return once nothing waits."""
         self._ending = True
         self._wake.set()
 
     async def run(self) -> None:
         """Commit groups until `end`. Raises `StorageError` once the log is over."""
         while True:
-            more = not self._ending and await self._between()
-            if self._queue:
+            if not (self._open or self._queue) or self._due():
+                self._settle()
+            more = not self._ending and self._due() and await self._between()
+            if self._open or self._queue:
                 await self._commit_group()
             elif self._ending:
                 return
@@ -76,17 +88,22 @@ class GroupCommit:
                 await self._wake.wait()
 
     def abandon(self, reason: LogdriveError) -> None:
-        """Fail all that is not durable."""
-        lost = [*self._group, *self._queue]
-        self._group = []
+        """Fail all that nobody was told of."""
+        lost = [*self._durable, *self._writing, *self._open, *self._queue]
+        self._durable, self._writing, self._open = [], [], []
         self._queue.clear()
+        self._log.forget()
         self.pending_bytes = 0
         self._failed(lost, reason)
 
     async def _commit_group(self) -> None:
-        group = self._group = self._take()
         try:
-            await self._executor.run(self._log.commit, [submission.entry for submission in group])
+            if not self._fill():
+                self._settle()
+                self._log.forget()
+                await self._executor.run(self._log.roll)
+                self._fill()
+            await self._write()
         except (TransientError, StorageError) as error:
             self.abandon(error)
             if isinstance(error, StorageError):
@@ -94,15 +111,30 @@ class GroupCommit:
             self._complaint.failed(str(error))
             return
         self._complaint.succeeded()
-        self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(group)
-        self._settled(group)
-        self._group = []
+        self._durable, self._writing = self._writing, []
 
-    def _take(self) -> list[Submission]:
-        """Take from the queue what one write should carry: at least one submission, then up to the limit."""
-        group = [self._queue.popleft()]
-        size = group[0].entry.length
-        while self._queue and size + self._queue[0].entry.length <= self._limits.group:
-            group.append(self._queue.popleft())
-            size += group[-1].entry.length
-        return group
+    async def _write(self) -> None:
+        """Let the disk have the open group, and meanwhile settle the one before and begin the next."""
+        self._writing, self._open = self._open, []
+        written = self._executor.start(self._log.commit, self._log.seal())
+        try:
+            self._settle()
+            self._fill()
+        finally:
+            await written
+
+    def _fill(self) -> bool:
+        """Put what waits into the open group, as far as it fits, and tell whether there is anything in that."""
+        queue, log = self._queue, self._log
+        while queue and log.takes(queue[0].entry.length):
+            submission = queue.popleft()
+            log.add(submission.entry)
+            self._open.append(submission)
+        return bool(self._open)
+
+    def _settle(self) -> None:
+        """Tell of the group written last."""
+        if group := self._durable:
+            self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(group)
+            self._settled(group)
+            self._durable = []

@@ -78,7 +78,9 @@ class Store(Submitting):
         self._checkpoint = Checkpoint(found, self.path, disk=disk, executor=executor, limits=limits)
         self._reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._waiters = Waiters()
-        self._commit = GroupCommit(found.log, executor, limits, settled=self._settled, failed=self._failed, between=self._between)
+        self._commit = GroupCommit(
+            found.log, executor, limits, settled=self._settled, failed=self._failed, due=self._due, between=self._between
+        )
         self._survivors = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._freeing = Freeing(
             found.index,
@@ -236,6 +238,9 @@ class Store(Submitting):
         if found is None:
             raise NoSuchSegmentError(segment)
         return found
+
+    def _due(self) -> bool:
+        return self._log.rolls != self._rolls or self._freeing.due
 
     async def _between(self) -> bool:
         """Write the index after a new file was begun, and free old ones."""

@@ -74,6 +74,11 @@ class Freeing:
         self._rest = 0
         self._log = structlog.get_logger("logdrive.store").bind(store=index.files.directory)
 
+    @property
+    def due(self) -> bool:
+        """Whether `step` may have something to do."""
+        return bool(self._files.changed or self._victim is not None or self._copies or self._rest)
+
     async def step(self) -> bool:
         """Do a little, between two groups. True where more can be done at once, without waiting for the next group."""
         if self._rest:

@@ -27,13 +27,14 @@ Then entries follow, back to back, a head of 88 bytes and the data each::
   The data are changes that come with it, 16 bytes writer · i64 previous · i64 number each: what an UPDATE of *segment* would be.
   8 COPY: the append at offset *previous* of the segment, if it still has it, lies here too from now on.
 
-**Commit.** All entries of a group go into the file with one write and one fdatasync, then they are acknowledged. Data is never
+**Commit.** All entries of a group go into the file with one write and one fdatasync, then they are acknowledged. While that
+goes on the next group is put together in memory; not a byte of it is written before. Data is never
 acknowledged before the file's name and head are durable (a new file is made, synced, and its directory synced, first). When a
 write fails before its sync (a full disk), the file is durably cut back to what it was, and the log goes on. When a sync fails,
 nothing is known of the group, and a second sync would report success without having written it: the file is cut back, and the
 log refuses everything from then on.
 
-Files are written past the page cache where the file system lets them (`logdrive.disk.DirectFile`), in blocks of 4 KiB: up to 4,095
+Files are written past the page cache where the file system lets them (`logdrive.direct_file`), in blocks of 4 KiB: up to 4,095
 zeros follow the end of the one that grows, until it is closed or another one is begun. A start cuts them off without a word.
 
 **Freeing.** A file in which nothing of any segment lies is removed, wherever in the log it is; what follows keeps its positions.
@@ -55,15 +56,15 @@ covers that too.
 """
 
 import contextlib
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
 from logdrive import faults
 from logdrive.disk import Disk, File
 from logdrive.errors import StorageError, TransientError
+from logdrive.file import Stage
 from logdrive.limits import StoreLimits
-from logdrive.record import Part
 from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, VERSION, Entry, decode_file_head, encode_file_head, encode_head, seed_of
 from logdrive.store.files import LogFiles
 
@@ -76,10 +77,23 @@ class Tip(NamedTuple):
     link: int = 0
 
 
-class Log:
-    """The end of the log, where it grows. All of it is called on the store's one sync thread, or before that runs.
+@dataclass(slots=True, eq=False)
+class Group:
+    """What becomes durable together: encoded entries, which begin at *start* of the log; *end*, *last* and *link* are its tip then."""
 
-    *tip* is the end of what is durable; *rolls* counts the files begun since the start.
+    stage: Stage
+    start: int
+    end: int
+    last: int
+    link: int
+
+
+class Log:
+    """The end of the log, where it grows.
+
+    The next group is put together on the event loop (`takes`, `add`, `seal`) while the one before it is written, and everything else
+    is done, by the store's one sync thread, or before that runs. *tip* is the end of what is durable; *rolls* counts the files
+    begun since the start.
     """
 
     def __init__(self, disk: Disk, files: LogFiles, store_id: UUID, limits: StoreLimits, tip: Tip) -> None:
@@ -91,22 +105,72 @@ class Log:
         self._limits = limits
         self._seed = seed_of(store_id)
         self._file: File | None = None
+        self._open: Group | None = None
+        self._sealed: Group | None = None
         self._must_roll = False
         self._broken: StorageError | None = None
 
-    def commit(self, entries: Sequence[Entry]) -> None:
-        """Make *entries* durable, and set their places. Python costs about 4 µs an entry, the CRC 0.13 ms a MiB.
+    # The group that is open ----------------------------------------------------------------------------------------------
 
-        Raises `TransientError` where they could not be written, and the log is as before; `StorageError` where it is over.
+    def takes(self, length: int) -> bool:
+        """Tell whether an entry with *length* bytes of data fits into the open group and its file. One in a new group always does."""
+        if self._file is None or self._must_roll:
+            return False
+        group, size = self._open, ENTRY_HEAD + length
+        if group is not None and group.end + size - group.start > self._limits.group:
+            return False
+        used = (group or self._sealed or self).end - self.files.bases[-1]
+        return used == FILE_HEAD or used + size <= self._limits.log_file
+
+    def add(self, entry: Entry) -> None:
+        """Put *entry*, which must fit, at the end of the open group, and set its place. Costs about 3 µs, and 0.3 ms a MiB."""
+        group = self._open or self._begun(ENTRY_HEAD + entry.length)
+        position = group.end
+        head, group.link = encode_head(entry, seed=self._seed, link=group.link, position=position, committed=group.start)
+        group.stage.add((head, *entry.parts))
+        group.last = position
+        entry.place = position + ENTRY_HEAD
+        group.end = entry.place + entry.length
+
+    def seal(self) -> Group:
+        """Close the open group and return it, to be committed; the next one follows it."""
+        group = self._open
+        if group is None:
+            raise ValueError("no group is open")
+        self._sealed, self._open = group, None
+        return group
+
+    def forget(self) -> None:
+        """Drop what is not durable, after a failure: the next group follows what is."""
+        self._sealed = self._open = None
+
+    @property
+    def end(self) -> int:
+        """Where what is durable ends."""
+        return self.tip.position
+
+    def _begun(self, size: int) -> Group:
+        """Open a group whose first entry has *size* bytes."""
+        room, before = max(size, self._limits.group), self._sealed
+        if before is not None:
+            self._open = Group(before.stage.following(room), before.end, before.end, before.last, before.link)
+        elif self._file is not None:
+            self._open = Group(self._file.stage(room), self.end, *self.tip)
+        else:
+            raise TransientError("the store is closed")
+        return self._open
+
+    # On the sync thread --------------------------------------------------------------------------------------------------
+
+    def commit(self, group: Group) -> None:
+        """Make *group*, which was sealed last, durable.
+
+        Raises `TransientError` where it could not be written, and the log is as before; `StorageError` where it is over.
         """
-        if self._broken is not None:
-            raise StorageError(str(self._broken))
-        size = sum(entry.length for entry in entries) + ENTRY_HEAD * len(entries)
-        file = self._file_for(size)
-        parts, tip = self._encoded(entries)
+        file = self._usable()
         faults.reach("store.commit.before_write")
         try:
-            file.append(parts)
+            group.stage.append()
         except OSError as error:
             self._cut_back(file)
             raise TransientError(f"the store can't write to {self._path()}: {error.strerror}") from error
@@ -119,7 +183,33 @@ class Log:
                 file.truncate(self.tip.position - self.files.bases[-1])
             raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error
         faults.reach("store.commit.after_sync")
-        self.tip = tip
+        self.tip = Tip(group.end, group.last, group.link)
+
+    def roll(self) -> None:
+        """Begin a new file. Nothing is sealed or open. Raises as `commit` does."""
+        before = self._usable()
+        position = self.tip.position
+        self._must_roll = True  # until it is done: what a failed attempt left behind must not be overtaken by the file before it
+        faults.reach("store.roll.before_create")
+        try:
+            if self._limits.direct:
+                self._cut_zeros(before, position - self.files.bases[-1])
+            file = self._new_file(position)
+        except OSError as error:
+            raise TransientError(f"the store can't begin {self.files.path(position)}: {error.strerror}") from error
+        before.close()
+        self._file = file
+        self.files.begin(position)
+        self.tip = self.tip._replace(position=position + FILE_HEAD)
+        self.rolls += 1
+        self._must_roll = False
+
+    def _usable(self) -> File:
+        if self._broken is not None:
+            raise StorageError(str(self._broken))
+        if self._file is None:
+            raise TransientError("the store is closed")
+        return self._file
 
     def close(self) -> None:
         """Let go of the file."""
@@ -142,44 +232,6 @@ class Log:
             self._disk.sync_directory(self.files.directory)
             head = decode_file_head(self._file.pread(FILE_HEAD, 0), self.files.bases[-1])
             self._must_roll = head is None or head.version != VERSION
-
-    def _encoded(self, entries: Sequence[Entry]) -> tuple[list[Part], Tip]:
-        """Return what to write, and where the log then ends; sets the entries' places."""
-        parts: list[Part] = []
-        committed, last, link = self.tip
-        position, seed = committed, self._seed
-        for entry in entries:
-            last = position
-            head, link = encode_head(entry, seed=seed, link=link, position=position, committed=committed)
-            parts.append(head)
-            parts.extend(entry.parts)
-            entry.place = position + ENTRY_HEAD
-            position = entry.place + entry.length
-        return parts, Tip(position, last, link)
-
-    def _file_for(self, size: int) -> File:
-        """Return the file that takes the next *size* bytes: a new one where they would make this one too large."""
-        if self._file is None:
-            raise TransientError("the store is closed")
-        position = self.tip.position
-        used = position - self.files.bases[-1]
-        if not self._must_roll and (used == FILE_HEAD or used + size <= self._limits.log_file):
-            return self._file
-        self._must_roll = True  # until it is done: what a failed attempt left behind must not be overtaken by the file before it
-        faults.reach("store.roll.before_create")
-        try:
-            if self._limits.direct:
-                self._cut_zeros(self._file, used)
-            file = self._new_file(position)
-        except OSError as error:
-            raise TransientError(f"the store can't begin {self.files.path(position)}: {error.strerror}") from error
-        self._file.close()
-        self._file = file
-        self.files.begin(position)
-        self.tip = self.tip._replace(position=position + FILE_HEAD)
-        self.rolls += 1
-        self._must_roll = False
-        return file
 
     def _new_file(self, base: int) -> File:
         """Return a new file, durable with its head and its name. Raises OSError, and leaves none, before anything was synced."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from logdrive.disk import DIRECT_BLOCK, File
+from logdrive.direct_file import DIRECT_BLOCK
+from logdrive.disk import File
 from logdrive.limits import MIB
 from logdrive.store.entry import ENTRY_HEAD, ENTRY_MAGIC, FILE_HEAD, EntryHead, FileHead, crc_of, decode_file_head, decode_head
 

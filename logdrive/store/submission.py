@@ -39,7 +39,9 @@ class Submission:
 
     def resolve(self) -> None:
         """Tell everybody that it is durable."""
-        for future, answer in ((self.future, self.answer), *self.followers):
+        if not self.future.done():
+            self.future.set_result(self.answer)
+        for future, answer in self.followers:
             if not future.done():
                 future.set_result(answer)
 
@@ -98,9 +100,9 @@ class Submissions:
 
     def number(self, name: str, writer: bytes) -> int:
         """Return the number submitted last for *writer*."""
-        if (pending := self.pending(name, writer)) is not None:
-            return pending.numbers()[writer]
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
+        if ahead is not None and (pending := ahead.writers.get(writer)) is not None:
+            return pending.numbers()[writer]
         if durable is None or (ahead is not None and (ahead.gone or ahead.number != durable.number)):
             return ABSENT
         return self._index.number(durable, writer)
@@ -159,9 +161,9 @@ class Submissions:
             self._creating -= 1
         if ahead.cutting is submission:
             ahead.cutting = None
-        for writer in (submission.entry.writer, *(change.writer for change in submission.changes)):
-            if ahead.writers.get(writer) is submission:
-                del ahead.writers[writer]
+        _drop(ahead.writers, submission.entry.writer, submission)
+        for change in submission.changes:
+            _drop(ahead.writers, change.writer, submission)
         self._discount(ahead)
         if submission.source is not None:
             self._discount(submission.source)
@@ -179,3 +181,8 @@ class Submissions:
         ahead.waiting -= 1
         if ahead.waiting == 0 and self._ahead.get(ahead.name) is ahead:  # another segment may have the name by now
             del self._ahead[ahead.name]
+
+
+def _drop(writers: dict[bytes, Submission], writer: bytes, submission: Submission) -> None:
+    if writers.get(writer) is submission:
+        del writers[writer]

@@ -40,7 +40,7 @@ class Submitting:
             ahead = self._submissions.segment(segment)
         except NoSuchSegmentError:
             ahead = Ahead(segment, self._submissions.next_number(), 0)
-            return self._submit(ahead, CREATE, True, parts=(name,), length=len(name))
+            return self._submit(ahead, self._entry(CREATE, ahead, parts=(name,), length=len(name)), True)
         return self._answer_after(ahead.creating, False)
 
     def append(
@@ -58,7 +58,7 @@ class Submitting:
 
         The future is the segment's length after this append. *number* must be above the writer's. Raises
         `NumberMismatchError`, then `OffsetMismatchError` where *expected_offset* is not the length with what is submitted.
-        The parts are not copied: leave them as they are. Costs about 5 µs on the loop, however large.
+        The parts are not copied: leave them as they are. Costs about 10 µs on the loop, and 0.3 ms a MiB.
         """
         ahead = self._open_segment(segment)
         parts: Sequence[Part] = (data,) if isinstance(data, bytes) else data
@@ -72,7 +72,8 @@ class Submitting:
         if length > self._limits.entry or not 0 <= events <= _MAX_EVENTS:
             raise ValueError(f"an append has up to {self._limits.entry} bytes and {_MAX_EVENTS} events, not {length} and {events}")
         end = ahead.length + length
-        return self._submit(ahead, APPEND, end, parts=parts, length=length, events=events, writer=key, previous=previous, number=number)
+        entry = Entry(APPEND, ahead.number, self._clock.now_ms(), parts, length, events, key, previous, number)
+        return self._submit(ahead, entry, end)
 
     def update(self, segment: str, attribute: UUID, expected: int | None, value: int) -> "asyncio.Future[bool]":
         """Set an attribute (a writer's number is one) to *value*, `ABSENT` to remove it, if it is *expected* (None: whatever it is).
@@ -88,11 +89,12 @@ class Submitting:
         previous = self._submissions.number(segment, key)
         if expected is not None and expected != previous:
             return self._answer_after(self._submissions.pending(segment, key), False)
-        return self._submit(ahead, UPDATE, True, writer=key, previous=previous, number=value)
+        return self._submit(ahead, self._entry(UPDATE, ahead, writer=key, previous=previous, number=value), True)
 
     def seal(self, segment: str) -> "asyncio.Future[None]":
         """Let *segment* take nothing more."""
-        return self._submit(self._open_segment(segment), SEAL, None)
+        ahead = self._open_segment(segment)
+        return self._submit(ahead, self._entry(SEAL, ahead), None)
 
     def truncate(self, segment: str, offset: int) -> "asyncio.Future[None]":
         """Let *segment*, sealed or not, begin at *offset*: what lies before can't be read any more, offsets stay what they are.
@@ -107,12 +109,13 @@ class Submitting:
         if offset == ahead.start:
             return self._answer_after(ahead.cutting, None)
         self._submissions.check_place(segment, offset)
-        return self._submit(ahead, TRUNCATE, None, previous=ahead.start, number=offset)
+        return self._submit(ahead, self._entry(TRUNCATE, ahead, previous=ahead.start, number=offset), None)
 
     def delete(self, segment: str) -> "asyncio.Future[None]":
         """Remove *segment*, sealed or not, with its writers' numbers. A new one may then take its name."""
         self._check_open()
-        return self._submit(self._submissions.segment(segment), DELETE, None)
+        ahead = self._submissions.segment(segment)
+        return self._submit(ahead, self._entry(DELETE, ahead), None)
 
     def merge(self, target: str, source: str, values: Mapping[UUID, int] | None = None) -> "asyncio.Future[int]":
         """Put all that *source*, sealed or not, has at the end of *target*, and remove *source* with its writers' numbers, in one.
@@ -130,8 +133,8 @@ class Submitting:
         keys = {attribute.bytes: value for attribute, value in (values or {}).items()}
         changes = [Change(key, self._submissions.number(target, key), value) for key, value in keys.items()]
         data, end = encode_changes(changes), into.length + merged.length
-        fields: dict[str, Any] = {"previous": into.length, "number": merged.number, "parts": (data,), "length": len(data)}
-        return self._submit(into, MERGE, end, merged, changes=changes, **fields)
+        entry = self._entry(MERGE, into, parts=(data,), length=len(data), previous=into.length, number=merged.number)
+        return self._submit(into, entry, end, merged, changes)
 
     def submitted(self, segment: str, writer: UUID) -> int:
         """Return the number submitted last for *writer*, durable or not."""
@@ -140,7 +143,8 @@ class Submitting:
     def _copy(self, segment: SegmentIndex, extent: Extent, time_ms: int, data: bytes) -> "asyncio.Future[None]":
         """Let *extent*, appended at *time_ms*, lie at the log's end, too."""
         ahead = Ahead(segment.name, segment.number, segment.length)
-        return self._submit(ahead, COPY, None, time_ms=time_ms, parts=(data,), length=len(data), previous=extent.offset)
+        entry = Entry(COPY, ahead.number, time_ms, (data,), len(data), previous=extent.offset)
+        return self._submit(ahead, entry, None)
 
     # -------------------------------------------------------------------------------------------------------------------
 
@@ -155,18 +159,12 @@ class Submitting:
             raise SegmentSealedError(segment)
         return ahead
 
+    def _entry(self, kind: int, ahead: Ahead, **fields: Any) -> Entry:
+        return Entry(kind, ahead.number, self._clock.now_ms(), **fields)
+
     def _submit(
-        self,
-        ahead: Ahead,
-        kind: int,
-        answer: Any,
-        source: Ahead | None = None,
-        *,
-        changes: Sequence[Change] = (),
-        time_ms: int | None = None,
-        **fields: Any,
+        self, ahead: Ahead, entry: Entry, answer: Any, source: Ahead | None = None, changes: Sequence[Change] = ()
     ) -> "asyncio.Future[Any]":
-        entry = Entry(kind, ahead.number, self._clock.now_ms() if time_ms is None else time_ms, **fields)
         if not ABSENT <= entry.number <= _MAX_NUMBER:
             raise ValueError(f"{entry.number} is no number of 64 bits")
         self._commit.check(entry.length)

@@ -3,12 +3,14 @@
 import contextlib
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from logdrive.disk import DIRECT_BLOCK, DirectFile, File, SystemDisk
+from logdrive.direct_file import DIRECT_BLOCK, DirectFile
+from logdrive.disk import File, SystemDisk
 
 disk = SystemDisk()
 
@@ -70,6 +72,30 @@ def test_parts_larger_than_the_buffer_arrive_whole(path: Path) -> None:
         file.append(parts)
         file.append([b"end"])
     assert path.read_bytes() == b"".join(parts) + b"end"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_staged_while_the_stage_before_is_written_follows_it(path: Path, seed: int) -> None:
+    random, expected = Random(seed), b""
+    with opened(path) as file, ThreadPoolExecutor(1) as thread:
+        for _ in range(10):
+            stage, written = file.stage(400_000), None
+            for _ in range(random.randint(1, 6)):
+                for _ in range(random.randint(0, 5)):
+                    parts = [random.randbytes(random.choice((0, 1, 88, 4095, 4096, 30_000))) for _ in range(2)]
+                    stage.add(parts)
+                    expected += b"".join(parts)
+                if written is not None:
+                    written.result()
+                written, stage = thread.submit(stage.append), stage.following(400_000)
+            stage.add([b"given up"])
+            if written is not None:
+                written.result()
+            assert seen(path, len(expected)) == expected
+            if random.random() < 0.3:
+                expected = expected[: random.randint(0, len(expected))]
+                file.truncate(len(expected))
+    assert path.read_bytes() == expected
 
 
 def test_a_reader_that_has_the_last_block_in_its_cache_sees_what_is_appended_to_it(path: Path) -> None:

@@ -29,6 +29,10 @@ class InlineExecutor:
             self.calls += 1
             return function(*arguments)
 
+    def start(self, function: Callable[[*Ts], T], *arguments: *Ts) -> "asyncio.Future[T]":
+        """Return what *function* will return."""
+        return asyncio.ensure_future(self.run(function, *arguments))
+
     def close(self) -> None:
         """Take nothing more."""
         self.closed = True

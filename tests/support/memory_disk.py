@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from logdrive.disk import FileStat
+from logdrive.file import Parts
 from logdrive.record import Part
 from tests.support.memory_node import Cut, Node, Write
 
@@ -72,6 +73,10 @@ class MemoryFile:
         if failure:
             raise OSError(failure, os.strerror(failure))
         self._end += room
+
+    def stage(self, room: int) -> Parts:
+        """Return a stage for what comes at the end."""
+        return Parts(self)
 
     def datasync(self) -> None:
         """Make the data durable; after a failure what was pending never will be, though it is still seen."""

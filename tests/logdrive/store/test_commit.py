@@ -1,7 +1,10 @@
 """Group commit: one write and one sync for all that came meanwhile, in the order in which it came."""
 
 import asyncio
+import errno
 from random import Random
+
+import pytest
 
 from logdrive import faults
 from logdrive.limits import StoreLimits
@@ -45,14 +48,59 @@ def test_a_group_has_a_size_that_one_sync_should_carry_but_takes_a_larger_entry_
         async with running(MemoryDisk(), StoreLimits(group=1000)) as store:
             await store.create(SEGMENT)
             passed = _counting_syncs()
-            futures = [submit(store, bytes(size), number) for number, size in enumerate((400, 400, 400, 3000, 100, 900), 1)]
+            futures = [submit(store, bytes(size), number) for number, size in enumerate((400, 400, 400, 3000, 100, 700), 1)]
             await asyncio.gather(*futures)
-            assert passed.count("store.commit.after_sync") == 4  # 400 + 400, 400, 3000, 100 + 900
+            assert passed.count("store.commit.after_sync") == 4  # 400 + 400, 400, 3000, 100 + 700, each with 88 of its own
 
     try:
         run(main())
     finally:
         faults.on_reach = None
+
+
+def test_a_group_is_told_of_as_soon_as_it_is_durable_while_the_next_is_being_written() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk(), delay=1.0) as store:
+            await store.create(SEGMENT)
+            first = submit(store, b"first", 1)
+            await asyncio.sleep(0.5)
+            second = submit(store, b"second", 2)
+            await asyncio.sleep(1.0)
+            assert (first.done(), second.done()) == (True, False)
+            assert (store.attribute(SEGMENT, WRITER), content(store)) == (1, b"first")
+            await second
+            assert (store.attribute(SEGMENT, WRITER), content(store)) == (2, b"firstsecond")
+
+    run(main())
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("after", [0, 70, 100_000])
+@pytest.mark.parametrize("direct", [True, False])
+def test_what_was_put_together_behind_a_group_that_failed_leaves_nothing_behind(failing: int, after: int, direct: bool) -> None:
+    """Its place in the log, and what it says of the entry before it, are those of a log that never came to be."""
+    limits = StoreLimits(direct=direct)
+
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, limits, delay=1.0, clean=False) as store:
+            await store.create(SEGMENT)
+            futures = []
+            for number in range(1, 3 + failing):
+                futures.append(submit(store, b"%d" % number * 200, number))
+                await asyncio.sleep(0.9)
+                if number == 1 + failing:
+                    disk.fail_write(errno.ENOSPC, after=after)
+            await asyncio.wait(futures)
+            assert [future.exception() is None for future in futures] == [number < failing for number in range(2 + failing)]
+            expected = b"1" * 200 * failing
+            assert content(store) == expected
+            await submit(store, b"on", 9)
+        async with running(disk.crash(Random(1)), limits) as store:
+            assert content(store) == expected + b"on"
+            assert store.recovery.cut_file == ""
+
+    run(main())
 
 
 def test_d2_power_cut_while_two_sessions_wait_for_one_sync() -> None:
