@@ -7,6 +7,7 @@ handshake, registration and the end of a process, is subtracted from what the lo
 spans, from the kernel's own accounts.
 """
 
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from bench.commands import LOGDRIVE, demand_same_text, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.peer_group import C_TOOLS, RSYSLOG
 from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_for_listener
+from logdrive.kernel.loops import COMPILED
 
 _STREAM = "bench/nginx"
 _LOOK_SECONDS = 0.002
@@ -39,6 +41,9 @@ server_name = "localhost"
 """
 
 _PLAIN = 'dialect = "lumberjack/2"\ncompression = "zlib"'
+_LOOPS = "compiled" if COMPILED else "Python"
+_COMPILED: Mapping[str, str] = {}
+_IN_PYTHON = {"LOGDRIVE_LOOPS": "plain"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,12 @@ class _Delivery:
     rss: int
 
 
-def _deliver(log: Path, home: Path, config: str, children: list[Child], limit: float) -> _Delivery:
+def _deliver(log: Path, home: Path, config: str, children: list[Child], limit: float, loops: Mapping[str, str]) -> _Delivery:
     """Start an agent on *log* and return once everything in it is acknowledged."""
     path = home / f"{log.stem}.toml"
     path.write_text(config)
     spawned = time.monotonic()
-    agent = Child([*LOGDRIVE, "agent", "run", "--config", path], log=home / "agent.err")
+    agent = Child([*LOGDRIVE, "agent", "run", "--config", path], log=home / "agent.err", environment=os.environ | loops)
     children.append(agent)
     lock = home / f"state-{log.stem}" / "lock"
     while not lock.exists():
@@ -70,7 +75,7 @@ def _deliver(log: Path, home: Path, config: str, children: list[Child], limit: f
     return _Delivery(began - spawned, usage.ended - began, usage.cpu_seconds - used, usage.peak_rss)
 
 
-def _run(setting: Setting, output: str) -> Mapping[str, Sample]:
+def _run(setting: Setting, output: str, loops: Mapping[str, str] = _COMPILED) -> Mapping[str, Sample]:
     home = setting.work / "end_to_end"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
@@ -81,14 +86,15 @@ def _run(setting: Setting, output: str) -> Mapping[str, Sample]:
     (home / "receiver.toml").write_text(receiver_config(tls, port, uri))
     try:
         with family() as children:
-            receiver = Child([*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"], log=home / "receiver.err")
+            command: list[str | Path] = [*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"]
+            receiver = Child(command, log=home / "receiver.err", environment=os.environ | loops)
             children.append(receiver)
             wait_for_listener(port, receiver, 60)
             idle, whole = None, None
             for log in (one, setting.log):
                 config = _AGENT.format(home=home, log=log, port=port, output=output, tls=tls)
                 before = receiver.cpu_seconds()
-                idle, whole = whole, _deliver(log, home, config, children, setting.seconds(5_000))
+                idle, whole = whole, _deliver(log, home, config, children, setting.seconds(5_000), loops)
                 received = receiver.cpu_seconds() - before
             receiver_rss = receiver.peak_rss()
             receiver.ask_to_end()
@@ -118,12 +124,13 @@ def _figures(setting: Setting, idle: _Delivery, whole: _Delivery, received: floa
     }
 
 
-def _benchmark(name: str, title: str, output: str) -> Benchmark:
-    return Benchmark(f"end_to_end.{name}", title, lambda setting: _run(setting, output), peers=(C_TOOLS, RSYSLOG))
+def _benchmark(name: str, title: str, output: str, loops: Mapping[str, str] = _COMPILED) -> Benchmark:
+    return Benchmark(f"end_to_end.{name}", title, lambda setting: _run(setting, output, loops), peers=(C_TOOLS, RSYSLOG))
 
 
 BENCHMARKS = (
     _benchmark("blocks", "logdrive: block records over logdrive/1, as configured by default", ""),
     _benchmark("blocks_zstd", "logdrive: the same with zstd: an eighth fewer bytes, more CPU", 'compression = "zstd"'),
-    _benchmark("full_records", "logdrive: full records over plain Lumberjack v2, whose only compression is zlib", _PLAIN),
+    _benchmark("full_records", f"logdrive: full records over plain Lumberjack v2, whose only compression is zlib; {_LOOPS} loops", _PLAIN),
+    _benchmark("full_records_python_loops", "logdrive: the same where the loops over lines are not compiled", _PLAIN, _IN_PYTHON),
 )
