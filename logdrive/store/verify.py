@@ -56,10 +56,10 @@ class Verification:
 
 @dataclass(slots=True)
 class _Appends:
-    """Where data lies in one file, in order."""
+    """Where data lies in one file, in order. 12 bytes an entry: all that a look keeps of one, beside what the index has."""
 
     places: "array[int]" = field(default_factory=lambda: array("q"))
-    lengths: "array[int]" = field(default_factory=lambda: array("q"))
+    lengths: "array[int]" = field(default_factory=lambda: array("I"))
 
     def has(self, place: int, length: int) -> bool:
         """Tell whether an entry's data of *length* lies at *place*."""

@@ -1,6 +1,7 @@
 """`store verify` finds every damage and names its place, finds nothing in a store that is whole, and changes nothing."""
 
 import errno
+import tracemalloc
 from dataclasses import replace
 from random import Random
 
@@ -61,6 +62,26 @@ def test_a_whole_store_is_intact_and_stays_as_it_is(clean: bool) -> None:
         assert (found.damages, found.torn_bytes, found.held, found.segments) == ([], 0, False, 2)
         assert found.bytes == sum(len(data) for path, data in before.items() if "/log-" in path) == told[-1][0] == told[-1][1]
         assert snapshot(disk) == before
+
+    run(main())
+
+
+def test_a_batch_takes_little_memory_while_a_store_is_looked_at() -> None:
+    """A segment may have millions. The log itself, 93 bytes a batch here, is read in pieces of 4 MiB, and so is in memory, too."""
+    batches = 5000
+
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk) as store:
+            await store.create(SEGMENT)
+            await [submit(store, b"batch", number) for number in range(1, batches + 1)][-1]
+        tracemalloc.start()
+        try:
+            assert verify(disk, PATH).intact
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < batches * 270
 
     run(main())
 
