@@ -5,6 +5,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+import orjson
+
 from logdrive.disk import FileStat
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -32,6 +34,39 @@ def test_h09_rename_and_create_while_the_old_name_is_written_to__G1() -> None:
         await world.stop()
 
     run(main())
+
+
+def test_a_files_lines_are_known_by_the_name_it_was_found_under_whatever_it_is_called_later__G1_R4() -> None:
+    """Only who has lost the checkpoint finds it under its new name; it is the same source then, too."""
+
+    async def main() -> None:
+        world = World(paths=["/logs/app.log*"])
+        await world.ships(lines(0, 10))
+        world.disk.replace(LOG, "/logs/app.log.1")
+        await world.clock.sleep(60)
+        world.write(lines(10, 10), "/logs/app.log.1")
+        await world.settle()
+        await world.stop()
+        world.write(lines(20, 10), "/logs/app.log.1")
+        world.start()
+        await world.settle()
+        assert told_paths(world) == [LOG]
+        await world.stop()
+        world.forget()
+        world.write(lines(30, 10), "/logs/app.log.1")
+        world.start()
+        await world.settle()
+        assert told_paths(world) == ["/logs/app.log.1"]
+        assert contents(world.stored()) == [lines(0, 40)]
+        await world.stop()
+
+    run(main())
+
+
+def told_paths(world: World) -> list[str]:
+    """Return the paths that go into the headers of what is sent now."""
+    assert world.agent is not None
+    return [orjson.loads(source.attributes)["path"] for source in world.agent.book.sources]
 
 
 def test_h09_an_unlinked_log_is_read_as_long_as_it_is_written__G1() -> None:
