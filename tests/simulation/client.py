@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 from logdrive.errors import LogdriveError
+from tests.simulation.oracle import BrokenPromise
 from tests.support.memory_transport import MemoryNetwork
 
 _PAUSE_SECONDS = 1.0
@@ -15,6 +16,8 @@ class Client:
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
         self.name, self._store = name, store
         self._network, self._random = network, random
+        self.broken: BrokenPromise | None = None
+        """What the client itself saw go wrong."""
         self._left = 0
         self._more = asyncio.Event()
 

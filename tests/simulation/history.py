@@ -2,13 +2,14 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from logdrive.store.retention import EVERY_SECONDS
+from logdrive.store.streams.watermarks import EVERY_SECONDS as MARKS_EVERY_SECONDS
 from logdrive.store.verify import verify
 from tests.simulation.hosts import STORE
 from tests.simulation.oracle import BrokenPromise, judge
@@ -19,6 +20,7 @@ from tests.simulation.steps import Steps
 from tests.simulation.tables import entries_of, judge_table
 from tests.simulation.trace import Trace, recorded
 from tests.simulation.transactions import committed, judge_transactions
+from tests.simulation.watermarks import judge_watermarks, marked, overdue
 from tests.support.virtual_time import DeadlockError, VirtualTimeLoop
 
 REST_SECONDS = 400.0
@@ -29,6 +31,8 @@ _END_SECONDS = 12.0
 """How long what applications removed may take to be told as ended or gone."""
 _FOLLOW_TRIES = 20
 _RETENTION_TURNS = 4
+_MARK_TURNS = 15
+"""A watermark for each of three writers, and waiting in vain for each of the others before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ class World(Steps):
             await self._rest()
             await self._read_all()
             await self._retain()
+            if self.tickers:
+                await self._read_marks()
             await self._lose_power()
             await self._read_all(again=True)
             self._look()
@@ -125,6 +131,8 @@ class World(Steps):
                 judge_table(self.users, await entries_of(self.network, self.plan.stores[0]))
             if self.writers:
                 judge_transactions(self.writers, await committed(self.network, self.plan.stores[0]))
+            if self.tickers:
+                await self._mark()
             await self._finish()
         except TakenBackError as error:
             raise BrokenPromise("durable is durable", str(error)) from error
@@ -187,6 +195,24 @@ class World(Steps):
                 raise BrokenPromise("retention cuts what is too much", f"{store} keeps {kept} bytes of the stream, {most} are wanted")
             if not self.tables.spared(store, most):
                 raise BrokenPromise("retention cuts only what is too much", f"{store} keeps {kept} bytes of the stream, {most} are wanted")
+
+    async def _mark(self) -> None:
+        """Let the watermarks come that must, and judge them."""
+        for _ in range(_MARK_TURNS):
+            await asyncio.sleep(MARKS_EVERY_SECONDS)
+            lengths = await self._read_marks()
+            if not overdue(self.tickers, self.marks):
+                break
+        judge_watermarks(self.tickers, self.marks, lengths)
+
+    async def _read_marks(self) -> Mapping[int, int]:
+        """Read all watermarks; return how long the segments are that they have places in."""
+        marks, lengths = await marked(self.network, self.plan.stores[0])
+        for seen in (self.marks, *(ticker.seen for ticker in self.tickers)):
+            if marks[: len(seen)] != seen:
+                raise TakenBackError(f"{seen[-1]} was read, and is no longer there")
+        self.marks = marks
+        return lengths
 
     async def _lose_power(self) -> None:
         """Cut the power of every store, all of whose data is at rest, and wait until they are there again."""

@@ -14,7 +14,6 @@ from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
 
 OPERATOR = "operator"
-_STREAM_INFO = pb.StreamInfo(scope=SCOPE, stream=STREAM)
 _MOST_SEGMENTS = 6
 
 
@@ -49,8 +48,9 @@ def _change(now: Sequence[StreamSegment], how: str, pick: Random) -> tuple[Seque
     return now, [0.0, pick.choice((0.25, 0.5, 0.7)), 1.0]
 
 
-async def give_up_the_past(controller: Controller) -> None:
+async def give_up_the_past(controller: Controller, *, stream: str = STREAM) -> None:
     """Let the stream begin with the segments that it has now: all before them are deleted. Raises what the controller raises."""
     assert isinstance(controller, GrpcController)
-    cut = {segment.id: 0 for segment in await controller.current(SCOPE, STREAM)}
-    await controller.call("truncateStream", pb.StreamCut(streamInfo=_STREAM_INFO, cut=cut), pb.UpdateStreamStatus)
+    cut = {segment.id: 0 for segment in await controller.current(SCOPE, stream)}
+    info = pb.StreamInfo(scope=SCOPE, stream=stream)
+    await controller.call("truncateStream", pb.StreamCut(streamInfo=info, cut=cut), pb.UpdateStreamStatus)

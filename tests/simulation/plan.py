@@ -15,6 +15,8 @@ import msgspec
 from logdrive.limits import KIB
 
 WINDOW_BYTES = 64 * KIB
+LONG_PATIENCE_MS = 3_600_000
+"""Longer than any history: who has noted a time is waited for until it leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Plan:
 
     *direct*: logs are written past the page cache. *scaled*: the stores have controllers, and the stream's segments change; without,
     they stay as they were made. *kept_bytes* is what retention leaves of the stream, 0 for everything; *clients* use a table at the
-    first store, *writers* write transactions there.
+    first store, *writers* write transactions there, *tickers* note times, and are waited for *patience_ms* when they don't.
     """
 
     seed: int
@@ -70,6 +72,8 @@ class Plan:
     kept_bytes: int = 0
     clients: tuple[str, ...] = ()
     writers: tuple[str, ...] = ()
+    tickers: tuple[str, ...] = ()
+    patience_ms: int = 0
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -97,9 +101,13 @@ class Plan:
         """Return the same without those who write transactions."""
         return replace(self, writers=(), steps=tuple(step for step in self.steps if step.who not in self.writers))
 
+    def without_tickers(self) -> "Plan":
+        """Return the same without those who note times."""
+        return replace(self, tickers=(), patience_ms=0, steps=tuple(step for step in self.steps if step.who not in self.tickers))
+
     def unscaled(self) -> "Plan":
         """Return the same with a stream that stays as it was made."""
-        plan = self.without_writers()
+        plan = self.without_writers().without_tickers()
         return replace(plan, scaled=False, steps=tuple(step for step in plan.steps if step.kind != "scale"))
 
     def kept_whole(self) -> "Plan":

@@ -12,6 +12,7 @@ _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "alone": Plan.without_beats,
     "untabled": Plan.without_clients,
     "unwritten": Plan.without_writers,
+    "unticked": Plan.without_tickers,
     "unscaled": Plan.unscaled,
     "kept": Plan.kept_whole,
     "at_once": Plan.at_once,

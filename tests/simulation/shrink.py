@@ -32,7 +32,8 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     if len(plan.agents) > 1:
         for agent in plan.agents:
             yield plan.without_agent(agent.name)
-    for smaller in (plan.without_beats(), plan.without_clients(), plan.without_writers(), plan.unscaled(), plan.kept_whole()):
+    fewer = plan.without_beats(), plan.without_clients(), plan.without_writers(), plan.without_tickers()
+    for smaller in (*fewer, plan.unscaled(), plan.kept_whole()):
         if smaller != plan:
             yield smaller
     size = len(plan.steps) // 2

@@ -9,6 +9,7 @@ from typing import Any
 
 from logdrive.limits import KIB
 from tests.simulation.beats import Beat
+from tests.simulation.client import Client
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
 from tests.simulation.operators import OPERATOR
 from tests.simulation.oracle import BrokenPromise
@@ -16,9 +17,11 @@ from tests.simulation.plan import WINDOW_BYTES, Plan
 from tests.simulation.process import Process, watched
 from tests.simulation.reader import Tables
 from tests.simulation.tables import TableUser
+from tests.simulation.tickers import Ticker
 from tests.simulation.trace import Trace
 from tests.simulation.transactions import TransactionWriter
 from tests.support.memory_transport import MemoryNetwork
+from tests.support.watermarks import Watermark
 
 
 class Stage:
@@ -36,10 +39,20 @@ class Stage:
         self.beats = [Beat(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network) for name in plan.beats]
         self.users = [TableUser(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.clients]
         self.writers = [TransactionWriter(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.writers]
+        self.tickers = [
+            Ticker(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}"), plan.patience_ms) for name in plan.tickers
+        ]
+        self.marks: list[Watermark] = []
+        """The watermarks that were read last."""
         self._balance = Random(f"balancer {plan.seed}")
         self._later: list[asyncio.Task[None]] = []
         self.set_back = False
         """A store was set back to an earlier state on purpose: agents may be told of less than they had acknowledged."""
+
+    @property
+    def clients(self) -> list[Client]:
+        """All foreign clients of a store."""
+        return [*self.users, *self.writers, *self.tickers]
 
     def digest(self) -> str:
         """Return a hash of the trace and of every byte that the stores have."""
@@ -55,8 +68,7 @@ class Stage:
         watched(self.processes)
         tasks = [asyncio.create_task(process.supervise(), name=f"{name} supervisor") for name, process in self.processes.items()]
         tasks += [asyncio.create_task(beat.run(), name=beat.name) for beat in self.beats]
-        tasks += [asyncio.create_task(user.run(), name=user.name) for user in self.users]
-        tasks += [asyncio.create_task(writer.run(), name=writer.name) for writer in self.writers]
+        tasks += [asyncio.create_task(client.run(), name=client.name) for client in self.clients]
         try:
             yield
         finally:
@@ -67,7 +79,8 @@ class Stage:
     def _lay_network(self) -> None:
         plan = self.plan
         servers = [*plan.receivers, *plan.stores]
-        for client in (*(agent.name for agent in plan.agents), *plan.beats, *plan.receivers, *plan.clients, *plan.writers, OPERATOR):
+        clients = *plan.clients, *plan.writers, *plan.tickers, OPERATOR
+        for client in (*(agent.name for agent in plan.agents), *plan.beats, *plan.receivers, *clients):
             for server in servers:
                 link = self.network.link(client, server)
                 link.delay, link.jitter, link.capacity = plan.delay, plan.jitter, plan.capacity
@@ -82,9 +95,9 @@ class Stage:
         for process in self.processes.values():
             if process.failures:
                 raise BrokenPromise("no program fails", f"{process.name}: {process.failures[0]!r}") from process.failures[0]
-        for user in self.users:
-            if user.broken is not None:
-                raise user.broken
+        for client in self.clients:
+            if client.broken is not None:
+                raise client.broken
         if self.network.failures:
             raise BrokenPromise("no program fails", repr(self.network.failures[0])) from self.network.failures[0]
         for agent in self.agents:
@@ -102,8 +115,7 @@ class Stage:
 
     def _unsettled(self) -> str:
         waiting = [beat.name for beat in self.beats if not beat.settled]
-        waiting += [user.name for user in self.users if not user.settled]
-        waiting += [writer.name for writer in self.writers if not writer.settled]
+        waiting += [client.name for client in self.clients if not client.settled]
         for host in self.agents:
             if not host.settled and host.agent is not None:
                 sources = [source for source in host.agent.book.sources if source.kept or source.has_more]
@@ -111,8 +123,7 @@ class Stage:
         return ", ".join(waiting)
 
     def _clients_settled(self) -> bool:
-        beats, users = all(beat.settled for beat in self.beats), all(user.settled for user in self.users)
-        return beats and users and all(writer.settled for writer in self.writers)
+        return all(beat.settled for beat in self.beats) and all(client.settled for client in self.clients)
 
     def _meanwhile(self, doing: Coroutine[Any, Any, None]) -> None:
         self._later = [task for task in self._later if not task.done()]

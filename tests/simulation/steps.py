@@ -46,6 +46,9 @@ class Steps(Stage):
     def _transact(self, who: str, times: int, seed: int) -> None:
         next(writer for writer in self.writers if writer.name == who).do(times)
 
+    def _tick(self, who: str, times: int, seed: int) -> None:
+        next(ticker for ticker in self.tickers if ticker.name == who).do(times)
+
     # Foreign writers -------------------------------------------------------------------------------------------------
 
     def _burst(self, who: str, lines: int, **_: Any) -> None:

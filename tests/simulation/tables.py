@@ -65,7 +65,6 @@ class TableUser(Client):
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
         super().__init__(name, store, network, random)
         self.updates: list[Update] = []
-        self.broken: BrokenPromise | None = None
         self._seen: TableEntry | None = None
         self._newest = NOT_THERE
 

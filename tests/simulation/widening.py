@@ -10,7 +10,7 @@ from typing import Any
 
 from logdrive import faults
 from logdrive.limits import KIB
-from tests.simulation.plan import Plan, Step
+from tests.simulation.plan import LONG_PATIENCE_MS, Plan, Step
 
 _FREEING = tuple(point for point in faults.POINTS if point.startswith(("store.free.", "store.index.", "store.roll.")))
 _WRITING = (
@@ -21,6 +21,9 @@ _WRITING = (
     "store.pages.between_syncs",
 )
 """Where a disk holds what was written and not synced, or has just been synced: at no other moment does virtual time stand still there."""
+
+_TIMED_SECONDS = 20.0, 40.0
+"""A few turns of the watermarks."""
 
 
 def widened(plan: Plan) -> Plan:
@@ -44,7 +47,22 @@ def widened(plan: Plan) -> Plan:
         plan = _with(plan, pick, pick.randint(5, 15), _follow)
         plan = _with(plan, pick, pick.randint(1, 4), _arm)
     torn = Random(f"torn {plan.seed}")
-    return _with(plan, torn, torn.choice((1, 2, 4, 6)), _tear)
+    plan = _with(plan, torn, torn.choice((1, 2, 4, 6)), _tear)
+    return _timed(plan) if scaled else plan
+
+
+def _timed(plan: Plan) -> Plan:
+    """Return *plan*, in one of four, with writers that note times: what follows of these takes its time, too."""
+    pick = Random(f"times {plan.seed}")
+    if pick.random() >= 0.25:
+        return plan
+    tickers = tuple(f"ticker{number}" for number in range(1, pick.choice((1, 2, 2, 3)) + 1))
+    plan = replace(plan, tickers=tickers, patience_ms=pick.choice((LONG_PATIENCE_MS, LONG_PATIENCE_MS, LONG_PATIENCE_MS, 5_000, 0)))
+    end = max(step.at for step in plan.steps)
+    slower = max(1.0, pick.uniform(*_TIMED_SECONDS) / max(end, 1.0))
+    plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
+    plan = _with(plan, pick, pick.randint(3, 7), _tick)
+    return _with(plan, pick, pick.randint(0, 3), _cut_off)
 
 
 def _with(plan: Plan, pick: Random, count: int, draw: Callable[[Random, Plan], tuple[str, str, dict[str, Any]]]) -> Plan:
@@ -74,9 +92,19 @@ def _transact(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     return "transact", pick.choice(plan.writers), {"times": pick.choice((1, 2, 5))}
 
 
+def _tick(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "tick", pick.choice(plan.tickers), {"times": pick.choice((1, 2, 4))}
+
+
 def _cut(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     how = pick.choice(("reset", "half_open", "half_close", "stall"))
     return "cut", pick.choice(plan.clients), {"how": how, "seconds": pick.choice((0.1, 3.0, 40.0))}
+
+
+def _cut_off(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Cut a ticker's connection, where it has one."""
+    how = pick.choice(("reset", "half_open", "half_close", "stall"))
+    return "cut", pick.choice(plan.tickers), {"how": how, "seconds": pick.choice((0.1, 3.0))}
 
 
 def _arm(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:

@@ -6,5 +6,6 @@ from tests.simulation.bugs.receiver import RECEIVER
 from tests.simulation.bugs.sink import SINK
 from tests.simulation.bugs.store import STORE
 from tests.simulation.bugs.streams import STREAMS
+from tests.simulation.bugs.times import TIMES
 
-MUTANTS = (*STORE, *STREAMS, *RECEIVER, *SINK, *AGENT, *PIPELINE)
+MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE)

@@ -1,15 +1,14 @@
 """Streams whose writers note times, and what stands in their marks."""
 
-import struct
 from typing import NamedTuple
 
-from logdrive.record import EVENT_HEAD, event_length
 from logdrive.store.streams import layout
 from logdrive.store.streams.names import mark_of, name_of
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.watermarks import Watermarks
 from logdrive.store.streams.writers import Writers
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig
+from tests.support.watermarks import Watermark, watermarks_in
 
 
 class Mark(NamedTuple):
@@ -59,20 +58,10 @@ class Timed:
         name = name_of(SCOPE, mark_of(STREAM), segment)
         if self.there.store.info(name) is None:
             return []
-        data, found = self.there.content(name), []
-        while data:
-            end = EVENT_HEAD + event_length(data[:EVENT_HEAD])
-            found.append(_decoded(data[EVENT_HEAD:end]))
-            data = data[end:]
-        return found
+        return [_marked(found) for found in watermarks_in(self.there.content(name))]
 
 
-def _decoded(event: bytes) -> Mark:
-    low, high, count = struct.unpack_from(">qqB", event, 8)
-    assert count < 1 << 7
-    parts = sorted((struct.unpack_from(">8xqddq", event, 25 + 40 * n) for n in range(count)), key=lambda part: part[1])
-    assert len(event) == 25 + 40 * count
-    bounds = [0.0, *(b for _, _, b, _ in parts)]
-    assert [a for _, a, _, _ in parts] == bounds[:-1]
-    assert bounds[-1] == 1.0
-    return Mark(low, high, {segment: offset for segment, _, _, offset in parts})
+def _marked(found: Watermark) -> Mark:
+    assert [part.low for part in found.place] == [0.0, *(part.high for part in found.place[:-1])]
+    assert found.place[-1].high == 1.0
+    return Mark(found.low, found.high, {part.segment: part.offset for part in found.place})

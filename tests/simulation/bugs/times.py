@@ -1,0 +1,52 @@
+"""Deliberate bugs in what becomes of the times that writers note."""
+
+from tests.simulation.bugs.mutant import Mutant
+
+TIMES = (
+    Mutant(
+        "times.silent_not_waited_for",
+        "a watermark does not wait for a writer that has noted nothing further",
+        "logdrive.store.streams.watermarks",
+        (("            if judged.ahead and not judged.silent:\n", "            if judged.ahead:\n"),),
+    ),
+    Mutant(
+        "times.latest_noted",
+        "a watermark begins with the latest time that was noted, not with the earliest",
+        "logdrive.store.streams.watermarks",
+        (("+ 1 if last is not None else 1, min(times), max(times)", "+ 1 if last is not None else 1, max(times), max(times)"),),
+    ),
+    Mutant(
+        "times.place_of_the_last_writer",
+        "a watermark's place is where the writer looked at last was, not where the furthest was",
+        "logdrive.store.streams.watermarks",
+        (("            positions[segment] = max(offset, positions.get(segment, 0))\n", "            positions[segment] = offset\n"),),
+    ),
+    Mutant(
+        "times.place_of_an_older_epoch",
+        "a watermark's place is in the earliest epoch that a writer wrote in, not in the latest",
+        "logdrive.store.streams.layout",
+        (
+            (
+                "    latest = max((epoch_of(number) for number in positions), default=0)\n",
+                "    latest = min((epoch_of(number) for number in positions), default=0)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "times.noted_in_memory",
+        "a time counts as noted before it is durable",
+        "logdrive.store.streams.writers",
+        (
+            (
+                "        await self._catalogue.change([WriterPut(scope, stream, writer, noted)])\n\n    def _known",
+                "        place.writers[writer] = noted\n\n    def _known",
+            ),
+        ),
+    ),
+    Mutant(
+        "times.left_and_waited_for",
+        "a writer that left is waited for",
+        "logdrive.store.streams.watermarks",
+        (("        elif noted.leaving or now - since >= patience:\n", "        elif now - since >= patience:\n"),),
+    ),
+)

@@ -1,0 +1,77 @@
+"""What watermarks must be, held against what was written and noted; nothing here knows how they are made."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from logdrive.sinks.controller import StreamSegment
+from logdrive.sinks.pravega_client import connected
+from logdrive.store.streams.names import name_of
+from tests.simulation.hosts import FACE_PORT, SCOPE
+from tests.simulation.oracle import BrokenPromise
+from tests.simulation.plan import LONG_PATIENCE_MS
+from tests.simulation.tickers import PROMISE, RECORD_BYTES, STREAM, Spell, Ticker, watermarks_of
+from tests.support.memory_transport import MemoryNetwork
+from tests.support.watermarks import Part, Watermark
+
+
+async def marked(network: MemoryNetwork, store: str) -> tuple[list[Watermark], dict[int, int]]:
+    """Return all watermarks, and how long each segment is that they have a place in and that is still there. Raises `TransientError`."""
+    async with connected(network.host("reader"), store, FACE_PORT) as client:
+        marks = await watermarks_of(client)
+        lengths: dict[int, int] = {}
+        for segment in dict.fromkeys(part.segment for mark in marks for part in mark.place):
+            state = await client.segment_info(name_of(SCOPE, STREAM, segment))
+            if state is not None:
+                lengths[segment] = state.length
+    return marks, lengths
+
+
+def overdue(tickers: Sequence[Ticker], marks: Sequence[Watermark]) -> bool:
+    """Tell whether there must be a watermark more, once nobody who may be forgotten is waited for."""
+    present = [ticker.spell.noted for ticker in tickers if ticker.spell is not None]
+    low = marks[-1].low if marks else -1
+    waits = all if tickers[0].patience_ms == LONG_PATIENCE_MS else any
+    return bool(present) and waits(noted > low for noted in present)
+
+
+def judge_watermarks(tickers: Sequence[Ticker], marks: Sequence[Watermark], lengths: Mapping[int, int]) -> None:
+    """Raise `BrokenPromise` unless *marks* say what *tickers* noted, and nothing else."""
+    asked = {time: None for ticker in tickers for time in ticker.asked}
+    for mark in marks:
+        _place(mark, lengths)
+        if mark.low > mark.high or mark.low not in asked or mark.high not in asked:
+            raise BrokenPromise(PROMISE, f"nobody noted {mark.low} or {mark.high}, as {mark} says")
+    for one, other in pairwise(marks):
+        if other.low <= one.low or not all(_reached(part.segment, part, part.offset, other) for part in one.place):
+            raise BrokenPromise(PROMISE, f"{other} goes back behind {one}")
+    for ticker in tickers if tickers[0].patience_ms == LONG_PATIENCE_MS else ():
+        for spell in ticker.spells:
+            _waited_for(ticker, spell, marks[spell.since : spell.until])
+    if overdue(tickers, marks):
+        noted = [(ticker.name, ticker.spell.noted) for ticker in tickers if ticker.spell is not None]
+        raise BrokenPromise(PROMISE, f"none comes after {marks[-1:]}, although {noted} were noted")
+
+
+def _place(mark: Watermark, lengths: Mapping[int, int]) -> None:
+    bounds = [0.0, *(part.high for part in mark.place)]
+    if [part.low for part in mark.place] != bounds[:-1] or bounds[-1] != 1.0:
+        raise BrokenPromise(PROMISE, f"{mark} is no whole place")
+    for part in mark.place:
+        if part.offset % RECORD_BYTES or not 0 <= part.offset <= lengths.get(part.segment, part.offset):
+            raise BrokenPromise(PROMISE, f"{part} is within an event, or beyond the {lengths.get(part.segment)} bytes that were written")
+
+
+def _waited_for(ticker: Ticker, spell: Spell, marks: Sequence[Watermark]) -> None:
+    """Hold what *ticker* noted and wrote against the watermarks that were made while it had to be waited for."""
+    for mark in marks:
+        if mark.low > spell.asked:
+            raise BrokenPromise(PROMISE, f"{ticker.name} has come to {spell.asked}, and {mark} says that all are further")
+        for event in ticker.events:
+            if event.time < mark.low and not _reached(event.segment.id, event.segment, event.length, mark):
+                raise BrokenPromise(PROMISE, f"{event} of {ticker.name} is older than {mark}, and behind its place")
+
+
+def _reached(segment: int, keys: Part | StreamSegment, offset: int, mark: Watermark) -> bool:
+    """Tell whether *offset* in *segment* of these *keys* lies before the place of *mark*, in every part that has some of the keys."""
+    parts = [part for part in mark.place if part.low < keys.high and keys.low < part.high]
+    return all(part.offset >= offset if part.segment == segment else part.epoch > keys.epoch for part in parts)
