@@ -17,6 +17,9 @@ from logdrive.limits import BLOCK_TEXT_BYTES, KIB, RECORD_BYTES, RUN_BYTES, RUN_
 PIECE_BYTES: Final = 96 * KIB
 """Longest piece of a line in a record of its own: escaped six times as long, and once more in Base64, it still fits."""
 
+_ENOUGH_RUNS: Final = 64
+"""About what a window takes, of records as small as can be. Only lines in records of their own are so many."""
+
 PARTIAL: Final = ("partial",)
 """`log.flags` of every piece of a line but its last."""
 
@@ -43,6 +46,11 @@ class Cuts:
         self._most = most_records
         self._open: list[bytes] = []  # the last run's records while there is room for more
 
+    @property
+    def enough(self) -> bool:
+        """Whether the rest is better left for later: making it would hold up everybody else, and fill memory."""
+        return len(self.runs) > _ENOUGH_RUNS
+
     def add(self, payload: bytes, end: int, events: int) -> None:
         """Append a record that ends at position *end*."""
         size = record.EVENT_HEAD + len(payload)
@@ -65,7 +73,7 @@ class Encoder(Protocol):
     """Turns text of one source into runs."""
 
     def encode(self, chunk: Chunk) -> list[Cut]:
-        """Return the runs for *chunk*, which is not empty. A last line without newline is one of its own."""
+        """Return the runs for *chunk*, which is not empty, or for its beginning. A last line without newline is one of its own."""
         ...
 
 
@@ -90,7 +98,7 @@ class BlockEncoder:
     """Blocks where possible, lean records where not."""
 
     def encode(self, chunk: Chunk) -> list[Cut]:
-        """Return the runs for *chunk*."""
+        """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
         work = _Blocks(chunk)
         work.all()
         return work.cuts.runs
@@ -107,7 +115,7 @@ class _Blocks:
     def all(self) -> None:
         text, at = self.text, self.begin
         whole = text.rfind(b"\n", at, self.end) + 1
-        while at < whole:
+        while at < whole and not self.cuts.enough:
             end = min(at + BLOCK_TEXT_BYTES, whole)
             if end < whole:
                 end = text.rfind(b"\n", at, end) + 1
@@ -117,11 +125,11 @@ class _Blocks:
                 end = text.find(b"\n", at + BLOCK_TEXT_BYTES) + 1
                 self._pieces(at, end)
             at = end
-        if at < self.end:
+        if at < self.end and not self.cuts.enough:
             self._pieces(at, self.end)
 
     def _block(self, at: int, end: int) -> None:
-        """Add whole lines, at most a block's worth."""
+        """Add whole lines, at most a block's worth; only the first of them once there is enough."""
         data = self.text[at:end]
         try:
             text = data.decode()
@@ -137,7 +145,8 @@ class _Blocks:
         else:  # escaped too long: a block of NULs is six times its text (history 23)
             middle = self.text.rfind(b"\n", at, (at + end) // 2) + 1 or self.text.find(b"\n", at) + 1
             self._block(at, middle)
-            self._block(middle, end)
+            if not self.cuts.enough:
+                self._block(middle, end)
 
     def _line_by_line(self, at: int, end: int) -> None:
         """Add lines of which some are not UTF-8: those as lean records, the stretches between them as blocks.
@@ -152,12 +161,14 @@ class _Blocks:
                 continue
             if text_from < line_at:
                 self._block(text_from, line_at)
+            if self.cuts.enough:
+                return
             if len(line) < PIECE_BYTES and line[-1] != _RETURN:
                 self.cuts.add(record.lean_exact(self.zero + line_at, self.zero + after, shown, line), self.zero + after, 1)
             else:
                 self._pieces(line_at, after)
             text_from = after
-        if text_from < end:
+        if text_from < end and not self.cuts.enough:
             self._block(text_from, end)
 
     def _pieces(self, at: int, end: int) -> None:

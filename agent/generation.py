@@ -235,6 +235,10 @@ class Generation:
         self._tail = chunk.tail_at(self.position)
         return chunk
 
+    def take_back(self, chunk: Chunk, position: int) -> None:
+        """Give out again what of *chunk*, the last one read, lies behind *position*."""
+        self.position, self._tail, self._more = position, chunk.tail_at(position), True
+
     def verify(self) -> None:
         """Compare all that was read before, without reading on. Raises `TruncatedError` (rule G4)."""
         self._compare_first_line()

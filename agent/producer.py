@@ -34,7 +34,10 @@ class Producer:
                 source.keep([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
                 generation.go_to(number)
             elif (chunk := generation.read(self._clock.monotonic())) is not None:
-                source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms))
+                runs = data_runs(chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms)
+                source.keep(runs)
+                if runs[-1].position < generation.position:  # the encoder had enough
+                    generation.take_back(chunk, runs[-1].position)
             elif source.must_end:
                 source.end(Mark(SHIPPED), now_ms)
         except (TruncatedError, OSError) as error:

@@ -21,6 +21,18 @@ def test_what_is_written_arrives__P1_D3() -> None:
     run(main())
 
 
+def test_a_chunk_that_is_encoded_bit_by_bit_arrives_whole__P1_R2() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(b"\xff\n" * 80_000 + lines(0, 10))
+        assert world.agent is not None
+        assert [source.position for source in world.agent.book.sources] == [160_120]
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
 @pytest.mark.parametrize("forget", [False, True], ids=["checkpoint kept", "checkpoint lost"])
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_a_restart_neither_loses_nor_doubles__D3_G3(end: str, forget: bool) -> None:

@@ -215,6 +215,19 @@ def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
     assert calls < 14 * lines
 
 
+@pytest.mark.parametrize("unit", [b"\xff\n", b"ok\n\xff\n", b"\0" * 300 + b"\n" + b"\xff\n" * 99])
+def test_what_makes_too_many_runs_is_left_for_later__R2(unit: bytes) -> None:
+    text = unit * (200_000 // len(unit))
+    start, records = 0, []
+    while start < len(text):
+        cuts = BlockEncoder().encode(chunk(text[start:], start))
+        assert len(cuts) < 80
+        records += [record for cut in cuts for record in cut.records]
+        assert cuts[-1].end > start
+        start = cuts[-1].end
+    assert rebuilt(records, 0) == (text, text.count(b"\n"))
+
+
 def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> None:
     """Thousands of records are kept for each file: what a library reserves beside them, 4 KiB each, would be a gigabyte soon."""
     text = ("caf\xe9 " * 12 + "\n").encode("latin-1") * 5_000
