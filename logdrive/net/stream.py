@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from logdrive.record import Part
+
 
 @dataclass(frozen=True, slots=True)
 class Peer:
@@ -49,7 +51,7 @@ class Stream(Protocol):
         """Return the next bytes, at most 256 KiB, b"" at the end."""
         ...
 
-    async def write(self, parts: Sequence[bytes]) -> None:
+    async def write(self, parts: Sequence[Part]) -> None:
         """Return once the transport took all *parts*; it waits while the peer does not read."""
         ...
 

@@ -12,6 +12,7 @@ from logdrive.limits import KIB, MIB
 from logdrive.net.readiness import drain, until
 from logdrive.net.stream import Peer
 from logdrive.net.wires import Want, Wire
+from logdrive.record import Part
 
 _CLOSE_SECONDS: Final = 2.0
 _PIECE_BYTES: Final = 256 * KIB
@@ -104,7 +105,7 @@ class SystemStream:
 
     # Writing -----------------------------------------------------------------------------------------------------------
 
-    async def write(self, parts: Sequence[bytes]) -> None:
+    async def write(self, parts: Sequence[Part]) -> None:
         """Return once the kernel took all *parts*. A write that was cancelled half-way leaves the stream unfit for more."""
         if self._torn and not self._closing:
             raise TransientError(f"{self.peer.address}: an earlier write was given up half-way")
@@ -208,23 +209,23 @@ class SystemStream:
             self._socket.close()
 
 
-def _pieces(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
+def _pieces(parts: Sequence[Part]) -> Iterator[Part]:
     """Join small neighbours up to 256 KiB, so that they share records and calls; longer parts go as they are.
 
     A head before a long part takes the beginning of that along: alone it would cost a packet, and wake the peer for nothing.
     """
-    run: list[bytes | memoryview] = []
+    run: list[Part] = []
     size = 0
-    for whole in parts:
-        part: bytes | memoryview = whole
+    for part in parts:
         if run and size + len(part) > _PIECE_BYTES:
             along = _HEAD_BYTES - size
+            view = memoryview(part)[max(0, along) :]
             if along > 0:
                 run.append(memoryview(part)[:along])
-                part = memoryview(part)[along:]
             yield run[0] if len(run) == 1 else b"".join(run)
-            run, size = [], 0
-        run.append(part)
-        size += len(part)
+            run, size = [view], len(view)
+        else:
+            run.append(part)
+            size += len(part)
     if run:
         yield run[0] if len(run) == 1 else b"".join(run)

@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
+from logdrive.record import Part
 from logdrive.sinks.controller import Login
 from logdrive.sinks.pravega_client import SegmentClient, connected
 
@@ -80,7 +81,7 @@ class BlockingClient:
     def fetch(self, segment: str, start: int, end: int) -> bytes:
         """Return the bytes of [start, end) of *segment*, all of which must be there. Fastest for 4 to 32 MiB at a time."""
 
-        async def read(client: SegmentClient) -> list[bytes]:
+        async def read(client: SegmentClient) -> list[Part]:
             return [piece async for piece in client.read_range(segment, start, end)]
 
         return b"".join(self.call(read))  # one buffer that grew with each piece would be moved in memory time and again

@@ -13,13 +13,14 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
 from logdrive.limits import KIB
 from logdrive.net.stream import ClientTls, Stream, Transport
+from logdrive.record import Part
 from logdrive.sinks.pravega_answers import M, RefusedError, expected
 from logdrive.sinks.pravega_link import Link
 from logdrive.sinks.pravega_writer import AppendWriter
@@ -135,9 +136,12 @@ class SegmentClient:
 
     async def read(self, segment: str, offset: int, length: int) -> Chunk:
         """Return up to *length* bytes from *offset*; at the end of an open segment it waits some seconds for some."""
-        return await self._chunk(self._start_read(segment, offset, length), segment, offset, length)
+        found = await self._found(self._start_read(segment, offset, length), segment, offset, length)
+        if found is None:
+            return Chunk(b"", end_of_segment=True)
+        return Chunk(bytes(found.data), found.at_tail, found.end_of_segment)
 
-    async def read_range(self, segment: str, start: int, end: int, *, ahead: int = _AHEAD) -> AsyncIterator[bytes]:
+    async def read_range(self, segment: str, start: int, end: int, *, ahead: int = _AHEAD) -> AsyncIterator[Part]:
         """Yield the bytes of [start, end), which must be there, in order; *ahead* reads of 512 KiB are under way at a time.
 
         Raises `RefusedError` where the segment ends before *end*.
@@ -151,14 +155,14 @@ class SegmentClient:
                     asked.append((place, size, self._start_read(segment, place, size)))
                     place += size
                 offset, size, answer = asked.popleft()
-                chunk = await self._chunk(answer, segment, offset, size)
-                yield chunk.data
-                while chunk.data and len(chunk.data) < size:  # a server may answer with less
-                    offset, size = offset + len(chunk.data), size - len(chunk.data)
-                    chunk = await self.read(segment, offset, size)
-                    yield chunk.data
-                if not chunk.data:
+                found = await self._found(answer, segment, offset, size)
+                while found is not None and 0 < len(found.data) < size:  # a server may answer with less
+                    yield found.data
+                    offset, size = offset + len(found.data), size - len(found.data)
+                    found = await self._found(self._start_read(segment, offset, size), segment, offset, size)
+                if found is None or not found.data:
                     raise RefusedError(f"segment {segment!r} has no bytes at {offset}")
+                yield found.data
         finally:
             for _, _, answer in asked:
                 answer.cancel()
@@ -166,14 +170,15 @@ class SegmentClient:
     def _start_read(self, segment: str, offset: int, length: int) -> "asyncio.Future[Message]":
         return self._link.ask(lambda number: ReadSegment(segment, offset, length, self._token(segment), number))
 
-    async def _chunk(self, answer: "asyncio.Future[Message]", segment: str, offset: int, length: int) -> Chunk:
+    async def _found(self, answer: "asyncio.Future[Message]", segment: str, offset: int, length: int) -> SegmentRead | None:
+        """Return what was read, at most what was asked for; None at the end of a sealed segment."""
         message = await self._answer(answer)
         if isinstance(message, SegmentIsSealed):
-            return Chunk(b"", end_of_segment=True)
+            return None
         found = expected(SegmentRead, message)
         if found.offset != offset or len(found.data) > max(length, 8):
             raise ProtocolError(f"{len(found.data)} bytes at {found.offset} for a read of {length} at {offset} of {segment}", offset=0)
-        return Chunk(found.data[:length], found.at_tail, found.end_of_segment)
+        return found if len(found.data) <= length else replace(found, data=found.data[:length])
 
     # Appending -----------------------------------------------------------------------------------------------------------
 

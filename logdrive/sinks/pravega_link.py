@@ -9,6 +9,7 @@ from logdrive.cancelling import heed_cancelling
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.limits import KIB
 from logdrive.net.stream import Stream
+from logdrive.record import Part
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive
 from logdrive.wire.pravega.layout import Message
@@ -24,7 +25,7 @@ class Link:
         self._frames = FrameReader()
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._outgoing: list[bytes] = []
+        self._outgoing: list[Part] = []
         self._more = asyncio.Event()
         self._failure: LogdriveError | None = None
         self.greeted = asyncio.Event()
@@ -113,15 +114,16 @@ class Link:
         self.greeted.set()
 
 
-def _portions(parts: list[bytes]) -> list[list[bytes]]:
+def _portions(parts: list[Part]) -> list[list[Part]]:
     """Return *parts* in portions of about 256 KiB, so that a slow connection can be told from a dead one."""
-    portions, size = [list[bytes]()], 0
+    portions, size = [list[Part]()], 0
     for part in parts:
+        whole = part if len(part) <= _PORTION_BYTES else memoryview(part)
         for start in range(0, len(part), _PORTION_BYTES):
             if size >= _PORTION_BYTES:
                 portions.append([])
                 size = 0
-            piece = part[start : start + _PORTION_BYTES]
+            piece = whole[start : start + _PORTION_BYTES]
             portions[-1].append(piece)
             size += len(piece)
     return portions

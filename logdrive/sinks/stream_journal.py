@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from logdrive.errors import TransientError
+from logdrive.record import Part
 from logdrive.sinks.pravega_answers import TruncatedError
 from logdrive.sinks.pravega_client import SegmentClient
 from logdrive.store.streams.journal import SEGMENT, changes_in
@@ -41,7 +42,7 @@ async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | N
     return [name_of(scope, stream, segment.id) for segment in place.stream.segments] if place is not None else None
 
 
-async def _puts(pieces: AsyncIterator[bytes], offset: int) -> AsyncIterator[Put]:
+async def _puts(pieces: AsyncIterator[Part], offset: int) -> AsyncIterator[Put]:
     """Yield all puts in order; no more is kept of *pieces* than the record that is not whole yet."""
     rest = b""
     async for piece in pieces:

@@ -46,7 +46,7 @@ class Submitting:
     def append(
         self,
         segment: str,
-        data: bytes | Sequence[Part],
+        data: Part | Sequence[Part],
         *,
         writer: UUID,
         expected: int | None,
@@ -61,7 +61,7 @@ class Submitting:
         The parts are not copied: leave them as they are. Costs about 10 µs on the loop, and 0.3 ms a MiB.
         """
         ahead = self._open_segment(segment)
-        parts: Sequence[Part] = (data,) if isinstance(data, bytes) else data
+        parts: Sequence[Part] = (data,) if isinstance(data, bytes | memoryview) else data
         length = sum(map(len, parts))
         key = writer.bytes
         previous = self._submissions.number(segment, key)

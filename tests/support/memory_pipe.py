@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from logdrive.errors import TransientError
+from logdrive.record import Part
 
 _READ_BYTES = 256 * 1024
 
@@ -42,7 +43,7 @@ class Pipe:
         """Whether nothing can come out any more."""
         return self._left or self._broken is not None or (self._ended and not self._arrived)
 
-    async def put(self, parts: Sequence[bytes]) -> None:
+    async def put(self, parts: Sequence[Part]) -> None:
         """Return once all *parts* are on the way."""
         for part in parts:
             rest = memoryview(part)

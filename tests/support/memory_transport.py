@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
+from logdrive.record import Part
 from tests.support.memory_pipe import Pipe
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -35,7 +36,7 @@ class MemoryStream:
         """Return the next bytes, b"" at the end."""
         return await self._incoming.get()
 
-    async def write(self, parts: Sequence[bytes]) -> None:
+    async def write(self, parts: Sequence[Part]) -> None:
         """Return once the connection's buffer took all *parts*."""
         await self._outgoing.put(parts)
 

@@ -87,11 +87,12 @@ class Connection:
             if isinstance(message, SetupAppend) and refusal.error_code == TOKEN_EXPIRED:
                 raise HangUpError("a set-up with a token that has ended")
             return
+        if isinstance(message, Append):
+            await self._append(message)
+            return
         if (own := changed_by(message)) is not None:
             raise HangUpError(f"a {type(message).__name__} of {own}, which is the store's own")
         match message:
-            case _ if isinstance(message, Append):
-                await self._append(message)
             case ReadSegment():
                 await self._read_segment(message, tasks)
             case SetupAppend():

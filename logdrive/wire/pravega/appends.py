@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from logdrive.wire.pravega.fields import I32, I64, Bytes, Event, Rest, TailI64, Text, Uuid
+from logdrive.wire.pravega.fields import I32, I64, Block, Bytes, Event, Rest, TailI64, Text, Uuid
 from logdrive.wire.pravega.layout import Message, message
 
 PARTIAL_EVENT: Final = -2
@@ -45,7 +45,7 @@ class AppendBlockEnd(Message):
 
     writer: Uuid
     size_of_whole_events: I32
-    data: Bytes
+    data: Block
     num_events: I32
     last_event_number: I64
     request_id: TailI64 = -1

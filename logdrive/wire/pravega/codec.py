@@ -10,6 +10,7 @@ from typing import Final
 
 from logdrive.errors import ProtocolError
 from logdrive.limits import KIB, PRAVEGA_FRAME_BYTES
+from logdrive.record import Part
 from logdrive.wire.pravega import administration, appends, control, segments, tables
 from logdrive.wire.pravega.arrived import Arrived
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
@@ -31,12 +32,12 @@ CATALOGUE: Final = MappingProxyType(_messages(control, appends, segments, tables
 """Every message that travels, by its code."""
 
 
-def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[bytes]:
+def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[Part]:
     """Return the frame in parts, long ones uncopied; *peer_version* is the highest that the peer's Hello named.
 
     Raises ValueError where it is longer than any peer takes.
     """
-    parts = [b""]
+    parts: list[Part] = [b""]
     message.layout_for(peer_version).write(message, parts)
     size = sum(map(len, parts))
     if _HEAD.size + size > PRAVEGA_FRAME_BYTES:
@@ -48,8 +49,8 @@ def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[bytes]:
 class FrameReader:
     """Cuts a byte stream, split anywhere, into messages; discard it after an error.
 
-    Bytes of a message's data are copied out of it, and once before where it arrived in several pieces. *peer_version* follows the
-    peer's Hello.
+    A message that arrived in several pieces is copied together; then its data is copied out of it, unless it is most of it
+    (`Block`). *peer_version* follows the peer's Hello.
     """
 
     def __init__(self) -> None:

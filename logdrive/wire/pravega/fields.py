@@ -13,10 +13,11 @@ take their default. Surplus bytes after the last field are ignored. A default on
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar, cast
 from uuid import UUID
 
 from logdrive.limits import PRAVEGA_LIST_ITEMS
+from logdrive.record import Part
 from logdrive.wire.pravega.text import decode_text, encode_text
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class Kind(Generic[T]):
     """
 
     read: Callable[[memoryview, int], tuple[T, int]]
-    write: Callable[[T, list[bytes]], None]
+    write: Callable[[T, list[Part]], None]
     optional: bool = False
 
     def as_tail(self) -> "Kind[T]":
@@ -58,7 +59,7 @@ def _fixed(layout: str) -> Kind[int]:
             raise TruncatedError(f"a field of {shape.size} bytes where {len(payload) - at} are left")
         return shape.unpack_from(payload, at)[0], at + shape.size
 
-    def write(value: int, parts: list[bytes]) -> None:
+    def write(value: int, parts: list[Part]) -> None:
         try:
             parts.append(shape.pack(value))
         except struct.error as error:
@@ -78,7 +79,7 @@ def _read_bool(payload: memoryview, at: int) -> tuple[bool, int]:
     return value != 0, end
 
 
-def _write_bool(value: bool, parts: list[bytes]) -> None:
+def _write_bool(value: bool, parts: list[Part]) -> None:
     parts.append(b"\1" if value else b"\0")
 
 
@@ -87,7 +88,7 @@ def _read_text(payload: memoryview, at: int) -> tuple[str, int]:
     return decode_text(_slice(payload, start, size)), start + size
 
 
-def _write_text(value: str, parts: list[bytes]) -> None:
+def _write_text(value: str, parts: list[Part]) -> None:
     data = encode_text(value)
     if len(data) > 0xFFFF:
         raise ValueError(f"a string of {len(data)} bytes; 65535 is the most that its length field can tell")
@@ -99,7 +100,7 @@ def _read_uuid(payload: memoryview, at: int) -> tuple[UUID, int]:
     return UUID(bytes=_slice(payload, at, 16)), at + 16
 
 
-def _write_uuid(value: UUID, parts: list[bytes]) -> None:
+def _write_uuid(value: UUID, parts: list[Part]) -> None:
     parts.append(value.bytes)
 
 
@@ -108,16 +109,23 @@ def _read_bytes(payload: memoryview, at: int) -> tuple[bytes, int]:
     return _slice(payload, start, size), start + size
 
 
-def _write_bytes(value: bytes, parts: list[bytes]) -> None:
+def _write_bytes(value: Part, parts: list[Part]) -> None:
     _I32.write(len(value), parts)
     parts.append(value)
+
+
+def _read_block(payload: memoryview, at: int) -> tuple[Part, int]:
+    size, start = _I32.read(payload, at)
+    if 0 <= size <= len(payload) - start and size * 2 >= len(cast("bytes", payload.obj)):
+        return payload[start : start + size], start + size
+    return _slice(payload, start, size), start + size
 
 
 def _read_rest(payload: memoryview, at: int) -> tuple[bytes, int]:
     return bytes(payload[at:]), len(payload)
 
 
-def _write_rest(value: bytes, parts: list[bytes]) -> None:
+def _write_rest(value: bytes, parts: list[Part]) -> None:
     parts.append(value)
 
 
@@ -128,7 +136,7 @@ def _read_event(payload: memoryview, at: int) -> tuple[bytes, int]:
     return _read_bytes(payload, at)
 
 
-def _write_event(value: bytes, parts: list[bytes]) -> None:
+def _write_event(value: bytes, parts: list[Part]) -> None:
     _I32.write(0, parts)
     _write_bytes(value, parts)
 
@@ -146,7 +154,7 @@ def many(item: Kind[T]) -> Kind[tuple[T, ...]]:
             items.append(value)
         return tuple(items), at
 
-    def write(values: tuple[T, ...], parts: list[bytes]) -> None:
+    def write(values: tuple[T, ...], parts: list[Part]) -> None:
         _I32.write(len(values), parts)
         for value in values:
             item.write(value, parts)
@@ -167,6 +175,8 @@ Text = Annotated[str, TEXT]
 Uuid = Annotated[UUID, Kind(_read_uuid, _write_uuid)]
 Bytes = Annotated[bytes, BYTES]
 """Bytes after their i32 length."""
+Block = Annotated[Part, Kind(_read_block, _write_bytes)]
+"""The same, not copied where they are most of what arrived together: a view, which keeps no more than twice its size in memory."""
 Rest = Annotated[bytes, Kind(_read_rest, _write_rest)]
 """Bytes up to the end of the frame."""
 Event = Annotated[bytes, Kind(_read_event, _write_event)]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
+from logdrive.record import Part
 from logdrive.wire.pravega.fields import Kind, TruncatedError, kind_of
 
 C = TypeVar("C")
@@ -29,7 +30,7 @@ class Layout:
                 raise TruncatedError(f"{name}: {error}") from error
         return self.make(**values), at
 
-    def write(self, value: Any, parts: list[bytes]) -> None:
+    def write(self, value: Any, parts: list[Part]) -> None:
         """Add the encoded fields to *parts*."""
         for name, kind in self.kinds:
             kind.write(getattr(value, name), parts)

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
-from logdrive.record import framed
+from logdrive.record import Part, framed
 from logdrive.wire.pravega.appends import (
     PADDING,
     PARTIAL_EVENT,
@@ -39,7 +39,7 @@ class Append:
     writer: UUID
     number: int
     events: int
-    data: bytes
+    data: Part
     request_id: int
     expected_offset: int | None = None
 
@@ -66,7 +66,7 @@ class Assembler:
                 block, self._open = self._open, None
                 return self._ended(block, message)
             case ConditionalAppend():
-                data = framed(message.event)
+                data: Part = framed(message.event)
             case ConditionalBlockEnd():
                 data = message.data
         return Append(message.writer, message.event_number, 1, data, message.request_id, message.expected_offset)
@@ -75,7 +75,7 @@ class Assembler:
         if end.num_events < 1:
             raise OrderError(f"an append of {end.num_events} events")
         if block is None:
-            data = end.data
+            data: Part = end.data
         elif block.writer != end.writer:
             raise OrderError("a block ended by another writer")
         else:

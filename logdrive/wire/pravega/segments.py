@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from logdrive.wire.pravega.fields import I8, I32, I64, Bool, Bytes, TailI64, Text, Texts, Uuid, many
+from logdrive.wire.pravega.fields import I8, I32, I64, Block, Bool, TailI64, Text, Texts, Uuid, many
 from logdrive.wire.pravega.layout import Message, message, record_kind
 
 NO_SCALING, BY_KILOBYTES, BY_EVENTS = 0, 1, 2
@@ -33,7 +33,7 @@ class SegmentRead(Message):
     offset: I64
     at_tail: Bool
     end_of_segment: Bool
-    data: Bytes
+    data: Block
     request_id: TailI64 = -1
 
 

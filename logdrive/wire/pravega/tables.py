@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from logdrive.record import Part
 from logdrive.wire.pravega.fields import BYTES, I32, I64, Bool, Bytes, Kind, TailBool, TailBytes, TailI32, TailI64, Text, kind_of, many
 from logdrive.wire.pravega.layout import Message, message, record_kind
 
@@ -38,7 +39,7 @@ def _read_key(payload: memoryview, at: int) -> tuple[TableKey, int]:
     return TableKey(key, version), at
 
 
-def _write_key(key: TableKey, parts: list[bytes]) -> None:
+def _write_key(key: TableKey, parts: list[Part]) -> None:
     _I32.write(_KEY_FIXED + len(key.key), parts)
     BYTES.write(key.key, parts)
     if key.key:
@@ -53,7 +54,7 @@ def _read_value(payload: memoryview, at: int) -> tuple[bytes, int]:
     return value, at
 
 
-def _write_value(value: bytes, parts: list[bytes]) -> None:
+def _write_value(value: bytes, parts: list[Part]) -> None:
     _I32.write(_VALUE_FIXED + len(value), parts)
     BYTES.write(value, parts)
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
+from logdrive.record import Part
 from logdrive.wire.pravega import fields as kinds
 from logdrive.wire.pravega.codec import CATALOGUE
 from logdrive.wire.pravega.control import Hello
@@ -25,6 +26,7 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=20),
     UUID: st.uuids(),
     bytes: st.binary(max_size=40),
+    Part: st.binary(max_size=40),
     TableKey: st.builds(TableKey, st.binary(min_size=1, max_size=9), I64S) | st.just(TableKey(b"")),
 }
 _ITEMS: dict[Any, st.SearchStrategy[Any]] = {str: st.text(max_size=9), int: I64S, TableKey: _BY_TYPE[TableKey]}

@@ -189,3 +189,14 @@ def test_a_byte_at_a_time_is_linear() -> None:
 def test_long_data_is_not_copied_on_its_way_out() -> None:
     data = bytes(1 << 20)
     assert any(part is data for part in encode(SegmentRead(S, 0, True, False, data, 2)))
+
+
+def test_data_that_is_most_of_what_arrived_is_not_copied_and_less_does_not_keep_the_rest_in_memory() -> None:
+    stream = b"".join(encode(AppendBlockEnd(W, 0, bytes(200_000), 1, 1, 2)))
+    [message] = FrameReader().feed(stream)
+    assert isinstance(message, AppendBlockEnd)
+    assert isinstance(message.data, memoryview)
+    assert message.data.obj is stream
+    for message in FrameReader().feed(b"".join(encode(AppendBlockEnd(W, 0, bytes(90_000), 1, 1, 2))) * 3):
+        assert isinstance(message, AppendBlockEnd)
+        assert isinstance(message.data, bytes)
