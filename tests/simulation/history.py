@@ -200,19 +200,19 @@ class World(Steps):
         """Let the watermarks come that must, and judge them."""
         for _ in range(_MARK_TURNS):
             await asyncio.sleep(MARKS_EVERY_SECONDS)
-            lengths = await self._read_marks()
+            contents = await self._read_marks()
             if not overdue(self.tickers, self.marks):
                 break
-        judge_watermarks(self.tickers, self.marks, lengths)
+        judge_watermarks(self.tickers, self.marks, contents)
 
-    async def _read_marks(self) -> Mapping[int, int]:
-        """Read all watermarks; return how long the segments are that they have places in."""
-        marks, lengths = await marked(self.network, self.plan.stores[0])
+    async def _read_marks(self) -> Mapping[int, bytes]:
+        """Read all watermarks; return what is in the segments that they have places in."""
+        marks, contents = await marked(self.network, self.plan.stores[0])
         for seen in (self.marks, *(ticker.seen for ticker in self.tickers)):
             if marks[: len(seen)] != seen:
                 raise TakenBackError(f"{seen[-1]} was read, and is no longer there")
         self.marks = marks
-        return lengths
+        return contents
 
     async def _lose_power(self) -> None:
         """Cut the power of every store, all of whose data is at rest, and wait until they are there again."""

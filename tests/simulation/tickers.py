@@ -12,6 +12,7 @@ from uuid import UUID
 from logdrive.sinks.controller import StreamSegment
 from logdrive.sinks.pravega_client import SegmentClient, connected
 from logdrive.sinks.pravega_controller import GrpcController
+from logdrive.store.controller.answers import uuid_of
 from logdrive.store.streams.names import mark_of, name_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.client import Client
@@ -32,17 +33,19 @@ _INFO = pb.StreamInfo(scope=SCOPE, stream=STREAM)
 _SEGMENTS = 2
 _PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 2.0
-_SCALED, _CUT_OFF, _LEAVES = 0.15, 0.3, 0.3
+_SCALED, _CUT_OFF, _LEAVES, _COMMIT = 0.15, 0.3, 0.3, 0.25
+_LEASE_MS = 60_000
 _MOST_EVENTS, _LONGEST_STEP, _APART = 3, 40, 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of *time* that was acknowledged when its segment had *length* bytes."""
+    """An event of *time* that was acknowledged when its *segment* had *length* bytes; None where a transaction took it wherever."""
 
     time: int
-    segment: StreamSegment
-    length: int
+    record: bytes
+    segment: StreamSegment | None = None
+    length: int = 0
 
 
 @dataclass(slots=True)
@@ -59,7 +62,7 @@ class Spell:
 
 
 class Ticker(Client):
-    """Writes a few events and notes its time, or leaves, so many times more."""
+    """Writes a few events and notes its time, or leaves, so many times more. Some write in transactions, and note times by committing."""
 
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random, patience_ms: int) -> None:
         super().__init__(name, store, network, random)
@@ -68,6 +71,7 @@ class Ticker(Client):
         self.asked: dict[int, None] = {}
         self.spells: list[Spell] = []
         self._time = random.randrange(_APART)
+        self._commits = random.random() < _COMMIT
         self._position: dict[int, int] = {}
         self.seen: list[Watermark] = []
         """The watermarks that it has read."""
@@ -97,35 +101,60 @@ class Ticker(Client):
 
     async def _one(self, controller: GrpcController, client: SegmentClient) -> None:
         """Whatever comes between, it ends with an answer to what was noted, or to leaving: afterwards it is known who is waited for."""
-        segments = await controller.current(SCOPE, STREAM)
-        for _ in range(self._random.randint(0, _MOST_EVENTS)):
-            await self._write(client, self._random.choice(segments))
+        if not self._commits:
+            segments = await controller.current(SCOPE, STREAM)
+            for _ in range(self._random.randint(0, _MOST_EVENTS)):
+                await self._write(client, self._random.choice(segments))
         if self._random.random() < _SCALED:
             await scaled(controller, self._random.choice(("split", "merge", "all")), self._random, stream=STREAM)
             if self._random.random() < _CUT_OFF:
                 await give_up_the_past(controller, stream=STREAM)
         if self.spell is not None and self._random.random() < _LEAVES:
             await self._leave(controller, client, self.spell)
+        elif self._commits:
+            await self._commit(controller, client)
         else:
             await self._note(controller, client)
 
     async def _write(self, client: SegmentClient, segment: StreamSegment) -> None:
-        self._time += self._random.randint(1, _LONGEST_STEP)
-        writer = await client.set_up(segment.name, UUID(int=self._random.getrandbits(128)))
-        length = await writer.append([RECORD % (self.name.encode(), self._time)], events=1, number=1)
-        self.events.append(Event(self._time, segment, length))
+        record, length = await self._append(client, segment.name)
+        self.events.append(Event(self._time, record, segment, length))
         self._position[segment.id] = length
 
+    async def _append(self, client: SegmentClient, segment: str) -> tuple[bytes, int]:
+        self._time += self._random.randint(1, _LONGEST_STEP)
+        record = RECORD % (self.name.encode(), self._time)
+        writer = await client.set_up(segment, UUID(int=self._random.getrandbits(128)))
+        return record, await writer.append([record], events=1, number=1)
+
+    async def _commit(self, controller: GrpcController, client: SegmentClient) -> None:
+        """Write one event in a transaction, and commit it with its time."""
+        begun = await controller.call("createTransaction", pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS), pb.CreateTxnResponse)
+        number = self._random.choice(begun.activeSegments).segmentId.segmentId
+        record, _ = await self._append(client, f"{name_of(SCOPE, STREAM, number)}#transaction.{uuid_of(begun.txnId).hex}")
+        self._asks()
+        request = pb.TxnRequest(streamInfo=_INFO, txnId=begun.txnId, writerId=self.name, timestamp=self._time)
+        if (await controller.call("commitTransaction", request, pb.TxnStatus)).status == pb.TxnStatus.SUCCESS:
+            self.events.append(Event(self._time, record))
+            await self._noted(client)
+
     async def _note(self, controller: GrpcController, client: SegmentClient) -> None:
-        self.asked[self._time] = None
-        if self.spell is not None:
-            self.spell.asked = self._time
+        self._asks()
         position = pb.StreamCut(streamInfo=_INFO, cut=self._position)
         request = pb.TimestampFromWriter(writer=self.name, timestamp=self._time, position=position)
         result = (await controller.call("noteTimestampFromWriter", request, pb.TimestampResponse)).result
         if result != pb.TimestampResponse.SUCCESS:
             self._breaks(PROMISE, f"{self.name} may not note {self._time}: {pb.TimestampResponse.Status.Name(result)}")
-        elif self.spell is not None:
+        else:
+            await self._noted(client)
+
+    def _asks(self) -> None:
+        self.asked[self._time] = None
+        if self.spell is not None:
+            self.spell.asked = self._time
+
+    async def _noted(self, client: SegmentClient) -> None:
+        if self.spell is not None:
             self.spell.noted = self._time
         else:
             self.spells.append(Spell(await self._count(client), self._time, self._time))

@@ -9,21 +9,21 @@ from logdrive.store.streams.names import name_of
 from tests.simulation.hosts import FACE_PORT, SCOPE
 from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import LONG_PATIENCE_MS
-from tests.simulation.tickers import PROMISE, RECORD_BYTES, STREAM, Spell, Ticker, watermarks_of
+from tests.simulation.tickers import PROMISE, RECORD_BYTES, STREAM, Event, Spell, Ticker, watermarks_of
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Part, Watermark
 
 
-async def marked(network: MemoryNetwork, store: str) -> tuple[list[Watermark], dict[int, int]]:
-    """Return all watermarks, and how long each segment is that they have a place in and that is still there. Raises `TransientError`."""
+async def marked(network: MemoryNetwork, store: str) -> tuple[list[Watermark], dict[int, bytes]]:
+    """Return all watermarks, and what is in each segment that they have a place in and that is still there. Raises `TransientError`."""
     async with connected(network.host("reader"), store, FACE_PORT) as client:
         marks = await watermarks_of(client)
-        lengths: dict[int, int] = {}
+        contents: dict[int, bytes] = {}
         for segment in dict.fromkeys(part.segment for mark in marks for part in mark.place):
             state = await client.segment_info(name_of(SCOPE, STREAM, segment))
-            if state is not None:
-                lengths[segment] = state.length
-    return marks, lengths
+            if state is not None:  # whole: where these streams are cut off, it is between segments
+                contents[segment] = b"".join([piece async for piece in client.read_range(state.segment, 0, state.length)])
+    return marks, contents
 
 
 def overdue(tickers: Sequence[Ticker], marks: Sequence[Watermark]) -> bool:
@@ -34,11 +34,11 @@ def overdue(tickers: Sequence[Ticker], marks: Sequence[Watermark]) -> bool:
     return bool(present) and waits(noted > low for noted in present)
 
 
-def judge_watermarks(tickers: Sequence[Ticker], marks: Sequence[Watermark], lengths: Mapping[int, int]) -> None:
+def judge_watermarks(tickers: Sequence[Ticker], marks: Sequence[Watermark], contents: Mapping[int, bytes]) -> None:
     """Raise `BrokenPromise` unless *marks* say what *tickers* noted, and nothing else."""
     asked = {time: None for ticker in tickers for time in ticker.asked}
     for mark in marks:
-        _place(mark, lengths)
+        _place(mark, contents)
         if mark.low > mark.high or mark.low not in asked or mark.high not in asked:
             raise BrokenPromise(PROMISE, f"nobody noted {mark.low} or {mark.high}, as {mark} says")
     for one, other in pairwise(marks):
@@ -46,29 +46,38 @@ def judge_watermarks(tickers: Sequence[Ticker], marks: Sequence[Watermark], leng
             raise BrokenPromise(PROMISE, f"{other} goes back behind {one}")
     for ticker in tickers if tickers[0].patience_ms == LONG_PATIENCE_MS else ():
         for spell in ticker.spells:
-            _waited_for(ticker, spell, marks[spell.since : spell.until])
+            _waited_for(ticker, spell, marks[spell.since : spell.until], contents)
     if overdue(tickers, marks):
         noted = [(ticker.name, ticker.spell.noted) for ticker in tickers if ticker.spell is not None]
         raise BrokenPromise(PROMISE, f"none comes after {marks[-1:]}, although {noted} were noted")
 
 
-def _place(mark: Watermark, lengths: Mapping[int, int]) -> None:
+def _place(mark: Watermark, contents: Mapping[int, bytes]) -> None:
     bounds = [0.0, *(part.high for part in mark.place)]
     if [part.low for part in mark.place] != bounds[:-1] or bounds[-1] != 1.0:
         raise BrokenPromise(PROMISE, f"{mark} is no whole place")
     for part in mark.place:
-        if part.offset % RECORD_BYTES or not 0 <= part.offset <= lengths.get(part.segment, part.offset):
-            raise BrokenPromise(PROMISE, f"{part} is within an event, or beyond the {lengths.get(part.segment)} bytes that were written")
+        if part.offset % RECORD_BYTES or part.offset < 0:
+            raise BrokenPromise(PROMISE, f"{part} is within an event")
+        if part.segment in contents and part.offset > len(contents[part.segment]):
+            raise BrokenPromise(PROMISE, f"{part} is beyond the {len(contents[part.segment])} bytes that were written")
 
 
-def _waited_for(ticker: Ticker, spell: Spell, marks: Sequence[Watermark]) -> None:
+def _waited_for(ticker: Ticker, spell: Spell, marks: Sequence[Watermark], contents: Mapping[int, bytes]) -> None:
     """Hold what *ticker* noted and wrote against the watermarks that were made while it had to be waited for."""
     for mark in marks:
         if mark.low > spell.asked:
             raise BrokenPromise(PROMISE, f"{ticker.name} has come to {spell.asked}, and {mark} says that all are further")
         for event in ticker.events:
-            if event.time < mark.low and not _reached(event.segment.id, event.segment, event.length, mark):
-                raise BrokenPromise(PROMISE, f"{event} of {ticker.name} is older than {mark}, and behind its place")
+            if event.time < mark.low and _behind(event, mark, contents):
+                raise BrokenPromise(PROMISE, f"{event} is older than {mark}, and behind its place")
+
+
+def _behind(event: Event, mark: Watermark, contents: Mapping[int, bytes]) -> bool:
+    """Tell whether *event* stands behind the place of *mark*; where nobody knows its segment it is looked for in those of the place."""
+    if event.segment is not None:
+        return not _reached(event.segment.id, event.segment, event.length, mark)
+    return any(event.record in contents.get(part.segment, b"")[part.offset :] for part in mark.place)
 
 
 def _reached(segment: int, keys: Part | StreamSegment, offset: int, mark: Watermark) -> bool:

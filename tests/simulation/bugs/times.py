@@ -44,6 +44,12 @@ TIMES = (
         ),
     ),
     Mutant(
+        "times.place_of_a_commit",
+        "the time of a transaction is noted with a place before what it committed",
+        "logdrive.store.streams.writers",
+        (("position = {number: info.length for", "position = {number: info.start for"),),
+    ),
+    Mutant(
         "times.left_and_waited_for",
         "a writer that left is waited for",
         "logdrive.store.streams.watermarks",
