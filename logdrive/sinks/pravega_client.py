@@ -139,7 +139,7 @@ class SegmentClient:
         found = await self._found(self._start_read(segment, offset, length), segment, offset, length)
         if found is None:
             return Chunk(b"", end_of_segment=True)
-        return Chunk(bytes(found.data), found.at_tail, found.end_of_segment)
+        return Chunk(bytes(found.whole), found.at_tail, found.end_of_segment)
 
     async def read_range(self, segment: str, start: int, end: int, *, ahead: int = _AHEAD) -> AsyncIterator[Part]:
         """Yield the bytes of [start, end), which must be there, in order; *ahead* reads of 512 KiB are under way at a time.
@@ -156,13 +156,13 @@ class SegmentClient:
                     place += size
                 offset, size, answer = asked.popleft()
                 found = await self._found(answer, segment, offset, size)
-                while found is not None and 0 < len(found.data) < size:  # a server may answer with less
-                    yield found.data
-                    offset, size = offset + len(found.data), size - len(found.data)
+                while found is not None and 0 < len(found.whole) < size:  # a server may answer with less
+                    yield found.whole
+                    offset, size = offset + len(found.whole), size - len(found.whole)
                     found = await self._found(self._start_read(segment, offset, size), segment, offset, size)
-                if found is None or not found.data:
+                if found is None or not found.whole:
                     raise RefusedError(f"segment {segment!r} has no bytes at {offset}")
-                yield found.data
+                yield found.whole
         finally:
             for _, _, answer in asked:
                 answer.cancel()
@@ -176,9 +176,9 @@ class SegmentClient:
         if isinstance(message, SegmentIsSealed):
             return None
         found = expected(SegmentRead, message)
-        if found.offset != offset or len(found.data) > max(length, 8):
-            raise ProtocolError(f"{len(found.data)} bytes at {found.offset} for a read of {length} at {offset} of {segment}", offset=0)
-        return found if len(found.data) <= length else replace(found, data=found.data[:length])
+        if found.offset != offset or len(found.whole) > max(length, 8):
+            raise ProtocolError(f"{len(found.whole)} bytes at {found.offset} for a read of {length} at {offset} of {segment}", offset=0)
+        return found if len(found.whole) <= length else replace(found, data=found.whole[:length])
 
     # Appending -----------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from logdrive.disk import Disk
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.executor import Executor
 from logdrive.limits import StoreLimits
+from logdrive.record import Part
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
 from logdrive.store.entry import APPEND, CREATE, MERGE, seed_of
@@ -202,6 +203,10 @@ class Store(Submitting):
         With *most* they are those of so many appends at most. Reads on the loop, from the page cache as a rule. Raises
         `SegmentTruncatedError` below the segment's start, and `DamagedError`, which concerns that place only.
         """
+        return b"".join(self.read_parts(segment, offset, limit, check=check, most=most))
+
+    def read_parts(self, segment: str, offset: int, limit: int, *, check: bool = True, most: int | None = None) -> list[Part]:
+        """Return the same uncopied, a part for each append. They keep what was read around them in memory: let go of them soon."""
         if offset < 0 or limit < 0:
             raise ValueError("offset and limit can't be negative")
         self._check_open()

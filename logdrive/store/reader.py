@@ -40,12 +40,12 @@ class LogReader:
         self._window = b""
         self._window_at = -1
 
-    def read(self, segment: SegmentIndex, offset: int, limit: int, *, check: bool = True, most: int | None = None) -> bytes:
+    def read(self, segment: SegmentIndex, offset: int, limit: int, *, check: bool = True, most: int | None = None) -> list[Part]:
         """Return up to *limit* durable bytes of *most* appends from *offset*, unseen where there is no *check*; about 7 µs for each append.
 
         Raises `DamagedError`, `StorageError`.
         """
-        pieces: list[bytes | memoryview] = []
+        pieces: list[Part] = []
         end = min(segment.length, offset + limit)
         try:
             for extent in islice(segment.extents(offset), most) if offset < end else ():
@@ -59,7 +59,7 @@ class LogReader:
             raise StorageError(f"the store can't read its log in {self._files.directory}: {error}") from error
         finally:
             self._window, self._window_at = b"", -1
-        return b"".join(pieces)  # the only copy
+        return pieces
 
     def follow(self, segment: SegmentIndex, offset: int) -> None:
         """Take note that somebody reads *segment* at *offset*, and will come to its tail while that is still kept."""

@@ -2,9 +2,10 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from logdrive.limits import PRAVEGA_READ_BYTES
+from logdrive.record import Part
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError, NoSuchSegmentError
 from logdrive.store.index import SegmentInfo
@@ -64,12 +65,19 @@ class Reading:
         self.store.follow(self.request.segment, self.request.offset)
         limit = min(PRAVEGA_READ_BYTES, max(_LEAST_BYTES, self.request.suggested_length))
         try:
-            data = self.store.read(self.request.segment, self.request.offset, limit, most=_APPENDS)
+            data = self.store.read_parts(self.request.segment, self.request.offset, limit, most=_APPENDS)
         except DamagedError as error:  # of this place only: the connection goes on
             return ErrorMessage(self.request.request_id, self.request.segment, str(error), UNSPECIFIED)
-        met_end = len(data) < limit and self.request.offset + len(data) == info.length
-        return self._read(data, at_tail=waited or (met_end and not info.sealed), end_of_segment=met_end and info.sealed)
+        size = sum(map(len, data))
+        met_end = size < limit and self.request.offset + size == info.length
+        return self._read(_sent(data, size), at_tail=waited or (met_end and not info.sealed), end_of_segment=met_end and info.sealed)
 
-    def _read(self, data: bytes, *, at_tail: bool = False, end_of_segment: bool = False) -> SegmentRead:
+    def _read(self, data: Part | tuple[Part, ...], *, at_tail: bool = False, end_of_segment: bool = False) -> SegmentRead:
         request = self.request
         return SegmentRead(request.segment, request.offset, at_tail, end_of_segment, data, request.request_id)
+
+
+def _sent(pieces: list[Part], size: int) -> Part | tuple[Part, ...]:
+    """Return *pieces*, *size* bytes, to be sent as they are; joined where they would keep more than twice as much in memory meanwhile."""
+    kept = sum(len(cast("bytes", piece.obj)) if isinstance(piece, memoryview) else len(piece) for piece in pieces)
+    return tuple(pieces) if kept <= 2 * size else b"".join(pieces)

@@ -114,6 +114,14 @@ def _write_bytes(value: Part, parts: list[Part]) -> None:
     parts.append(value)
 
 
+def _write_blocks(value: Part | tuple[Part, ...], parts: list[Part]) -> None:
+    if isinstance(value, tuple):
+        _I32.write(sum(map(len, value)), parts)
+        parts.extend(value)
+    else:
+        _write_bytes(value, parts)
+
+
 def _read_block(payload: memoryview, at: int) -> tuple[Part, int]:
     size, start = _I32.read(payload, at)
     if 0 <= size <= len(payload) - start and size * 2 >= len(cast("bytes", payload.obj)):
@@ -177,6 +185,8 @@ Bytes = Annotated[bytes, BYTES]
 """Bytes after their i32 length."""
 Block = Annotated[Part, Kind(_read_block, _write_bytes)]
 """The same, not copied where they are most of what arrived together: a view, which keeps no more than twice its size in memory."""
+Blocks = Annotated[Part | tuple[Part, ...], Kind(_read_block, _write_blocks)]
+"""The same, which may be given in parts, to be written without a copy; what is read is whole."""
 Rest = Annotated[bytes, Kind(_read_rest, _write_rest)]
 """Bytes up to the end of the frame."""
 Event = Annotated[bytes, Kind(_read_event, _write_event)]

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from logdrive.wire.pravega.fields import I8, I32, I64, Block, Bool, TailI64, Text, Texts, Uuid, many
+from logdrive.record import Part
+from logdrive.wire.pravega.fields import I8, I32, I64, Blocks, Bool, TailI64, Text, Texts, Uuid, many
 from logdrive.wire.pravega.layout import Message, message, record_kind
 
 NO_SCALING, BY_KILOBYTES, BY_EVENTS = 0, 1, 2
@@ -33,8 +34,13 @@ class SegmentRead(Message):
     offset: I64
     at_tail: Bool
     end_of_segment: Bool
-    data: Block
+    data: Blocks
     request_id: TailI64 = -1
+
+    @property
+    def whole(self) -> Part:
+        """The bytes, in one; costs nothing where it was received."""
+        return b"".join(self.data) if isinstance(self.data, tuple) else self.data
 
 
 @message(41)

@@ -158,7 +158,7 @@ async def test_a_reader_that_asks_ahead_gets_its_replies_one_after_the_other(mad
     places = range(0, len(events), 64)
     await peer.say(*(ReadSegment(S, place, 64, "", place) for place in places))
     answers = [await peer.hear() for _ in places]
-    assert b"".join(answer.data for answer in answers if isinstance(answer, SegmentRead)) == events
+    assert b"".join(answer.whole for answer in answers if isinstance(answer, SegmentRead)) == events
 
 
 @in_world

@@ -166,7 +166,7 @@ async def test_a_token_to_read_changes_nothing_and_one_to_update_does_both() -> 
         for token in (reading, SIGNER.signed("logs", {"app": U})):
             read = await peer.ask(ReadSegment(S, 0, 10, token, 7))
             assert isinstance(read, SegmentRead)
-            assert bytes(read.data) == b"ab"
+            assert bytes(read.whole) == b"ab"
             assert isinstance(await peer.ask(GetStreamSegmentInfo(7, S, token)), StreamSegmentInfo)
         updating = SIGNER.signed("logs", {"app": U})
         assert isinstance(await peer.ask(SetupAppend(7, W, S, updating)), AppendSetup)

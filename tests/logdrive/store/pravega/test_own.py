@@ -47,4 +47,4 @@ async def test_who_would_change_the_journal_is_hung_up_on_and_who_reads_it_is_an
     assert (info.write_offset, info.start_offset, info.is_sealed) == (3, 0, False)
     read = await peer.ask(ReadSegment(SEGMENT, 0, 100, "", 2))
     assert isinstance(read, SegmentRead)
-    assert bytes(read.data) == b"abc"
+    assert bytes(read.whole) == b"abc"

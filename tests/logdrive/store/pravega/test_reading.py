@@ -65,7 +65,7 @@ async def test_an_answer_holds_a_few_thousand_appends_at_most_so_that_it_holds_n
     place = 3 + len(answer.data)
     rest = await peer.ask(read(place, 1 << 20))
     assert rest == SegmentRead(S, place, False, True, whole[place:], 7)
-    assert bytes(answer.data) + whole[place:] == whole[3:]
+    assert bytes(answer.whole) + whole[place:] == whole[3:]
 
 
 @in_world

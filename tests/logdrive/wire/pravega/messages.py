@@ -26,6 +26,7 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=20),
     UUID: st.uuids(),
     bytes: st.binary(max_size=40),
+    Part | tuple[Part, ...]: st.binary(max_size=40),
     Part: st.binary(max_size=40),
     TableKey: st.builds(TableKey, st.binary(min_size=1, max_size=9), I64S) | st.just(TableKey(b"")),
 }

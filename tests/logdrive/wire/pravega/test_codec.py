@@ -200,3 +200,13 @@ def test_data_that_is_most_of_what_arrived_is_not_copied_and_less_does_not_keep_
     for message in FrameReader().feed(b"".join(encode(AppendBlockEnd(W, 0, bytes(90_000), 1, 1, 2))) * 3):
         assert isinstance(message, AppendBlockEnd)
         assert isinstance(message.data, bytes)
+
+
+def test_what_is_read_may_be_sent_in_parts_and_arrives_whole() -> None:
+    parts = (bytes(300_000), memoryview(b"between"), b"", b"x" * 200_000)
+    sent = encode(SegmentRead(S, 0, True, False, parts, 2))
+    assert any(part is parts[0] for part in sent)
+    [message] = FrameReader().feed(b"".join(sent))
+    assert message == SegmentRead(S, 0, True, False, b"".join(parts), 2)
+    assert isinstance(message, SegmentRead)
+    assert message.whole == b"".join(parts)
