@@ -52,11 +52,11 @@ def widened(plan: Plan) -> Plan:
 
 
 def _timed(plan: Plan) -> Plan:
-    """Return *plan*, in one of four, with writers that note times: what follows of these takes its time, too."""
+    """Return *plan*, in one of four, with two or three writers that note times: what follows of these takes its time, too."""
     pick = Random(f"times {plan.seed}")
     if pick.random() >= 0.25:
         return plan
-    tickers = tuple(f"ticker{number}" for number in range(1, pick.choice((1, 2, 2, 3)) + 1))
+    tickers = tuple(f"ticker{number}" for number in range(1, pick.choice((2, 2, 2, 3)) + 1))
     plan = replace(plan, tickers=tickers, patience_ms=pick.choice((LONG_PATIENCE_MS, LONG_PATIENCE_MS, LONG_PATIENCE_MS, 5_000, 0)))
     end = max(step.at for step in plan.steps)
     slower = max(1.0, pick.uniform(*_TIMED_SECONDS) / max(end, 1.0))
