@@ -77,7 +77,7 @@ class FullEncoder:
         self._now_ms = now_ms
 
     def encode(self, chunk: Chunk) -> list[Cut]:
-        """Return the runs for *chunk*."""
+        """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
         work = _Lines(chunk, self._prefix())
         work.all()
         return work.cuts.runs
@@ -99,7 +99,7 @@ class _Lines:
     def all(self) -> None:
         text, at = self._text, self._begin
         whole = text.rfind(b"\n", at, self._end) + 1
-        while at < whole:
+        while at < whole and not self.cuts.enough:
             end = text.rfind(b"\n", at, min(at + PIECE_BYTES, whole)) + 1
             if end:
                 end = self._run(at, end)
@@ -107,7 +107,7 @@ class _Lines:
                 end = text.index(b"\n", at + PIECE_BYTES) + 1
                 self._pieces(at, end)
             at = end
-        if at < self._end:
+        if at < self._end and not self.cuts.enough:
             self._pieces(at, self._end)
 
     def _run(self, at: int, end: int) -> int:

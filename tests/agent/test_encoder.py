@@ -216,11 +216,12 @@ def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
 
 
 @pytest.mark.parametrize("unit", [b"\xff\n", b"ok\n\xff\n", b"\0" * 300 + b"\n" + b"\xff\n" * 99])
-def test_what_makes_too_many_runs_is_left_for_later__R2(unit: bytes) -> None:
+@pytest.mark.parametrize("encoder", [BlockEncoder(), FULL], ids=["blocks", "full records"])
+def test_what_makes_too_many_runs_is_left_for_later__R2(encoder: Encoder, unit: bytes) -> None:
     text = unit * (200_000 // len(unit))
     start, records = 0, []
     while start < len(text):
-        cuts = BlockEncoder().encode(chunk(text[start:], start))
+        cuts = encoder.encode(chunk(text[start:], start))
         assert len(cuts) < 80
         records += [record for cut in cuts for record in cut.records]
         assert cuts[-1].end > start
