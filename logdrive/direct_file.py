@@ -26,12 +26,13 @@ class DirectFile(SystemFile):
     them.
     """
 
-    __slots__ = ("_buffers", "_rest", "_size")
+    __slots__ = ("_buffers", "_rest", "_size", "_torn")
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
         self._buffers: deque[mmap.mmap] = deque(maxlen=2)
         self._rest = b""
+        self._torn = False  # a write failed of which something may stand after the end
         self._size = os.fstat(descriptor).st_size
         self._load()
 
@@ -70,6 +71,7 @@ class DirectFile(SystemFile):
         with memoryview(buffer) as view:
             while done < size:
                 done += os.pwrite(self._descriptor, view[done:size], at + done)
+                self._torn = done < size
 
     def ends(self, size: int, rest: bytes) -> None:
         """Take note that the file has *size* bytes, with *rest* in its last block."""
@@ -78,13 +80,13 @@ class DirectFile(SystemFile):
     def truncate(self, size: int) -> None:
         """Cut the file."""
         os.ftruncate(self._descriptor, size)
-        self._size = size
+        self._size, self._torn = size, False
         self._load()
 
     def stat(self) -> FileStat:
-        """Return what the file is now, without the zeros that fill its last block up."""
+        """Return what the file is now, without the zeros that fill its last block up; with what a failed write has put there."""
         found = super().stat()
-        return found if found.size > self._size + DIRECT_BLOCK else replace(found, size=self._size)
+        return found if self._torn or found.size > self._size + DIRECT_BLOCK else replace(found, size=self._size)
 
     def close(self) -> None:
         """Cut the zeros off, as far as the disk lets us, and close the descriptor."""

@@ -1,6 +1,7 @@
 """Group commit: everything submitted meanwhile becomes durable with one write and one fdatasync."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -56,14 +57,14 @@ class GroupCommit:
             raise OverloadedError(f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed")
 
     def submit(self, submission: Submission) -> None:
-        """Add *submission* to the next group, or queue it for a later one."""
+        """Add *submission* to the next group, or queue it for a later one. Raises `TransientError`, having done nothing, as `Log.add`."""
         entry = submission.entry
-        self.pending_bytes += entry.length + TOLL
         if self._queue or not self._log.takes(entry.length):
             self._queue.append(submission)
         else:
             self._log.add(entry)
             self._open.append(submission)
+        self.pending_bytes += entry.length + TOLL
         self._wake.set()
 
     def end(self) -> None:
@@ -105,6 +106,7 @@ class GroupCommit:
                 self._fill()
             await self._write()
         except (TransientError, StorageError) as error:
+            self._settle()  # what is durable did not fail
             self.abandon(error)
             if isinstance(error, StorageError):
                 raise
@@ -119,7 +121,8 @@ class GroupCommit:
         written = self._executor.start(self._log.commit, self._log.seal())
         try:
             self._settle()
-            self._fill()
+            with contextlib.suppress(TransientError):  # no memory: said once the group under way is durable
+                self._fill()
         finally:
             await written
 
@@ -127,9 +130,8 @@ class GroupCommit:
         """Put what waits into the open group, as far as it fits, and tell whether there is anything in that."""
         queue, log = self._queue, self._log
         while queue and log.takes(queue[0].entry.length):
-            submission = queue.popleft()
-            log.add(submission.entry)
-            self._open.append(submission)
+            log.add(queue[0].entry)
+            self._open.append(queue.popleft())
         return bool(self._open)
 
     def _settle(self) -> None:

@@ -169,8 +169,8 @@ class Submitting:
             raise ValueError(f"{entry.number} is no number of 64 bits")
         self._commit.check(entry.length)
         submission = Submission(entry, ahead, asyncio.get_running_loop().create_future(), answer, source, changes)
-        self._submissions.add(submission)
         self._commit.submit(submission)
+        self._submissions.add(submission)
         return submission.future
 
     def _answer_after(self, pending: Submission | None, answer: Any) -> "asyncio.Future[Any]":
