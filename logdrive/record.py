@@ -206,7 +206,7 @@ def framed_all(payloads: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def event_size(events: bytes, at: int) -> int:
+def event_size(events: Part, at: int) -> int:
     """Return how many bytes the Pravega event at *at* takes, its head included."""
     return EVENT_HEAD + int(_EVENT.unpack_from(events, at)[1])
 

@@ -9,6 +9,9 @@ from logdrive.limits import RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.record import EVENT_HEAD, Part
 from logdrive.wire.lumberjack.frames import Data, JsonRun
 
+_PARTS = 64
+"""A chunk of more parts is copied into one: each is an object, which takes more memory than a short record."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -48,7 +51,7 @@ def chunks(events: Iterable[Data | JsonRun]) -> Iterator[Chunk | TooLong]:
         run = event if isinstance(event, JsonRun) else JsonRun.of(event.sequence, [record_of(event)])
         too_long = len(run) == 1 and run.size > EVENT_HEAD + RECORD_BYTES
         if parts and (too_long or size + run.size > RUN_BYTES or records + len(run) > RUN_RECORDS):
-            yield Chunk(parts, size, records)
+            yield _chunk(parts, size, records)
             parts, size, records = [], 0, 0
         if too_long:
             yield TooLong(run.payloads[0])
@@ -57,4 +60,8 @@ def chunks(events: Iterable[Data | JsonRun]) -> Iterator[Chunk | TooLong]:
             size += run.size
             records += len(run)
     if parts:
-        yield Chunk(parts, size, records)
+        yield _chunk(parts, size, records)
+
+
+def _chunk(parts: list[Part], size: int, records: int) -> Chunk:
+    return Chunk(parts if len(parts) <= _PARTS else (b"".join(parts),), size, records)

@@ -7,7 +7,7 @@ from typing import Protocol
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.limits import LOGDRIVE_1, MIB, PLAIN_LUMBERJACK
 from logdrive.net.stream import Peer, Stream
-from logdrive.wire.lumberjack.frames import Frame, RefusalCode
+from logdrive.wire.lumberjack.frames import Frame, JsonRun, RefusalCode
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader
 from receiver.foreign import ForeignTalk
 from receiver.keepalive import Keepalive
@@ -20,6 +20,8 @@ _OVERDRAWN_SECONDS = 10.0
 _TURN_SECONDS, _TURN_BYTES = 0.02, 4 * MIB
 """After so long, or so many bytes out of envelopes, the others have a turn before more of one read is looked at."""
 _SLICE_FRAMES = 1024
+_SLICE_EVENTS = 1000
+"""After so many events the time is looked at: a peer may let every one of them be a window of its own."""
 
 
 class Talk(Protocol):
@@ -185,13 +187,23 @@ class Session:
         began, unpacked = loop.time(), self._reader.unpacked
         for frames in self._steps(link, data):
             assert self._talk is not None
-            self._talk.take(frames)
+            await self._take_some(self._talk, frames)
             self._hold(link)
             if loop.time() - began > _TURN_SECONDS or self._reader.unpacked - unpacked > _TURN_BYTES:
                 await asyncio.sleep(0)
                 await self._admitted(link)
                 began, unpacked = loop.time(), self._reader.unpacked
         self._hold(link)
+
+    async def _take_some(self, talk: Talk, frames: Sequence[Frame]) -> None:
+        """Let *talk* have all *frames*, and the others a turn wherever that takes long."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for some in _slices(frames):
+            talk.take(some)
+            if loop.time() - began > _TURN_SECONDS:
+                await asyncio.sleep(0)
+                began = loop.time()
 
     def _steps(self, link: Link, data: bytes) -> Iterator[Sequence[Frame]]:
         """Give the frames in *data*, not too many at once; the first one ever makes us meet."""
@@ -266,3 +278,14 @@ class Session:
             self._talk.end()
         link.account.close()
         link.cancel()
+
+
+def _slices(frames: Sequence[Frame]) -> Iterator[Sequence[Frame]]:
+    """Cut *frames* where they have more than so many events together; a run stays whole."""
+    start = events = 0
+    for at, frame in enumerate(frames, 1):
+        events += len(frame) if isinstance(frame, JsonRun) else 1
+        if events >= _SLICE_EVENTS and at < len(frames):
+            yield frames[start:at]
+            start, events = at, 0
+    yield frames[start:] if start else frames

@@ -55,6 +55,17 @@ async def test_a_window_is_acknowledged_with_its_last_number_once_it_is_durable(
     assert await _delivered(world) == events(5)
 
 
+@pytest.mark.parametrize("announced", [1, 2, 998])
+@in_virtual_time
+async def test_a_run_of_many_windows_is_acknowledged_window_by_window(announced: int) -> None:
+    async with receiver() as world:
+        peer = await world.foreign()
+        await peer.send(Window(announced).encode(), packed(events(2 * 998)))
+        for number in range(announced, 2 * 998 + 1, announced):
+            await _ack(peer, number)
+    assert await _delivered(world) == events(2 * 998)
+
+
 @in_virtual_time
 async def test_numbers_that_run_on_over_windows_are_acknowledged_as_they_are() -> None:
     async with receiver() as world:

@@ -143,12 +143,12 @@ class JsonRun:
         return payloads_of(b"".join(self.parts))
 
     def split(self, count: int) -> tuple["JsonRun", "JsonRun"]:
-        """Return the first *count* frames and the others, both at least one. Looks at each of the first, and copies all."""
-        events, at = b"".join(self.parts), 0
+        """Return the first *count* frames and the others, both at least one. Looks at each of the first, and copies these alone."""
+        events, at = memoryview(self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)), 0
         for _ in range(count):
             at += event_size(events, at)
         return (
-            JsonRun(self.first, count, (events[:at],), at, self.envelope),
+            JsonRun(self.first, count, (bytes(events[:at]),), at, self.envelope),
             JsonRun(self.first + count, self.count - count, (events[at:],), self.size - at, self.envelope),
         )
 

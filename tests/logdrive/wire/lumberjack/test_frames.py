@@ -87,3 +87,12 @@ def test_a_run_splits_into_two_that_make_it_up(first: int, payloads: list[bytes]
     run, cut = JsonRun.of(first, payloads), data.draw(st.integers(1, len(payloads) - 1))
     head, tail = run.split(cut)
     assert (head, tail) == (JsonRun.of(first, payloads[:cut]), JsonRun.of(first + cut, payloads[cut:]))
+
+
+def test_what_is_split_off_is_copied_and_the_rest_is_not() -> None:
+    """A peer may let every event be a window of its own: copying the rest each time would be quadratic."""
+    run = JsonRun.of(1, [b"%d" % number for number in range(50)])
+    for number in range(49):
+        head, run = run.split(1)
+        assert (head.first, head.payloads, type(head.parts[0])) == (number + 1, [b"%d" % number], bytes)
+        assert isinstance(run.parts[0], memoryview)
