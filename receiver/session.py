@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.limits import LOGDRIVE_1, MIB, PLAIN_LUMBERJACK
+from logdrive.limits import LOGDRIVE_1, MIB, PLAIN_LUMBERJACK, RUN_RECORDS
 from logdrive.net.stream import Peer, Stream
 from logdrive.wire.lumberjack.frames import Frame, JsonRun, RefusalCode
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader
@@ -20,8 +20,8 @@ _OVERDRAWN_SECONDS = 10.0
 _TURN_SECONDS, _TURN_BYTES = 0.02, 4 * MIB
 """After so long, or so many bytes out of envelopes, the others have a turn before more of one read is looked at."""
 _SLICE_FRAMES = 1024
-_SLICE_EVENTS = 1000
-"""After so many events the time is looked at: a peer may let every one of them be a window of its own."""
+_SLICE_EVENTS = RUN_RECORDS
+"""After so many events, a batch of them, the time is looked at: a peer may let every one be a window of its own."""
 
 
 class Talk(Protocol):
