@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is, and nothing of what the test holds.
+settings.register_profile("logdrive", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("logdrive")
 
 
 @pytest.fixture(scope="session")
