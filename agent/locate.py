@@ -2,11 +2,16 @@
 
 import errno
 import os
+import re
+from typing import Final
 
 from agent.generation import Place, same_birth
 from agent.origin import Namer
 from agent.patterns import Inputs, Listing
 from logdrive.disk import Disk, FileStat
+
+_ROTATED: Final = re.compile(r"[.-]\d[^/]*$")
+"""What rotation adds to a name: .1, -20261122, .1.gz."""
 
 
 class Locator:
@@ -31,6 +36,18 @@ class Locator:
         for path in self._others(directory, place.inode):
             if (stat := self._stat(path, place, moved)) is not None:
                 return path, stat
+        return self._rotated_meanwhile(directory, place, moved)
+
+    def _rotated_meanwhile(self, directory: str, place: Place, moved: bool) -> tuple[str, FileStat] | None:
+        """Look again at names like its own: one rotation between two looks hides a file, and what is not found is taken for removed.
+
+        In the order in which rotation moves files, and twice: then even a name that comes meanwhile is looked at.
+        """
+        stem = _ROTATED.sub("", place.name)
+        for _ in range(2):
+            for path in self._paths(directory):
+                if path.startswith(stem) and (stat := self._stat(path, place, moved)) is not None:
+                    return path, stat
         return None
 
     def find_elsewhere(self, place: Place) -> tuple[str, FileStat] | None:

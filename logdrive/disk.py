@@ -14,7 +14,7 @@ from typing import Protocol
 from logdrive import faults
 from logdrive.direct_file import past_the_cache
 from logdrive.file import File, FileStat, SystemFile, file_stat
-from logdrive.statx import THIS_DIRECTORY, birth_ns
+from logdrive.statx import told_of_path
 
 
 class Disk(Protocol):
@@ -114,7 +114,7 @@ class SystemDisk:
 
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""
-        return file_stat(os.stat(path), birth_ns(THIS_DIRECTORY, os.fsencode(path)))
+        return file_stat(told_of_path(path))
 
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from logdrive.record import Part
-from logdrive.statx import birth_ns
+from logdrive.statx import Told, told_of
 
 _IOV_MAX: Final = 1024
 
@@ -76,16 +76,16 @@ class File(Protocol):
         ...
 
 
-def file_stat(found: os.stat_result, birth_ns: int) -> FileStat:
+def file_stat(told: Told) -> FileStat:
     """Return what the system told of a file."""
     return FileStat(
-        device=found.st_dev,
-        inode=found.st_ino,
-        size=found.st_size,
-        links=found.st_nlink,
-        modified_ns=found.st_mtime_ns,
-        birth_ns=birth_ns,
-        is_file=stat.S_ISREG(found.st_mode),
+        device=told.device,
+        inode=told.inode,
+        size=told.size,
+        links=told.links,
+        modified_ns=told.modified_ns,
+        birth_ns=told.birth_ns,
+        is_file=stat.S_ISREG(told.mode),
     )
 
 
@@ -152,8 +152,10 @@ class SystemFile:
     def stat(self) -> FileStat:
         """Return what the file is now."""
         if self._birth_ns is None:
-            self._birth_ns = birth_ns(self._descriptor, b"")
-        return file_stat(os.fstat(self._descriptor), self._birth_ns)
+            self._birth_ns = told_of(self._descriptor).birth_ns
+        found = os.fstat(self._descriptor)  # a tenth of what the other call costs
+        told = Told(found.st_dev, found.st_ino, found.st_size, found.st_nlink, found.st_mtime_ns, found.st_mode, self._birth_ns)
+        return file_stat(told)
 
     def close(self) -> None:
         """Close the descriptor."""

@@ -1,16 +1,28 @@
-"""When a file was born: what Python's `os.stat` does not tell."""
+"""What the system tells of a file, in one system call, when it was born included: Python's `os.stat` does not tell that.
+
+One call, so that all of it is said of one file: between two calls a rotation may put another file in the path's place.
+"""
 
 import ctypes
-from typing import Final
+import errno
+import os
+from typing import Final, NamedTuple
 
 THIS_DIRECTORY: Final = -100
 """Stands for the working directory where a directory's descriptor is asked for (AT_FDCWD)."""
-_AT_EMPTY_PATH, _STATX_BTIME = 0x1000, 0x800
+_AT_EMPTY_PATH: Final = 0x1000
+_BASIC_STATS, _BTIME = 0x7FF, 0x800
+_NOT_THERE: Final = (errno.ENOSYS, errno.EPERM)  # EPERM: from a seccomp filter that is older than the call
+_SECOND: Final = 1_000_000_000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+class _Time(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_int64), ("nanoseconds", ctypes.c_uint32), ("reserved", ctypes.c_int32))
+
+
 class _Statx(ctypes.Structure):
-    """Linux `struct statx` (statx(2)); only the birth time is read here."""
+    """Linux `struct statx` (statx(2))."""
 
     _fields_ = (
         ("mask", ctypes.c_uint32),
@@ -21,20 +33,69 @@ class _Statx(ctypes.Structure):
         ("gid", ctypes.c_uint32),
         ("mode", ctypes.c_uint16),
         ("pad", ctypes.c_uint16),
-        ("ino_size_blocks_mask", ctypes.c_uint64 * 4),
-        ("atime", ctypes.c_int64 * 2),
-        ("btime_seconds", ctypes.c_int64),
-        ("btime_nanoseconds", ctypes.c_uint32),
-        ("rest", ctypes.c_byte * 164),
+        ("ino", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("blocks", ctypes.c_uint64),
+        ("attributes_mask", ctypes.c_uint64),
+        ("atime", _Time),
+        ("btime", _Time),
+        ("ctime", _Time),
+        ("mtime", _Time),
+        ("rdev_major", ctypes.c_uint32),
+        ("rdev_minor", ctypes.c_uint32),
+        ("dev_major", ctypes.c_uint32),
+        ("dev_minor", ctypes.c_uint32),
+        ("rest", ctypes.c_byte * 112),
     )
 
 
-def birth_ns(descriptor: int, path: bytes) -> int:
-    """Return the birth time that statx tells, 0 where it tells none. Never ctime or mtime (rule G2)."""
+class Told(NamedTuple):
+    """What identity and growth are judged by. *birth_ns* is 0 where none is known, never ctime or mtime (rule G2)."""
+
+    device: int
+    inode: int
+    size: int
+    links: int
+    modified_ns: int
+    mode: int
+    birth_ns: int
+
+
+def told_of_path(path: str) -> Told:
+    """Return what stands at *path*, symbolic links followed. Raises OSError."""
+    return _told(THIS_DIRECTORY, path)
+
+
+def told_of(descriptor: int) -> Told:
+    """Return what the open file *descriptor* is. Raises OSError."""
+    return _told(descriptor, "")
+
+
+def _told(descriptor: int, path: str) -> Told:
+    found = _Statx()
     if not hasattr(_libc, "statx"):
-        return 0
-    result = _Statx()
-    flags = _AT_EMPTY_PATH if not path else 0
-    if _libc.statx(descriptor, path, flags, _STATX_BTIME, ctypes.byref(result)) != 0 or not result.mask & _STATX_BTIME:
-        return 0
-    return int(result.btime_seconds) * 1_000_000_000 + int(result.btime_nanoseconds)
+        return _without_birth(descriptor, path)
+    flags = 0 if path else _AT_EMPTY_PATH
+    if _libc.statx(descriptor, os.fsencode(path), flags, _BASIC_STATS | _BTIME, ctypes.byref(found)) != 0:
+        number = ctypes.get_errno()
+        if number in _NOT_THERE:
+            return _without_birth(descriptor, path)
+        raise OSError(number, os.strerror(number), path or None)
+    return Told(
+        device=os.makedev(found.dev_major, found.dev_minor),
+        inode=found.ino,
+        size=found.size,
+        links=found.nlink,
+        modified_ns=_ns(found.mtime),
+        mode=found.mode,
+        birth_ns=_ns(found.btime) if found.mask & _BTIME else 0,
+    )
+
+
+def _without_birth(descriptor: int, path: str) -> Told:
+    found = os.stat(path) if path else os.fstat(descriptor)
+    return Told(found.st_dev, found.st_ino, found.st_size, found.st_nlink, found.st_mtime_ns, found.st_mode, 0)
+
+
+def _ns(time: _Time) -> int:
+    return int(time.seconds) * _SECOND + int(time.nanoseconds)

@@ -3,7 +3,9 @@
 import contextlib
 import os
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,39 @@ def test_birth_time_survives_growth_renaming_and_touching__G2(tmp_path: Path) ->
     assert (after.birth_ns, after.inode) == (before.birth_ns, before.inode)
     with contextlib.closing(disk.open(str(renamed))) as opened:
         assert opened.stat() == after
+
+
+def test_all_that_is_told_of_a_path_is_of_one_file__G2(tmp_path: Path) -> None:
+    """Else a rotation between two system calls gives one file's inode another's birth, and its lines are sent a second time."""
+    names, path = [str(tmp_path / name) for name in ("a", "b")], str(tmp_path / "c")
+    for name in names:
+        Path(name).write_bytes(b"x")
+        time.sleep(0.02)
+    files = {(found.inode, found.birth_ns) for found in map(disk.stat, names)}
+    ended = threading.Event()
+
+    def rotate() -> None:
+        while not ended.is_set():
+            for name in names:
+                os.rename(name, path)
+                os.rename(path, name)
+
+    with ThreadPoolExecutor(1) as pool:
+        rotating = pool.submit(rotate)
+        seen = set()
+        for _ in range(20_000):
+            with contextlib.suppress(FileNotFoundError):
+                found = disk.stat(path)
+                seen.add((found.inode, found.birth_ns))
+        ended.set()
+        rotating.result()
+    assert seen <= files
+
+
+def test_a_path_where_nothing_stands_is_told_as_the_system_tells_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        disk.stat(str(tmp_path / "none"))
+    assert raised.value.filename == str(tmp_path / "none")
 
 
 def test_appends_of_many_parts_arrive_whole_and_in_order(tmp_path: Path) -> None:
