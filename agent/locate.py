@@ -10,7 +10,7 @@ from agent.origin import Namer
 from agent.patterns import Inputs, Listing
 from logdrive.disk import Disk, FileStat
 
-_ROTATED: Final = re.compile(r"[.-]\d[^/]*$")
+ROTATED: Final = re.compile(r"[.-]\d[^/]*$")
 """What rotation adds to a name: .1, -20261122, .1.gz."""
 
 
@@ -43,7 +43,7 @@ class Locator:
 
         In the order in which rotation moves files, and twice: then even a name that comes meanwhile is looked at.
         """
-        stem = _ROTATED.sub("", place.name)
+        stem = ROTATED.sub("", place.name)
         for _ in range(2):
             for path in self._paths(directory):
                 if path.startswith(stem) and (stat := self._stat(path, place, moved)) is not None:

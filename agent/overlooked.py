@@ -5,14 +5,13 @@ found through the checkpoint; where that is lost too, only a pattern that covers
 """
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from agent.checkpoint import Checkpoint, path_of, shown
+from agent.locate import ROTATED
 from agent.patterns import Found, Inputs, Listing
 
-_ROTATED: Final = re.compile(r"[.-]\d.*")
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".Z")
 _SHOWN: Final = 10
 
@@ -47,7 +46,7 @@ def _rotated(found: Sequence[Found], inputs: Inputs, listing: Listing) -> list[s
         for name in beside:
             stem = max((known for known in names if name.startswith(known)), key=len, default=None)
             path = os.path.join(directory, name)
-            if stem is not None and _ROTATED.fullmatch(name, len(stem)) and not inputs.mention(path):
+            if stem is not None and ROTATED.fullmatch(name, len(stem)) and not inputs.mention(path):
                 missed.append(path)
     return missed
 
