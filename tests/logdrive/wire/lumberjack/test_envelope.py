@@ -71,6 +71,17 @@ def test_every_level_of_zlib_opens(level: int) -> None:
         (b"\x78\x9c" + b"\xff" * 20, "does not inflate"),
         (b"plain text", "does not inflate"),
     ],
+    ids=[
+        "one byte short",
+        "no checksum",
+        "a few bytes",
+        "the first byte",
+        "a wrong checksum",
+        "raw deflate",
+        "gzip",
+        "garbage behind the header",
+        "plain text",
+    ],
 )
 def test_what_is_no_whole_zlib_stream_is_refused(payload: bytes, reason: str) -> None:
     for open_it in (plainly, exactly):

@@ -1,0 +1,53 @@
+"""The names of tests: pytest-xdist ends the whole run where two workers collect different ones."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__", ".*_cache", ".hypothesis")
+
+MOVED_CLOCK = """\
+import time
+
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + 100_000.5
+time.time_ns = lambda: _time_ns() + 100_000_500_000_000
+"""
+
+
+def collecting(root: Path, home: Path, *, hash_seed: str, plugins: str = "") -> subprocess.Popen[str]:
+    """Start a process that collects every test below *root*."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment = kept | {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": hash_seed,
+        "PYTHONPATH": str(home),
+    }
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", ""]
+    command += ["-p", "no:cacheprovider", *(["-p", plugins] if plugins else [])]
+    return subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_no_name_of_a_test_depends_on_time_chance_hash_seed_or_path(tmp_path: Path) -> None:
+    here, elsewhere, copy = tmp_path / "here", tmp_path / "elsewhere", tmp_path / "copy"
+    here.mkdir()
+    elsewhere.mkdir()
+    shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
+    (elsewhere / "moved_clock.py").write_text(MOVED_CLOCK)
+
+    processes = [
+        collecting(ROOT, here, hash_seed="1"),
+        collecting(copy, elsewhere, hash_seed="2", plugins="moved_clock"),
+    ]
+    printed = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], printed[-1][-2000:]
+    names, others = ([line for line in text.splitlines() if "::" in line] for text in printed)
+
+    assert len(names) > 1000
+    assert [pair for pair in zip(names, others, strict=False) if pair[0] != pair[1]][:1] == []
+    assert len(names) == len(others)
