@@ -1,11 +1,13 @@
 """The `logdrive` command: every program and tool below one name."""
 
 import importlib
+import os
 import sys
 
 import click
 
 from logdrive.cli.output import complain
+from logdrive.disk import words_of
 from logdrive.errors import ConfigError, LogdriveError, UnavailableError
 from logdrive.kernel.loops import COMPILED
 
@@ -59,6 +61,12 @@ def main() -> None:
         code = FAILED if isinstance(error, UnavailableError) else USAGE
     except LogdriveError as error:
         complain(str(error))
+        code = FAILED
+    except BrokenPipeError:  # the reader of what is printed has enough, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered has nowhere to go
+        code = FAILED
+    except OSError as error:  # a full disk, a missing permission: a traceback says no more
+        complain(words_of(error))
         code = FAILED
     sys.exit(code if isinstance(code, int) else 0)
 

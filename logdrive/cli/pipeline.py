@@ -127,13 +127,15 @@ def _audited(directory: str) -> "Verdict":
     from logdrive.pipeline.audit import audit as audited
     from logdrive.pipeline.scratch import scratch
     from logdrive.pipeline.session import session
+    from logdrive.pipeline.spark_failures import spark_failures
     from logdrive.pipeline.tables import open_both
 
     open_both(directory)  # Spark takes long to start, only to say that there are none
     with scratch() as place, ExitStack() as held:
         with starting_spark():
             spark = held.enter_context(session("logdrive audit", log=place / "spark.log"))
-        return audited(directory, spark)
+        with spark_failures():
+            return audited(directory, spark)
 
 
 def _configured(path: str, once: bool, master: str | None) -> "Plan":

@@ -18,8 +18,8 @@ import orjson
 import structlog
 
 from logdrive.clock import Clock, SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.errors import ConfigError, LogdriveError, Mistake, TransientError
+from logdrive.disk import SystemDisk, words_of
+from logdrive.errors import ConfigError, LogdriveError, Mistake, StorageError, TransientError
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze import Bronze, Committed, MismatchError
 from logdrive.pipeline.face import Face
@@ -30,6 +30,7 @@ from logdrive.pipeline.reach import moved, reached
 from logdrive.pipeline.reader import DEFAULT_READER, Reader
 from logdrive.pipeline.session import DEFAULT_MEMORY, session
 from logdrive.pipeline.source import MAX_BYTES_PER_BATCH, LogdriveSource
+from logdrive.pipeline.spark_failures import WorkerStartError, spark_failure, spark_failures
 from logdrive.pipeline.tables import paths
 from logdrive.pipeline.task import MESSAGES, write_events, written_of
 from logdrive.sinks.controller import Login
@@ -103,7 +104,7 @@ def run(
     with ExitStack() as held:
         face = held.enter_context(reached(plan.uri, plan.tls, plan.login))
         _states(face, plan.uri)  # before tables are made: empty ones would tell an audit that the run had gone well
-        os.makedirs(plan.directory, exist_ok=True)
+        _make(plan.directory)
         tables = held.enter_context(Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression))
         job = _Run(plan, tables, face, stop, tell)
         start = job.begin()
@@ -111,9 +112,10 @@ def run(
         if plan.once and not job.outcome.there:
             return job.outcome
         if spark is None:
-            log = Path(plan.directory, "spark.log")
+            job.log = Path(plan.directory, "spark.log")
             with starting():
-                spark = held.enter_context(session("logdrive pipeline", master=plan.master, memory=plan.memory, log=log))
+                own = session("logdrive pipeline", master=plan.master, memory=plan.memory, log=job.log)
+                spark = held.enter_context(own)
         spark.dataSource.register(LogdriveSource)
         return job.until_done(spark, start)
 
@@ -130,6 +132,7 @@ class _Run:
     committing: threading.Lock = field(default_factory=threading.Lock)
     failure: Exception | None = None
     ending: bool = False
+    log: Path | None = None  # of a Spark session of this run's own
     reader: Reader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,7 +148,7 @@ class _Run:
                 return self.outcome
             except (TransientError, MismatchError) as error:
                 self.failures += 1
-                if self.failures >= _FAILURES or (self.plan.once and isinstance(error, TransientError)):
+                if self.failures >= _FAILURES or not self._is_tried_again(error):
                     raise
                 pause = min(0.5 * 2**self.failures, _LONGEST_PAUSE)
                 log.warning("the query failed and is started again", error=str(error), seconds=pause)
@@ -153,6 +156,10 @@ class _Run:
                     return self.outcome
                 self.tables.reload()
                 self.face, begin = moved(self.plan.uri, self.face), None
+
+    def _is_tried_again(self, error: LogdriveError) -> bool:
+        """Tell if another query may help: with `once`, only where this one never had its turn."""
+        return not self.plan.once or isinstance(error, MismatchError | WorkerStartError)
 
     def begin(self) -> Progress:
         """Return where the tables end, in segments that are still the ones they were read from (rule R5)."""
@@ -205,9 +212,11 @@ class _Run:
         options |= to_connect(self.face)
         trigger = {"availableNow": True} if self.plan.once else {"processingTime": f"{self.plan.trigger_seconds} seconds"}
         with _scratch(self.plan.directory) as checkpoint:
-            stream = spark.readStream.format("logdrive").options(**options).load()
-            writing = stream.writeStream.foreachBatch(self._micro_batch).option("checkpointLocation", checkpoint)
-            query = writing.trigger(**trigger).start()
+            with spark_failures(self.log):
+                stream = spark.readStream.format("logdrive").options(**options).load()
+                writing = stream.writeStream.foreachBatch(self._micro_batch)
+                writing = writing.option("checkpointLocation", checkpoint)
+                query = writing.trigger(**trigger).start()
             try:
                 while not self.stop.wait(_POLL_SECONDS) and query.isActive:
                     pass
@@ -241,7 +250,7 @@ class _Run:
         if isinstance(self.failure, LogdriveError):
             raise self.failure
         if ended is not None or self.failure is not None:
-            raise TransientError(f"the query failed: {_reason(ended or self.failure)}") from self.failure
+            raise spark_failure("the query failed", ended or self.failure, self.log) from self.failure
 
 
 def to_connect(face: Face) -> dict[str, str]:
@@ -263,17 +272,17 @@ def _states(face: Face, uri: str) -> list[SegmentState]:
     raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
 
 
+def _make(directory: str) -> None:
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"the tables' directory can't be made: {words_of(error)}") from error
+
+
 def _spark_schema(schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
-
-
-def _reason(error: Any) -> str:
-    """Return the line of a Spark failure that says what happened: in Python, the last of the innermost traceback."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("logdrive.", "OSError", "MemoryError")) or "Error: " in line]
-    return (told or lines or ["it does not say why"])[-1][:500]
 
 
 @contextmanager

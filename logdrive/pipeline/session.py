@@ -10,7 +10,9 @@ from typing import Any
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.pipeline.java import java_home
+from logdrive.pipeline.jvm_lifetime import bound_java_home
 from logdrive.pipeline.scratch import scratch
+from logdrive.pipeline.spark_failures import spark_failures
 
 _LOGGING = """\
 rootLogger.level = {level}
@@ -52,10 +54,12 @@ def session(
     *log*, or to standard error. Raises `TransientError` where Spark does not start.
     """
     require_spark()
-    os.environ["JAVA_HOME"] = str(java_home(os.environ))
+    java = java_home(os.environ)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # not the python3 that PATH names
     with scratch() as place:
-        spark = _started(settings(name, master or _local(), memory, str(place), level), log)
+        values = settings(name, master or _local(), memory, str(place), level)
+        with _environment("JAVA_HOME", str(bound_java_home(java, place))):
+            spark = _started(values, log)
         try:
             yield spark
         finally:
@@ -100,12 +104,28 @@ def _started(values: dict[str, str], log: Path | None) -> Any:
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setAll(list(values.items()))
-    with open(log or os.devnull, "ab") as file:
-        try:
+    try:
+        with open(log or os.devnull, "ab") as file:
             gateway = launch_gateway(conf, {"stderr": file, "stdout": file} if log else None)
-        except (PySparkException, OSError) as error:
-            raise TransientError(f"Spark did not start; {f'{log} says why' if log else 'it says why above'}: {error}") from error
-    return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except (PySparkException, OSError) as error:
+        where = f"{log} says why" if log else "it says why above"
+        raise TransientError(f"Spark did not start; {where}: {error}") from error
+    with spark_failures(log):
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """Set a variable for the processes started within."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _end(gateway: Any) -> None:

@@ -6,6 +6,7 @@ vacuum. Spark's own checkpoint plays no part in it.
 """
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from logdrive.pipeline.files import Added, sync
 from logdrive.pipeline.schema import BATCHES, EVENTS, plain
 
 _METADATA = "logdrive"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _HISTORY = 50  # commits looked through for the last of ours; only maintenance stands between
 
 Ends = Mapping[str, tuple[int, int]]
@@ -57,7 +59,7 @@ class Table:
         except CommitFailedError as error:
             raise ConcurrentWriterError(f"{self.path}: another pipeline writes this table: {error}") from error
         except (DeltaError, OSError) as error:
-            raise StorageError(f"{self.path}: {error}") from error
+            raise _storage_error(self.path, error) from error
         sync(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
 
     def last_note(self) -> dict[str, Any]:
@@ -77,10 +79,13 @@ class Table:
         return self._delta.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
 
     def compact(self) -> None:
-        """Join small files, and delete those that no version of the last week names."""
-        self._delta.optimize.compact()
-        self._delta.vacuum(dry_run=False)
-        self._delta.update_incremental()
+        """Join small files, and delete those that no version of the last week names. Raises `StorageError`."""
+        try:
+            self._delta.optimize.compact()
+            self._delta.vacuum(dry_run=False)
+            self._delta.update_incremental()
+        except (DeltaError, OSError) as error:
+            raise _storage_error(self.path, error) from error
 
 
 def create(path: str, schema: pa.Schema) -> Table:
@@ -88,7 +93,7 @@ def create(path: str, schema: pa.Schema) -> Table:
     try:
         delta = DeltaTable.create(path, schema=plain(schema), mode="ignore")
     except (DeltaError, OSError) as error:
-        raise StorageError(f"{path}: {error}") from error
+        raise _storage_error(path, error) from error
     return _checked(path, schema, delta)
 
 
@@ -99,7 +104,13 @@ def open_existing(path: str, schema: pa.Schema) -> Table:
     except TableNotFoundError as error:
         raise StorageError(f"{path} is no table: run `logdrive pipeline run --to DIR` first") from error
     except (DeltaError, OSError) as error:
-        raise StorageError(f"{path}: {error}") from error
+        raise _storage_error(path, error) from error
+
+
+def _storage_error(path: str, error: Exception) -> StorageError:
+    """Return *error* in one line: delta-rs draws a coloured tree of causes."""
+    causes = [line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines()]
+    return StorageError(f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}")
 
 
 def _checked(path: str, schema: pa.Schema, delta: DeltaTable) -> Table:

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from logdrive.config import load
-from logdrive.errors import ConfigError, TransientError
+from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.pipeline.audit import audit
 from logdrive.pipeline.bronze import Bronze
 from logdrive.pipeline.config import PipelineConfig
@@ -23,6 +23,7 @@ from logdrive.pipeline.run import Outcome, Plan, run
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served, store
+from tests.support.tmpfs import tmpfs
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -122,6 +123,24 @@ def test_a_full_disk_fails_a_run_once_and_is_waited_out_by_one_that_follows(
     check(tmp_path / "tables", spark, count=2, turns=10)
 
 
+@pytest.mark.spark
+def test_a_disk_too_full_for_sparks_own_files_is_named_as_the_cause(tmp_path: Path, spark: Any) -> None:
+    uri = store(tmp_path / "store", *stream(count=1, turns=1))
+    with tmpfs(tmp_path / "small", 8) as disk:
+        disk.fill(but=16 << 10)
+        with pytest.raises(TransientError, match="No space left on device"):
+            run(plan(uri, disk.path / "tables"), threading.Event(), spark=spark)
+
+
+def test_a_disk_too_full_for_the_tables_is_named_in_one_line(tmp_path: Path) -> None:
+    uri = store(tmp_path / "store", *stream(count=1, turns=1))
+    with tmpfs(tmp_path / "small", 8) as disk:
+        disk.fill()
+        with pytest.raises(LogdriveError, match="No space left on device") as failure:
+            run(plan(uri, disk.path / "tables"), threading.Event())
+    assert str(failure.value).isprintable()
+
+
 def _when_all_is_read(so_far: Outcome, stop: threading.Event) -> None:
     if not so_far.waiting:
         stop.set()
@@ -177,11 +196,12 @@ def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(tm
 # Whole processes ------------------------------------------------------------------------------------------------------
 
 
-def command(*arguments: str, fault: str = "") -> "subprocess.Popen[bytes]":
+def command(*arguments: str, fault: str = "", stdout: IO[bytes] | int = subprocess.PIPE, **environment: str) -> "subprocess.Popen[bytes]":
+    ours = {"LOGDRIVE_FAULT": fault, "LOGDRIVE_PIPELINE__TRIGGER_SECONDS": "0.1"}
     return subprocess.Popen(
         [sys.executable, "-m", "logdrive.cli.main", "pipeline", *arguments],
-        env=os.environ | {"LOGDRIVE_FAULT": fault, "LOGDRIVE_PIPELINE__TRIGGER_SECONDS": "0.1"},
-        stdout=subprocess.PIPE,
+        env=os.environ | ours | environment,
+        stdout=stdout,
         stderr=subprocess.PIPE,
     )
 
@@ -217,6 +237,47 @@ def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(t
     again.wait()
     run(plan(uri, tmp_path / "tables", max_bytes_per_batch=1 << 20), threading.Event(), spark=spark)
     check(tmp_path / "tables", spark, count=2, turns=1000)
+
+
+SLOW_ONCE = """\
+import os, sys, time
+if any("python_streaming_source_runner" in argument for argument in sys.orig_argv):
+    try:
+        os.close(os.open({mark!r}, os.O_CREAT | os.O_EXCL))
+        time.sleep(600)
+    except FileExistsError:
+        pass
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_a_worker_of_sparks_that_does_not_come_up_in_time_is_started_again(tmp_path: Path) -> None:
+    """On a busy machine it takes longer than Spark waits. The first one here never comes up."""
+    uri = store(tmp_path / "store", *stream(count=1, turns=1))
+    (tmp_path / "sitecustomize.py").write_text(SLOW_ONCE.format(mark=str(tmp_path / "mark")))
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    process = command("run", "--config", configured(tmp_path, uri), "--once", PYTHONPATH=path)
+    out, err = (text.decode() for text in process.communicate(timeout=240))
+    assert process.returncode == 0, err
+    assert "52 events of 2 batches" in out
+    assert "Spark's Python worker did not start in time" in err
+    assert f"{tmp_path / 'tables' / 'spark.log'} has the whole of it" in err
+
+
+@pytest.mark.process
+def test_output_that_can_t_be_written_is_told_without_a_traceback(tmp_path: Path) -> None:
+    segment = Segment()
+    send(segment, "a", lines("a", 0, 20_000))
+    catch_up(tmp_path, segment)
+    with open("/dev/full", "wb") as full:
+        printing = command("cat", str(tmp_path), source_id("a"), stdout=full)
+        assert printing.communicate(timeout=60)[1] == b"logdrive: No space left on device\n"
+    assert printing.returncode == 1
+    printing = command("cat", str(tmp_path), source_id("a"))
+    assert printing.stdout is not None
+    printing.stdout.close()
+    assert printing.communicate(timeout=60)[1] == b""
 
 
 @pytest.mark.spark

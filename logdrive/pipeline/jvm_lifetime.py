@@ -1,0 +1,31 @@
+"""A JVM that ends with the process that started it.
+
+PySpark's JVM reads its standard input to notice that Python is gone, but only once it is up, and before that it takes
+many seconds on a busy machine. The kernel's parent-death signal (prctl(2), PR_SET_PDEATHSIG) has no such gap. It must be
+asked for in the new process, before Java's own program, so Spark is given a JAVA_HOME whose `java` does that first.
+"""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_BIND = (
+    "import ctypes, os, signal, sys; "
+    f"ctypes.CDLL(None).prctl({_PARENT_DEATH_SIGNAL}, int(signal.SIGKILL), 0, 0, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+def bound_java_home(java_home: Path, directory: Path) -> Path:
+    """Make a JAVA_HOME in *directory* whose `java` is that of *java_home*, killed when its parent ends.
+
+    Returns *java_home* itself where nothing in *directory* may be executed.
+    """
+    java = directory / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    start = [sys.executable, "-ISc", _BIND, str(java_home / "bin" / "java")]
+    java.write_text(f'#!/bin/sh\nexec {shlex.join(start)} "$@"\n', encoding="utf-8")
+    java.chmod(0o700)
+    return java.parent.parent if os.access(java, os.X_OK) else java_home
