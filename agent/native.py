@@ -16,7 +16,7 @@ from logdrive.errors import ProtocolError, TransientError
 from logdrive.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
 from logdrive.record import ABSENT, LOST, NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
-from logdrive.wire.lumberjack.frames import CONNECTION, SEQUENCES, Frame, Position, Refusal, RefusalCode
+from logdrive.wire.lumberjack.frames import CONNECTION, SEQUENCES, VERSION_2, Frame, Position, Refusal, RefusalCode
 from logdrive.wire.lumberjack.frames import Run as RunFrame
 from logdrive.wire.lumberjack.frames import Source as SourceFrame
 from logdrive.wire.lumberjack.reader import FrameReader
@@ -46,6 +46,7 @@ class NativeTalk:
     """Registers sources and acts on their Ps. An index is never given twice on a connection."""
 
     numbering: Literal["window", "connection"] = "connection"
+    version = VERSION_2
     until: float | None = None
 
     def __init__(self, services: Services, codec: Codec | None) -> None:

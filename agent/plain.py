@@ -14,7 +14,7 @@ from agent.talk import Services
 from agent.window import Room
 from logdrive.limits import MIB, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.envelope import Codec
-from logdrive.wire.lumberjack.frames import Frame
+from logdrive.wire.lumberjack.frames import VERSION_2, Frame
 from logdrive.wire.lumberjack.reader import FrameReader
 
 _WINDOW_EVENTS: Final = 2048 - 511
@@ -27,6 +27,7 @@ class PlainTalk:
     """Sends what the checkpoint says was not acknowledged. *fell_back*: logdrive/1 was wanted and not to be had."""
 
     numbering: Literal["window", "connection"] = "window"
+    version = VERSION_2
 
     def __init__(self, services: Services, codec: Codec | None, *, fell_back: bool) -> None:
         self._services = services

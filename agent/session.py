@@ -35,7 +35,7 @@ class Session:
 
     def __init__(self, services: Services, talk: Talk, stream: Stream) -> None:
         self._services, self._talk, self._stream = services, talk, stream
-        self._acks: AckTracker[SentRuns] = AckTracker(talk.numbering)
+        self._acks: AckTracker[SentRuns] = AckTracker(talk.numbering, talk.version)
         self._outbox: asyncio.Queue[list[bytes] | asyncio.Task[list[bytes]]] = asyncio.Queue(_PACKED_AHEAD)
         self._pace = Pace(talk.room.size)
         self._last = 0  # sequence number sent last
@@ -100,9 +100,9 @@ class Session:
         self._acks.sent(window.runs, self._last, window.records)
         self._pace.sent(window.size, services.clock.monotonic())
         if is_light(window, talk.codec):
-            await self._outbox.put(packed(frames, window.records, talk.codec, services.settings.level))
+            await self._outbox.put(packed(frames, window.records, talk.codec, services.settings.level, talk.version))
         else:
-            work = services.executor.run(packed, frames, window.records, talk.codec, services.settings.level)
+            work = services.executor.run(packed, frames, window.records, talk.codec, services.settings.level, talk.version)
             await self._outbox.put(group.create_task(work, name="agent-pack"))
         await asyncio.sleep(0)  # whoever waits to read or send goes first
         return True
@@ -136,14 +136,14 @@ class Session:
             self._heard, self.heard = self._services.clock.monotonic(), True
             for frame in reader.feed(data):
                 if isinstance(frame, Ack):
-                    self._acknowledged(frame.sequence, reader.offset)
+                    self._acknowledged(frame, reader.offset)
                 else:
                     self._talk.take(frame)
                     self._move()
         raise EndedError("the receiver closed the connection", idle=self.settled)
 
-    def _acknowledged(self, sequence: int, offset: int) -> None:
-        for runs in self._acks.ack(sequence, offset=offset):
+    def _acknowledged(self, ack: Ack, offset: int) -> None:
+        for runs in self._acks.ack(ack.sequence, version=ack.version, offset=offset):
             faults.reach("agent.ack.before_apply")
             self._pace.acknowledged(self._services.clock.monotonic())
             self._apply(runs)

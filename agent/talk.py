@@ -59,6 +59,8 @@ class Talk(Protocol):
     """One dialect on one connection."""
 
     numbering: Literal["window", "connection"]
+    version: bytes
+    """The version byte of its frames."""
     codec: Codec | None
     room: Room
     reader: FrameReader

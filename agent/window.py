@@ -10,7 +10,7 @@ from agent.run import Run
 from agent.source import Source
 from logdrive.limits import KIB, LOGDRIVE_1, RUN_RECORDS
 from logdrive.wire.lumberjack.envelope import Codec, pack
-from logdrive.wire.lumberjack.frames import Envelope, Window
+from logdrive.wire.lumberjack.frames import VERSION_2, Envelope, Window
 
 _SMALL_BYTES: Final = 4 * KIB
 """So much zstd packs sooner than it is handed over."""
@@ -74,16 +74,16 @@ def is_light(window: Outgoing, codec: Codec | None) -> bool:
     return codec != "zstd" or window.size <= _SMALL_BYTES
 
 
-def packed(frames: Sequence[bytes], records: int, codec: Codec | None, level: int) -> list[bytes]:
+def packed(frames: Sequence[bytes], records: int, codec: Codec | None, level: int, version: bytes = VERSION_2) -> list[bytes]:
     """Return a window as it travels: W and C in one write, or bare frames without *codec*. Releases the interpreter meanwhile.
 
     zstd packs monotonous text tighter than readers believe; then zlib, which can't, is taken.
     """
-    head = Window(records).encode()
+    head = Window(records).encode(version)
     if codec is None:
         return [head + b"".join(frames)]
     text = b"".join(frames)
     payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
     if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):
         payload = pack(text, "zlib", 1)
-    return [head, Envelope(payload).encode()]
+    return [head, Envelope(payload).encode(version)]

@@ -8,7 +8,7 @@ import pytest
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.limits import PLAIN_LUMBERJACK
 from logdrive.net.stream import ServerTls, Stream
-from logdrive.wire.lumberjack.frames import Ack, Data, Window
+from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Window
 from logdrive.wire.lumberjack.order import WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.agent.rebuild import rebuilt
@@ -166,6 +166,30 @@ def test_an_acknowledgement_of_more_than_was_sent_ends_the_connection() -> None:
         await world.clock.sleep(30)
         assert "9999" in agent.connection.problem
         assert connections == 1, "the peer counts otherwise than we do: not again soon"
+        await world.kill()
+
+    run(main())
+
+
+def test_an_acknowledgement_in_version_1_ends_the_connection_of_version_2() -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"] |= {"dialect": "lumberjack/2"}
+        connections = 0
+
+        async def accept(stream: Stream) -> None:
+            nonlocal connections
+            connections += 1
+            while await stream.read():
+                await stream.write([Ack(10).encode(VERSION_1)])
+
+        await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
+        world.write(lines(0, 10))
+        agent = world.start()
+        await world.clock.sleep(30)
+        assert "version 1" in agent.connection.problem
+        (status,) = agent.status().sources
+        assert (status.position, status.events, connections) == (0, 0, 1)
         await world.kill()
 
     run(main())

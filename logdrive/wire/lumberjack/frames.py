@@ -5,7 +5,8 @@ otherwise. What a frame's bytes are is told here alone: `reader` finds frames in
 byte layouts are tabled in `docs/protocols/lumberjack.md`.
 
 The frames that hold events carry *envelope*: 0 where they came bare, else which C frame of the connection held them,
-counted from 1. It says how they travelled, not what they are, so it takes no part in comparisons.
+counted from 1; acknowledgements carry their *version* byte. Both say how they travelled, not what they are, so they take no
+part in comparisons.
 """
 
 import struct
@@ -173,15 +174,17 @@ class Ack:
     """A: everything up to *sequence* is kept; 0 says only that the reader lives."""
 
     sequence: int
+    version: bytes = field(default=VERSION_2, compare=False)
 
-    def encode(self, version: bytes = VERSION_2) -> bytes:
+    def encode(self, version: bytes | None = None) -> bytes:
         """Return the frame as it travels, to be written in one piece: some clients read it without a loop."""
-        return SHORT.pack(version + b"A", self.sequence)
+        return SHORT.pack((version or self.version) + b"A", self.sequence)
 
     @classmethod
     def decode(cls, data: bytes, at: int, envelope: int) -> "Ack":
         """Return the frame that begins at *at* and is whole."""
-        return cls(SHORT.unpack_from(data, at)[1])
+        kind, sequence = SHORT.unpack_from(data, at)
+        return cls(sequence, kind[:1])
 
 
 @dataclass(frozen=True, slots=True)

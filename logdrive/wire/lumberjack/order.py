@@ -22,6 +22,7 @@ from logdrive.wire.lumberjack.frames import (
     EVENT,
     RUN,
     SEQUENCES,
+    VERSION_1,
     VERSION_2,
     Ack,
     Data,
@@ -310,11 +311,12 @@ class AckTracker(Generic[Token]):
     """The windows that a writer has sent and that were not acknowledged yet, oldest first.
 
     *numbering* "window": numbers begin at 1 in each window, an acknowledgement counts within the oldest (v1, v2).
-    "connection": they run on, an acknowledgement means everything up to it (`logdrive/1`).
+    "connection": they run on, an acknowledgement means everything up to it (`logdrive/1`). *version* is that of the windows.
     """
 
-    def __init__(self, numbering: Literal["window", "connection"]) -> None:
+    def __init__(self, numbering: Literal["window", "connection"], version: bytes = VERSION_2) -> None:
         self._running = numbering == "connection"
+        self._version = version
         self._windows: deque[tuple[Token, int]] = deque()  # with the number of their last event
         self._sent = 0
         self._acknowledged = 0
@@ -334,11 +336,16 @@ class AckTracker(Generic[Token]):
         self._windows.append((token, last_sequence))
         self._sent = last_sequence
 
-    def ack(self, sequence: int, *, offset: int = 0) -> list[Token]:
+    def ack(self, sequence: int, *, version: bytes = VERSION_2, offset: int = 0) -> list[Token]:
         """Return the windows that `A sequence` completes; 0 is a keepalive. Raises `ProtocolError` with *offset*.
 
-        Part of a window completes nothing, and is no error. More than was sent is: the peer counts otherwise than we do.
+        Part of a window completes nothing, and is no error. More than was sent is: the peer counts otherwise than we do. So is
+        another *version* than the windows': who knows what the peer made of them? But Logstash's keepalives are of version 2
+        for everybody.
         """
+        if version != self._version and (sequence or self._version != VERSION_1):
+            reason = f"an acknowledgement in version {version.decode()} of a window in version {self._version.decode()}"
+            raise ProtocolError(reason, offset=offset)
         if sequence == 0:
             return []
         return self._ack_running(sequence, offset) if self._running else self._ack_oldest(sequence, offset)

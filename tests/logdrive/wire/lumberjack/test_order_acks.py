@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
+from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2
 from logdrive.wire.lumberjack.order import AckTracker
 
 
@@ -51,6 +52,23 @@ def test_an_acknowledgement_of_nothing_sent_is_fatal_but_a_keepalive_is_not() ->
         assert tracker.ack(0) == []
         with pytest.raises(ProtocolError):
             tracker.ack(1)
+
+
+@pytest.mark.parametrize(("own", "other"), [(VERSION_1, VERSION_2), (VERSION_2, VERSION_1)])
+def test_an_acknowledgement_in_the_other_version_is_fatal(own: bytes, other: bytes) -> None:
+    tracker = AckTracker[int]("window", own)
+    tracker.sent(0, 10, 10)
+    with pytest.raises(ProtocolError, match=f"in version {other.decode()} .* version {own.decode()}") as error:
+        tracker.ack(10, version=other, offset=6)
+    assert (error.value.offset, tracker.tokens) == (6, [0])
+    assert tracker.ack(10, version=own) == [0]
+
+
+def test_keepalives_come_in_version_2_even_to_writers_of_version_1() -> None:
+    """Logstash sends no others; the opposite is known of nobody."""
+    assert AckTracker[int]("window", VERSION_1).ack(0, version=VERSION_2) == []
+    with pytest.raises(ProtocolError, match="version 1"):
+        AckTracker[int]("window", VERSION_2).ack(0, version=VERSION_1)
 
 
 def test_what_is_in_flight_is_known_oldest_first() -> None:
