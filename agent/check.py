@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from agent.app import agent_id
 from agent.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown
 from agent.config import AgentConfig
+from agent.dialect import choose, offered
 from agent.origin import FirstLine
 from agent.overlooked import overlooked
 from agent.patterns import Found, Inputs, Listing
@@ -121,15 +122,17 @@ async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Fin
     settings = config.output
     name, port = host_port(host)
     try:
-        tls = None if settings.tls == "off" else settings.tls.settings(("logdrive/1",) if settings.dialect != "lumberjack/2" else ())
+        tls = None if settings.tls == "off" else settings.tls.settings(offered(settings.dialect))
         async with asyncio.timeout(settings.connect_seconds):
             stream = await transport.connect(name, port, tls)
-        agreed, identity = stream.peer.alpn, stream.peer.identity
+        peer = stream.peer
         await stream.close()
     except TimeoutError:
         return Finding(host, ok=False, detail=f"no connection within {settings.connect_seconds:g} s")
     except LogdriveError as error:
         return Finding(host, ok=False, detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "))
-    if tls is not None and settings.dialect == "logdrive/1" and agreed is None:
+    choice = choose(settings.dialect, peer)
+    if choice is None:
         return Finding(host, ok=False, detail="it does not speak logdrive/1")
-    return Finding(host, ok=True, detail=f"reached{f', it is {identity}' if identity else ''}{f', speaks {agreed}' if agreed else ''}")
+    who = f", it is {peer.identity}" if peer.identity else ""
+    return Finding(host, ok=True, detail=f"reached{who}; {choice.dialect} would be spoken: {choice.reason}", warn=choice.fell_back)

@@ -5,13 +5,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 import orjson
 
+from agent.flat import OWN, flat
 from logdrive.address import host_port
-from logdrive.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, GIB, KIB, MIB, WINDOW_BYTES, WINDOWS_IN_FLIGHT
+from logdrive.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, GIB, KIB, MIB, PLAIN_LUMBERJACK, WINDOW_BYTES, WINDOWS_IN_FLIGHT
 from logdrive.net.settings import ClientTlsConfig
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-Dialect = Literal["logdrive/1", "lumberjack/2", "auto"]
+Dialect = Literal["logdrive/1", "lumberjack/2", "lumberjack/1", "auto"]
 
 _LABEL_BYTES = ATTRIBUTES_BYTES - 8 * KIB
 """Fields and tags of an input, encoded: the path (4 KiB at most) and names still fit beside them."""
@@ -116,3 +117,16 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     agent: AgentTable
     input: Annotated[list[InputTable], msgspec.Meta(min_length=1)]
     output: OutputTable
+
+    def __post_init__(self) -> None:
+        """Refuse fields that Lumberjack v1 can't carry, where it may be spoken."""
+        if self.output.dialect not in ("lumberjack/1", "auto"):
+            return
+        for number, table in enumerate(self.input):
+            try:
+                pairs = len(flat(table.fields, table.tags)) + len(OWN)
+            except ValueError as error:
+                raise ValueError(f"input: in input[{number}], {error}") from error
+            if pairs > PLAIN_LUMBERJACK.pairs:
+                most = PLAIN_LUMBERJACK.pairs - len(OWN)
+                raise ValueError(f"input: input[{number}] has more than {most} fields, the most that {self.output.dialect} carries")

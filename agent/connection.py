@@ -5,20 +5,22 @@ import contextlib
 from typing import Final
 
 from agent.config import OutputTable
-from agent.encoders import Encoders
+from agent.dialect import NATIVE, Choice, choose, offered
+from agent.encoders import Encoders, Form
 from agent.native import NativeTalk
 from agent.plain import PlainTalk
+from agent.recast import recast
 from agent.session import Session
 from agent.talk import EndedError, RefusedError, Services, Talk
 from logdrive.address import host_port
 from logdrive.cancelling import heed_cancelling
 from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
 from logdrive.net.backoff import Backoff
-from logdrive.net.stream import ClientTls, Stream, Transport
+from logdrive.net.stream import ClientTls, Peer, Stream, Transport
 from logdrive.wire.lumberjack.envelope import Codec
-from logdrive.wire.lumberjack.frames import RefusalCode
+from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
 
-_NATIVE: Final = "logdrive/1"
+_PLAIN_FORMS: Final[dict[str, Form]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
 _LONG_PAUSE_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 60.0
 """A connection that ended while it rested is made again when there is something to send, or after this."""
@@ -48,6 +50,8 @@ class Connection:
         self._turn = services.random.randrange(len(self._hosts))
         self._backoff = Backoff(settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random)
         self._patient, self._doubtful = patient, 0
+        self._choice: Choice | None = None
+        self._answer_in_1: set[str] = set()
         self.session: Session | None = None
         self.host = ""
         self.problem = ""
@@ -78,10 +82,17 @@ class Connection:
         stream = await self._connect(host)
         session: Session | None = None
         try:
-            session = self.session = Session(self._services, self._talk(stream), stream)
+            choice = self._choose(host, stream.peer)
+            talk = self._talk(choice)
+            session = self.session = Session(self._services, talk, stream)
             self.host, self.problem = host, ""
-            self._services.log.info("connected", host=host, peer=stream.peer.identity, dialect=stream.peer.alpn or "by configuration")
+            self._tell(host, stream.peer, choice)
             await session.run()
+        except ProtocolError as error:
+            if not choice.fell_back or choice.version == VERSION_1 or talk.reader.version != VERSION_1:
+                raise
+            self._answer_in_1.add(host)
+            raise TransientError(f"{error}; it is spoken to in version 1 from now on") from error
         except TransientError as error:
             if session is None or session.heard or session.settled or isinstance(error, RejectedError):
                 raise
@@ -108,19 +119,32 @@ class Connection:
         settings = self._services.settings
         if settings.tls == "off":
             return None
-        offered = {"logdrive/1": (_NATIVE,), "auto": (_NATIVE, "lumberjack/2"), "lumberjack/2": ()}[settings.dialect]
-        return settings.tls.settings(offered)
+        return settings.tls.settings(offered(settings.dialect))
 
-    def _talk(self, stream: Stream) -> Talk:
-        """Return the dialect for this peer. Raises `TransientError` where there is none that may be spoken."""
-        settings = self._services.settings
-        agreed = stream.peer.alpn == _NATIVE or (not stream.peer.secure and settings.dialect == _NATIVE)
-        if not agreed and settings.dialect == _NATIVE:
+    def _choose(self, host: str, peer: Peer) -> Choice:
+        """Return the dialect for this peer. Raises `RejectedError` where there is none that may be spoken."""
+        choice = choose(self._services.settings.dialect, peer, answers_in_1=host in self._answer_in_1)
+        if choice is None:
             raise RejectedError('the other side does not speak logdrive/1: connect to a logdrive receiver, or set dialect = "auto"')
-        self._encoders.full = not agreed or settings.records == "full"
-        if agreed:
-            return NativeTalk(self._services, _codec(settings))
-        return PlainTalk(self._services, "zlib" if _codec(settings) else None, fell_back=settings.dialect == "auto")
+        return choice
+
+    def _talk(self, choice: Choice) -> Talk:
+        """Begin to speak a dialect: what was read for another one is made anew where that has no place for it."""
+        services, settings = self._services, self._services.settings
+        form = settings.records if choice.dialect == NATIVE else _PLAIN_FORMS[choice.dialect]
+        if self._encoders.change(form):
+            for source in services.book.sources:
+                recast(source, self._encoders.of(source))
+        if choice.dialect == NATIVE:
+            return NativeTalk(services, _codec(settings))
+        return PlainTalk(services, "zlib" if _codec(settings) else None, choice)
+
+    def _tell(self, host: str, peer: Peer, choice: Choice) -> None:
+        """Say what is spoken and why, as a warning where that is news, and less than was hoped for."""
+        log = self._services.log
+        tell = log.warning if choice.fell_back and choice != self._choice else log.info
+        self._choice = choice
+        tell("connected", host=host, peer=peer.identity, dialect=choice.dialect, because=choice.reason)
 
     def _stays(self, error: LogdriveError) -> bool:
         """Tell whether only a change of settings would help."""

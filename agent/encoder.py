@@ -6,7 +6,8 @@ lines that are not UTF-8, lines without their newline, and the pieces of lines t
 """
 
 import base64
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -28,6 +29,21 @@ _REPLACEMENT_BYTES: Final = _REPLACEMENT.encode()
 _RETURN: Final = 0x0D
 
 
+class Records(Sequence[bytes], ABC):
+    """Records of one run that are written out only as the frames that are sent."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """What they weigh against `RUN_BYTES`."""
+
+    @abstractmethod
+    def frames(self, first: int) -> bytes:
+        """Return them as frames numbered from *first*."""
+
+
 @dataclass(slots=True)
 class Cut:
     """The records of one run: *end* is the position after them, *size* what they weigh against `RUN_BYTES`."""
@@ -41,10 +57,10 @@ class Cut:
 class Cuts:
     """Runs in the making: a record that does not fit the last one opens another."""
 
-    def __init__(self, most_records: int = RUN_RECORDS) -> None:
+    def __init__(self, most_records: int = RUN_RECORDS, new_list: Callable[[], list[bytes]] = list) -> None:
         self.runs: list[Cut] = []
-        self._most = most_records
-        self._open: list[bytes] = []  # the last run's records while there is room for more
+        self._most, self._new_list = most_records, new_list
+        self._open = new_list()  # the last run's records while there is room for more
 
     @property
     def enough(self) -> bool:
@@ -55,7 +71,7 @@ class Cuts:
         """Append a record that ends at position *end*."""
         size = record.EVENT_HEAD + len(payload)
         if not self._open or len(self._open) >= self._most or self.runs[-1].size + size > RUN_BYTES:
-            self._open = []
+            self._open = self._new_list()
             self.runs.append(Cut(end, self._open))
         cut = self.runs[-1]
         self._open.append(payload)
@@ -66,7 +82,7 @@ class Cuts:
     def add_run(self, cut: Cut) -> None:
         """Append a whole run, to which nothing is added."""
         self.runs.append(cut)
-        self._open = []
+        self._open = self._new_list()
 
 
 class Encoder(Protocol):

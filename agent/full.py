@@ -2,30 +2,29 @@
 
 All but two things are the same in each line's record, so a run of them is kept as these two, the messages and the offsets, and
 written out only as the frames that are sent. No Python runs for a line (`logdrive.kernel`): about 0.3 µs each, from the file's bytes
-to its frame, of 188 bytes. Stretches with CRLF ends, bytes that are not UTF-8 or lines without end take a slower way.
+to its frame, of 188 bytes. What is not plain takes a slower way (`agent.lines`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, overload
 
 import orjson
 
-from agent.encoder import PIECE_BYTES, Cut, Cuts, Piece, line_places, pieces
+from agent.encoder import Cut, Piece, Records
 from agent.generation import Chunk
+from agent.lines import cut_lines
 from logdrive import record
-from logdrive.kernel.loops import full_frames, place_lines
+from logdrive.kernel.loops import full_frames
 from logdrive.limits import RUN_BYTES
 
-RUN_EVENTS: Final = 512
-"""Four runs make a window of 2,048 events, what Lumberjack's writers usually send."""
 _SEPARATOR: Final = b"\x7f"
 """Stands between messages: JSON leaves it as it is. Text that has one itself takes the slower way."""
 _MESSAGE: Final = b'},"message":"'
 _END: Final = b'"}'
 
 
-class FullRecords(Sequence[bytes]):
+class FullRecords(Records):
     """Full records of plain lines, at least one.
 
     *prefix* ends where each one's offset goes; *offsets* are these in decimal, commas between them; *messages* are the lines as
@@ -78,52 +77,20 @@ class FullEncoder:
 
     def encode(self, chunk: Chunk) -> list[Cut]:
         """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
-        work = _Lines(chunk, self._prefix())
-        work.all()
-        return work.cuts.runs
+        return cut_lines(chunk, _Full(self._prefix()))
 
     def _prefix(self) -> bytes:
         moment = datetime.fromtimestamp(self._now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
         return b'{"@timestamp":"%bZ"%b%b' % (moment.removesuffix("+00:00").encode(), self._fields, self._log)
 
 
-class _Lines:
-    """One call's work. Places count from the data's beginning."""
+class _Full:
+    """Full records that begin with *prefix*, as `cut_lines` asks for them."""
 
-    def __init__(self, chunk: Chunk, prefix: bytes) -> None:
-        self._text, self._begin, self._end, self._open_end = chunk.data, chunk.begin, chunk.end, chunk.open_end
-        self._zero = chunk.start - chunk.begin  # the position of place 0
+    def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
-        self.cuts = Cuts(RUN_EVENTS)
 
-    def all(self) -> None:
-        text, at = self._text, self._begin
-        whole = text.rfind(b"\n", at, self._end) + 1
-        while at < whole and not self.cuts.enough:
-            end = text.rfind(b"\n", at, min(at + PIECE_BYTES, whole)) + 1
-            if end:
-                end = self._run(at, end)
-            else:  # the next line is longer than a record may be
-                end = text.index(b"\n", at + PIECE_BYTES) + 1
-                self._pieces(at, end)
-            at = end
-        if at < self._end and not self.cuts.enough:
-            self._pieces(at, self._end)
-
-    def _run(self, at: int, end: int) -> int:
-        """Add a run of the lines in *text[at:end]*, or of as many as fit one; return up to where they go."""
-        data = self._text[at:end]
-        offsets, count, length = place_lines(data, self._zero + at, RUN_EVENTS)
-        data, end = data[:length], at + length
-        records = self._records(data, offsets, count)
-        if records is None:
-            for line_at, line_end in line_places(self._text, at, end):
-                self._pieces(line_at, line_end)
-        else:
-            self.cuts.add_run(Cut(self._zero + end, records, count, records.size))
-        return end
-
-    def _records(self, data: bytes, offsets: bytes, count: int) -> FullRecords | None:
+    def records(self, data: bytes, offsets: bytes, count: int) -> FullRecords | None:
         """Return the lines *data* as records; None where some differ from a plain line, or all are too much for a run."""
         if _SEPARATOR in data or (b"\r" in data and b"\r\n" in data):  # the longer search takes twenty times as long
             return None
@@ -135,19 +102,17 @@ class _Lines:
         records = FullRecords(self._prefix, offsets, messages, count)
         return records if records.size <= RUN_BYTES else None
 
-    def _pieces(self, at: int, end: int) -> None:
-        """Add one line as a record, or as several where it is too long for one."""
-        for piece in pieces(self._text, at, end, self._zero, open_end=self._open_end):
-            self.cuts.add(_full(self._prefix, piece), piece.end, 1)
+    def record(self, piece: Piece) -> bytes:
+        """Return one line, or a part of one, as a full record; `log` names what differs from a plain line."""
+        log: dict[str, Any] = {}
+        if piece.eol != "\n":
+            log["eol"] = piece.eol
+        if piece.flags:
+            log["flags"] = list(piece.flags)
+        extra = b"," + orjson.dumps(log)[1:-1] if log else b""
+        event = b"" if piece.original is None else b',"event":{"original_base64":"%b"}' % piece.original.encode()
+        return b'%b%d%b},"message":%b%b}' % (self._prefix, piece.start, extra, orjson.dumps(piece.message), event)
 
-
-def _full(prefix: bytes, piece: Piece) -> bytes:
-    """Return *piece* as a full record; `log` names what differs from a plain line."""
-    log: dict[str, Any] = {}
-    if piece.eol != "\n":
-        log["eol"] = piece.eol
-    if piece.flags:
-        log["flags"] = list(piece.flags)
-    extra = b"," + orjson.dumps(log)[1:-1] if log else b""
-    event = b"" if piece.original is None else b',"event":{"original_base64":"%b"}' % piece.original.encode()
-    return b'%b%d%b},"message":%b%b}' % (prefix, piece.start, extra, orjson.dumps(piece.message), event)
+    def singles(self) -> list[bytes]:
+        """Return an empty list for such records."""
+        return []

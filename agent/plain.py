@@ -1,20 +1,21 @@
-"""Lumberjack v2 as deployed peers speak it: full records, at least once from the checkpoint (rule D8).
+"""Lumberjack v1 and v2 as deployed peers speak them: an event a line, at least once from the checkpoint (rule D8).
 
-One write of W and C a window, numbers from 1 in each, at most 2,048 events, as Logstash's clients do. Such peers keep no
-positions: gaps and ends can't be told to them and count as acknowledged. A source that was once registered under `logdrive/1`
-waits for it, where the dialect was left to be agreed on.
+One write of W and C a window, numbers from 1 in each, at most 2,048 events, as Logstash's clients do: J frames of full records in
+version 2, D frames of pairs in version 1. Such peers keep no positions: gaps and ends can't be told to them and count as
+acknowledged. A source that was once registered under `logdrive/1` waits for it, where the dialect was left to be agreed on.
 """
 
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from agent.dialect import Choice
 from agent.run import Run
 from agent.source import Source
 from agent.talk import Services
 from agent.window import Room
 from logdrive.limits import MIB, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.envelope import Codec
-from logdrive.wire.lumberjack.frames import VERSION_2, Frame
+from logdrive.wire.lumberjack.frames import Frame
 from logdrive.wire.lumberjack.reader import FrameReader
 
 _WINDOW_EVENTS: Final = 2048 - 511
@@ -24,14 +25,14 @@ WAITS: Final = "waits for a receiver that speaks logdrive/1, under which it was 
 
 
 class PlainTalk:
-    """Sends what the checkpoint says was not acknowledged. *fell_back*: logdrive/1 was wanted and not to be had."""
+    """Sends what the checkpoint says was not acknowledged. *choice* is one of the plain dialects."""
 
     numbering: Literal["window", "connection"] = "window"
-    version = VERSION_2
 
-    def __init__(self, services: Services, codec: Codec | None, *, fell_back: bool) -> None:
+    def __init__(self, services: Services, codec: Codec | None, choice: Choice) -> None:
         self._services = services
-        self._fell_back = fell_back
+        self._fell_back = choice.fell_back
+        self.version = choice.version
         self.codec = codec
         self.room = Room(4 * MIB, _WINDOW_EVENTS, marks=False)
         self.reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
@@ -66,7 +67,7 @@ class PlainTalk:
         return None
 
     def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
-        """Return the J frames of one window."""
+        """Return the J or D frames of one window."""
         frames: list[bytes] = []
         first = 1
         for _, _, run in runs:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from agent.encoder import Cut
-from agent.full import FullRecords
+from agent.encoder import Cut, Records
 from agent.generation import Chunk
+from agent.pairs import PairList
 from logdrive import record
 from logdrive.record import CLOSED, DATA, END, GAP, number_of, position_of
 from logdrive.wire.lumberjack.frames import json_frames
@@ -38,9 +38,9 @@ class Run:
         return position_of(self.number)
 
     def frames(self, first: int) -> list[bytes]:
-        """Return its records as J frames numbered from *first*, in parts to join."""
+        """Return its records as frames numbered from *first*, in parts to join: D frames for pairs, else J frames."""
         records = self.records
-        return [records.frames(first)] if isinstance(records, FullRecords) else json_frames(first, records)
+        return [records.frames(first)] if isinstance(records, Records | PairList) else json_frames(first, records)
 
 
 @dataclass(frozen=True, slots=True)

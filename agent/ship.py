@@ -165,7 +165,7 @@ class _Shipment:
         moved, last, problem = clock.monotonic(), (0, 0), "it acknowledges nothing"
         while True:
             shipped = self._shipped()
-            problem = self._connection.problem or problem  # a new connection has none yet
+            problem = self._connection.problem or self._waiting() or problem  # a new connection has none yet
             if self._progress is not None:
                 self._progress(shipped)
             if shipped.complete or stop.is_set():
@@ -178,6 +178,10 @@ class _Shipment:
             elif clock.monotonic() - moved > self._give_up_seconds:
                 raise TransientError(f"gave up after {self._give_up_seconds:g} s without progress: {problem}")
             await clock.sleep(_LOOK_SECONDS)
+
+    def _waiting(self) -> str:
+        """Return what a source waits for that the connection there is does not bring, "" where none does."""
+        return next((source.problem for source in self._services.book.sources if source.state is State.IDLE and source.problem), "")
 
     def _check_refusals(self) -> None:
         """Raise `TransientError` where a source is refused for longer than we are willing to wait."""

@@ -338,11 +338,15 @@ class Source:
         self.problem = reason
         self.refusals += 1
         self.retry_at = retry_at
+        self.read_again()
+        self.state = State.PAUSED
+
+    def read_again(self) -> None:
+        """Keep nothing that can be read again from what was acknowledged last. Nothing may be in flight."""
         if self.readable:
             self.kept.clear()
             if self.generation is not None and self.generation.position != self.position:
                 self.generation.go_to(self.number)
-        self.state = State.PAUSED
 
     def _finish(self) -> None:
         self.kept.clear()

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from agent.config import OutputTable
+from agent.config import Dialect, OutputTable
 from agent.origin import machine_agent_id
 from agent.ship import Shipped, output_to
 from agent.ship import ship as ship_files
@@ -42,20 +42,27 @@ _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
 @click.option("--plain", is_flag=True, help="Plain TCP, readable by everybody on the way; needs no saying to a loopback address.")
 @click.option("--id", "agent_id", metavar="NAME", help="Who the files belong to; else made from this machine's id.")
 @click.option(
-    "--dialect", type=click.Choice(["logdrive/1", "lumberjack/2"]), default="logdrive/1", show_default=True, help="What to speak."
+    "--dialect",
+    type=click.Choice(get_args(Dialect)),
+    default="logdrive/1",
+    show_default=True,
+    help="What to speak; auto: logdrive/1 where the receiver does, else plain Lumberjack, with a warning.",
 )
 @click.option("--give-up", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds without progress to bear.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def ship(
     files: tuple[str, ...], receiver: str, ca: str | None, cert: str | None, key: str | None, server_name: str | None, plain: bool,
-    agent_id: str | None, dialect: str, give_up: float, as_json: bool,
+    agent_id: str | None, dialect: Dialect, give_up: float, as_json: bool,
 ) -> int:  # fmt: skip
     """Deliver FILEs as they are now, and end when all of them is acknowledged.
 
-    A second run sends only what was added. Not so with --dialect lumberjack/2, whose peers keep no positions: it sends all anew.
+    A second run sends only what was added. Not so under lumberjack/2 and lumberjack/1, whose peers keep no positions: it sends all anew.
     """
     set_up_logging("warning")
-    output = output_to(receiver, _tls(receiver, ca, cert, key, server_name, plain), dialect=dialect)
+    tls = _tls(receiver, ca, cert, key, server_name, plain)
+    if dialect == "auto" and tls == "off":
+        raise click.UsageError("--dialect auto needs TLS, which tells what the receiver speaks: give --ca, or name one dialect")
+    output = output_to(receiver, tls, dialect=dialect)
     name, started = agent_id or _machine_name(), time.monotonic()
 
     async def program(machine: Machine) -> Shipped:

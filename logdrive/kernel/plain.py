@@ -73,15 +73,16 @@ def full_frames(
     same = len(prefix) + len(middle) + len(tail)
     parts: list[bytes] = [tail + b"2J", b"", b"", prefix, b"", middle, b""] * count
     parts[0] = b"2J"
-    parts[1::7] = _packed(range(first, first + count))
-    parts[2::7] = _packed([same + size for size in map(add, map(len, places), map(len, texts))])
+    parts[1::7] = packed_numbers(range(first, first + count))
+    parts[2::7] = packed_numbers([same + size for size in map(add, map(len, places), map(len, texts))])
     parts[4::7] = places
     parts[6::7] = texts
     parts.append(tail)
     return b"".join(parts)
 
 
-def _packed(numbers: Sequence[int]) -> list[bytes]:
+def packed_numbers(numbers: Sequence[int]) -> list[bytes]:
+    """Return each of *numbers* as a u32, big-endian. No Python runs for a number."""
     try:
         return list(map(_SMALL.__getitem__, numbers))
     except IndexError:  # a long line

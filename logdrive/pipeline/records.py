@@ -51,6 +51,8 @@ class Singles:
     def foreign(self, payload: bytes, record: dict[str, Any]) -> None:
         """Add the event of a record that another shipper sent, whatever its shape; or an agent of ours that speaks plain Lumberjack."""
         try:
+            if "log.origin" in record:
+                record = _unflattened(record)
             log = record.get("log")
             self._add(record, FOREIGN, placed=type(log) is dict and "origin" in log and "offset" in log)
         except (TypeError, ValueError):
@@ -101,6 +103,23 @@ def _of_log(record: dict[str, Any]) -> tuple[int | None, int | None, str, str | 
     if not log:
         del record["log"]
     return start, end, eol, path
+
+
+def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what an agent of ours sent as Lumberjack v1's pairs in the shape of a full record; any other as it is."""
+    named = {"line", "offset", "file", "log.origin", "log.eol", "log.flags", "event.original_base64"} & record.keys()
+    ours = {name: record[name] for name in named}
+    if len(named & {"line", "offset", "file"}) < 3 or any(type(value) is not str for value in ours.values()):
+        return record
+    rest = {name: value for name, value in record.items() if name not in named}
+    log: dict[str, Any] = {"file": {"path": ours["file"]}, "origin": ours["log.origin"], "offset": ours["offset"]}
+    if "log.eol" in named:
+        log["eol"] = ours["log.eol"]
+    if "log.flags" in named:
+        log["flags"] = ours["log.flags"].split(",")
+    if "event.original_base64" in named:
+        rest["event"] = {"original_base64": ours["event.original_base64"]}
+    return {"message": ours["line"], "log": log} | rest
 
 
 def _of_host(record: dict[str, Any]) -> str | None:

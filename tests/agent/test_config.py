@@ -62,6 +62,29 @@ def test_mistakes_name_their_key_and_remedy(tmp_path: Path, change: tuple[str, s
     assert remedy in mistake.remedy
 
 
+@pytest.mark.parametrize("dialect", ["lumberjack/1", "auto"])
+@pytest.mark.parametrize(
+    ("fields", "remedy"),
+    [
+        ('{"a.b" = 1, a = {b = 2}}', "in input[0], two fields are 'a.b' once they are flat"),
+        (f"{{{', '.join(f'{n:x} = 1' for n in range(1020))}}}", "input[0] has more than 1015 fields"),
+    ],
+)
+def test_fields_that_version_1_can_t_carry_are_a_mistake_where_it_may_be_spoken(
+    tmp_path: Path, dialect: str, fields: str, remedy: str
+) -> None:
+    path = tmp_path / "agent.toml"
+    text = MINIMAL.replace('paths = ["/l/*"]', f'paths = ["/l/*"]\nfields = {fields}')
+    path.write_text(text)
+    load(str(path), AgentConfig, {})
+    path.write_text(text.replace('tls = "off"', f'tls = {{ca = "/c"}}\ndialect = "{dialect}"'))
+    with pytest.raises(ConfigError) as caught:
+        load(str(path), AgentConfig, {})
+    (mistake,) = caught.value.mistakes
+    assert mistake.key == "input"
+    assert remedy in mistake.remedy
+
+
 def test_the_environment_overrides_for_sidecars() -> None:
     environ = {"LOGDRIVE_OUTPUT__HOSTS": "a:1,b:2", "LOGDRIVE_INPUT__0__PATHS": "/pods/*.log", "LOGDRIVE_AGENT__ID": "pod-7"}
     config = load(str(EXAMPLE), AgentConfig, environ)

@@ -8,16 +8,18 @@ import pytest
 from agent.ship import Shipped, output_to, ship
 from logdrive.errors import ConfigError, RejectedError, TransientError
 from logdrive.limits import MIB
+from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.stream import Stream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.inline import InlineExecutor
 from tests.support.virtual_time import run
 
 
-async def shipped(world: World, *files: str, **options: Any) -> Shipped:
+async def shipped(world: World, *files: str, dialect: str = "logdrive/1", tls: Any = "off", **options: Any) -> Shipped:
+    table = ClientTlsConfig(**tls) if tls != "off" else tls
     return await ship(
         files or (LOG,),
-        output_to("reader", "off", windows_in_flight=2, window_bytes=MIB),
+        output_to("reader", table, windows_in_flight=2, window_bytes=MIB, dialect=dialect),
         clock=world.clock,
         disk=world.disk,
         transport=world.network.host("agent", identity="dns:agent"),

@@ -4,54 +4,19 @@ import asyncio
 import json
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pylogbeat import PyLogBeatClient
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.limits import StoreLimits
-from logdrive.net.certificates import write_certificates
-from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.tcp import SystemTransport
-from logdrive.store.engine import Store
-from receiver import app
-from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
-from tests.support.ledger import Ledger
+from tests.interop.receiving import with_a_receiver
 
 Use = Callable[[PyLogBeatClient], None]
 
 
 async def _with_a_receiver(work: Path, use: Use) -> list[bytes]:
     """Run *use* with a client of a receiver in this process; return the records that were stored."""
-    tls = work / "tls"
-    write_certificates(str(tls), ["localhost"], client="beat-1", days=9, now=datetime.now(UTC))
-    server = ServerTlsConfig(cert=str(tls / "server.pem"), key=str(tls / "server.key"), ca=str(tls / "ca.pem"))
-    listen = ListenConfig(address="127.0.0.1:0", tls=server)
-    config = ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{work}/store#logs/beats"))
-    executor, stop = ThreadExecutor("store"), asyncio.Event()
-    started: asyncio.Future[app.Started] = asyncio.get_running_loop().create_future()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(
-            app.run(
-                config,
-                clock=SystemClock(),
-                disk=SystemDisk(),
-                transport=SystemTransport(),
-                executor=executor,
-                stop=stop,
-                started=started.set_result,
-            )
-        )
-        port = (await started).address[1]
-        try:
-            await asyncio.to_thread(_use, port, tls, use)
-        finally:
-            stop.set()
-    return await _stored(work, executor)
+    return (await with_a_receiver(work, lambda port, tls: _use(port, tls, use))).foreign
 
 
 def _use(port: int, tls: Path, use: Use) -> None:
@@ -66,16 +31,6 @@ def _use(port: int, tls: Path, use: Use) -> None:
     )
     with client:
         use(client)
-
-
-async def _stored(work: Path, executor: ThreadExecutor) -> list[bytes]:
-    store = await Store.open(str(work / "store"), disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=StoreLimits())
-    async with asyncio.TaskGroup() as group:
-        group.create_task(store.run(asyncio.Event()))
-        segments = [store.read(name, 0, 1 << 26) for name in store.segments("logs/beats/")]
-        await store.close()
-    executor.close()
-    return Ledger.read(segments).foreign
 
 
 @pytest.mark.process

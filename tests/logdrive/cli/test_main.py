@@ -85,6 +85,7 @@ def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(tmp_path
         (("receiver", "run", "--config", "/nowhere.toml"), "/nowhere.toml"),
         (("agent", "ship", "/etc/hostname", "--to", "logs.example.com:5044"), "--plain"),
         (("agent", "ship", "/etc/hostname", "--to", "localhost:99999"), "port"),
+        (("agent", "ship", "/etc/hostname", "--to", "localhost:1", "--dialect", "auto"), "auto needs TLS"),
         (("agent", "ship", "/nowhere", "--to", "localhost:1"), "/nowhere"),
         (("pipeline", "run", "--from", "http://x/y", "--to", "/nowhere"), "logdrive: pipeline: from: 'http://x/y': write file:///path#"),
         (("nothing",), "No such command"),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -9,13 +10,19 @@ from hypothesis import strategies as st
 from agent.encoder import PIECE_BYTES, BlockEncoder, Encoder
 from agent.full import FullEncoder
 from agent.generation import Chunk
+from agent.pairs import PairEncoder, PairList, PairRecords
+from logdrive.limits import PLAIN_LUMBERJACK
 from logdrive.pipeline.decode import Decoder
 from logdrive.pipeline.headers import BatchRow
 from logdrive.pipeline.rebuild import rebuild
+from logdrive.wire.lumberjack.frames import Data
+from logdrive.wire.lumberjack.reader import FrameReader
+from receiver.events import record_of
 from tests.logdrive.pipeline.filling import catch_up
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment
 
 FULL = FullEncoder({"host": {"name": "h"}, "agent": {"type": "logdrive"}}, "/var/log/a.log", "0f" * 16, lambda: 1_790_000_000_000)
+PAIRS = PairEncoder([("service", "web")], "h", "/var/log/a.log", "0f" * 16)
 ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="full records")]
 
 
@@ -71,6 +78,38 @@ def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -
     rows, _ = decoder.take()
     assert list(rebuild(rows)) == [(0, data)]
     assert set(rows["path"].to_pylist()) == {"/var/log/a.log"}
+
+
+@given(data=odd)
+@example(data=b"one\r\n\xff\nthree")
+@example(data=b"x" * (PIECE_BYTES + 7) + b"\r\n")
+@example(data=b"plain\n" * 2000)
+def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: bytes) -> None:
+    segment = Segment()
+    for cut in PAIRS.encode(Chunk.whole(data)) if data else []:
+        assert isinstance(cut.records, PairRecords | PairList)
+        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(cut.records.frames(1))
+        segment.foreign("agent", [record_of(frame) for frame in frames if isinstance(frame, Data)])
+    decoder = Decoder(STREAM)
+    decoder.feed(SEGMENT, 0, bytes(segment.data))
+    rows, _ = decoder.take()
+    assert b"".join(piece for _, piece in rebuild(rows)) == data
+    assert set(rows["flag"].to_pylist()) <= {None}
+    assert set(rows["path"].to_pylist()) <= {"/var/log/a.log"}
+    assert set(rows["host"].to_pylist()) <= {"h"}
+    assert all(orjson.loads(fields)["service"] == "web" for fields in rows["fields"].to_pylist())
+
+
+@pytest.mark.parametrize("odd", [{"line": 1}, {"offset": ["1", "2"]}, {"log.eol": None}, {"file": {}}])
+def test_what_only_looks_like_pairs_of_ours_stays_as_it_came(odd: dict[str, object]) -> None:
+    record = {"line": "x", "offset": "3", "file": "/f", "log.origin": "0f"} | odd
+    segment = Segment()
+    segment.foreign("somebody", [orjson.dumps(record)])
+    decoder = Decoder(STREAM)
+    decoder.feed(SEGMENT, 0, bytes(segment.data))
+    (row,) = decoder.take()[0].to_pylist()
+    assert row["flag"] is None
+    assert orjson.loads(row["fields"])["log.origin"] == "0f"
 
 
 def test_r2_real_logs_come_back_from_the_table(real_logs: list[Path], tmp_path: Path) -> None:

@@ -1,0 +1,301 @@
+"""Which dialect `auto` speaks, what the log says of it, and what becomes of lines that were read for another one (D8, adr/0018)."""
+
+import asyncio
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from agent.check import check
+from agent.config import AgentConfig, Dialect
+from agent.dialect import Choice, choose, offered
+from logdrive.errors import TransientError
+from logdrive.net.stream import Peer, ServerTls, Stream
+from logdrive.wire.lumberjack.frames import VERSION_1, Ack
+from tests.agent.test_dialects import TLS, PlainModel
+from tests.agent.test_ship import shipped
+from tests.agent.v1_model import V1Model
+from tests.agent.world import LOG, World, contents, lines
+from tests.support.reader_model import ReaderModel
+from tests.support.virtual_time import run
+
+
+def tls_with(*alpn: str) -> ServerTls:
+    """Return what a receiver brings that agrees on *alpn*."""
+    return ServerTls("s.pem", "s.key", "ca.pem", alpn)
+
+
+@pytest.mark.parametrize(
+    ("configured", "alpn", "secure", "dialect", "fell_back"),
+    [
+        ("logdrive/1", "logdrive/1", True, "logdrive/1", False),
+        ("logdrive/1", None, False, "logdrive/1", False),
+        ("auto", "logdrive/1", True, "logdrive/1", False),
+        ("auto", "lumberjack/2", True, "lumberjack/2", True),
+        ("auto", "lumberjack/1", True, "lumberjack/1", True),
+        ("auto", None, True, "lumberjack/2", True),
+        ("lumberjack/2", None, True, "lumberjack/2", False),
+        ("lumberjack/1", None, True, "lumberjack/1", False),
+        ("lumberjack/1", None, False, "lumberjack/1", False),
+    ],
+)
+def test_what_is_spoken__D8(configured: Dialect, alpn: str | None, secure: bool, dialect: str, fell_back: bool) -> None:
+    choice = choose(configured, Peer("p", "", alpn, secure))
+    assert isinstance(choice, Choice)
+    assert (choice.dialect, choice.fell_back) == (dialect, fell_back)
+    assert choice.version == (b"1" if dialect == "lumberjack/1" else b"2")
+
+
+def test_without_leave_nothing_else_is_spoken__D8() -> None:
+    assert choose("logdrive/1", Peer("p", secure=True)) is None
+
+
+def test_plain_readers_are_asked_nothing_in_the_handshake() -> None:
+    assert offered("auto") == ("logdrive/1", "lumberjack/2", "lumberjack/1")
+    assert (offered("logdrive/1"), offered("lumberjack/2"), offered("lumberjack/1")) == (("logdrive/1",), (), ())
+
+
+def test_a_reader_that_chooses_version_1_gets_it_and_the_log_says_why() -> None:
+    async def main() -> None:
+        world, model = World(), V1Model()
+        world.settings["output"] |= {"dialect": "auto", "tls": TLS}
+        await world.network.host("reader").listen("0.0.0.0", 5044, tls_with("lumberjack/1"), model.accept)
+        world.write(lines(0, 100))
+        with capture_logs() as logs:
+            world.start()
+            await world.settle()
+        assert (model.faults, model.content(LOG)) == ([], lines(0, 100))
+        (connected,) = [entry for entry in logs if entry["event"] == "connected"]
+        assert (connected["dialect"], connected["log_level"]) == ("lumberjack/1", "warning")
+        assert "instead of logdrive/1" in connected["because"]
+        await world.stop()
+
+    run(main())
+
+
+def test_after_a_fallback_the_log_says_to_what_and_why_and_warns_once() -> None:
+    async def main() -> None:
+        world, model = World(), PlainModel()
+        world.settings["output"] |= {"dialect": "auto", "tls": TLS}
+        await world.network.host("reader").listen("0.0.0.0", 5044, tls_with(), model.accept)
+        world.write(lines(0, 100))
+        with capture_logs() as logs:
+            world.start()
+            await world.settle()
+            world.network.cut("agent")
+            world.write(lines(100, 100))
+            await world.clock.sleep(30)
+            await world.settle()
+        connected = [entry for entry in logs if entry["event"] == "connected"]
+        assert [(entry["dialect"], entry["log_level"]) for entry in connected] == [("lumberjack/2", "warning"), ("lumberjack/2", "info")]
+        assert all("did not agree on logdrive/1" in entry["because"] for entry in connected)
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("dialect", ["logdrive/1", "lumberjack/2"])
+def test_the_log_says_that_a_dialect_was_configured(dialect: str) -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"] |= {"dialect": dialect}
+        model: ReaderModel | PlainModel = ReaderModel("reader") if dialect == "logdrive/1" else PlainModel()
+        await world.network.host("reader").listen("0.0.0.0", 5044, None, model.accept)
+        with capture_logs() as logs:
+            world.start()
+            await world.settle()
+        (connected,) = [entry for entry in logs if entry["event"] == "connected"]
+        assert (connected["dialect"], connected["because"], connected["log_level"]) == (dialect, "configured", "info")
+        await world.stop()
+
+    run(main())
+
+
+class _AnswersInVersion1(V1Model):
+    """Takes windows of version 2 too, as some servers do that never look at that byte, and answers all in its own."""
+
+    async def accept(self, stream: Stream) -> None:
+        data = await stream.read()
+        if data[:1] == b"2":
+            self.connections += 1
+            await stream.write([Ack(int.from_bytes(data[2:6]), VERSION_1).encode()])
+            while await stream.read():
+                pass
+            return
+        await super().accept(_Read(stream, data))
+
+
+class _Read:
+    """A stream of which the *first* bytes were read already; *came* gets all that is read."""
+
+    def __init__(self, stream: Stream, first: bytes, came: bytearray | None = None) -> None:
+        self.peer, self._stream, self._first = stream.peer, stream, first
+        self._came = came if came is not None else bytearray()
+        self.write, self.close, self.abort = stream.write, stream.close, stream.abort
+
+    async def read(self) -> bytes:
+        first, self._first = self._first, b""
+        data = first or await self._stream.read()
+        self._came += data
+        return data
+
+
+def test_who_answers_version_2_in_version_1_is_spoken_to_in_version_1() -> None:
+    async def main() -> None:
+        world, model = World(), _AnswersInVersion1()
+        world.settings["output"] |= {"dialect": "auto", "tls": TLS}
+        await world.network.host("reader").listen("0.0.0.0", 5044, tls_with(), model.accept)
+        world.write(lines(0, 1000))
+        with capture_logs() as logs:
+            world.start()
+            await world.settle()
+        assert (model.faults, model.content(LOG), len(model.events[LOG])) == ([], lines(0, 1000), 1000)
+        connected = [entry for entry in logs if entry["event"] == "connected"]
+        assert [entry["dialect"] for entry in connected] == ["lumberjack/2", "lumberjack/1"]
+        assert "answered lumberjack/2 in version 1" in connected[1]["because"]
+        await world.stop()
+
+    run(main())
+
+
+def test_what_was_read_for_version_1_is_made_anew_for_logdrive_1() -> None:
+    """One life can be read again. Of the other the file is gone, and only what is in memory can be told."""
+
+    async def main() -> None:
+        world, native, plain = World(end_after_seconds=3), ReaderModel("reader"), V1Model()
+        plain.acknowledge = False
+        world.settings["output"] |= {"dialect": "auto", "tls": TLS}
+        world.readers["reader"] = native
+        host = world.network.host("reader", identity="dns:reader")
+        listener = await host.listen("0.0.0.0", 5044, tls_with("lumberjack/1"), plain.accept)
+        gone = lines(0, 2000, prefix="gone") + b"crlf\r\n\xff\n" + b"z" * 100_000 + b"\n"
+        world.write(gone, "/logs/gone.log")
+        world.write(lines(0, 2000))
+        world.start()
+        await world.clock.sleep(2)
+        world.disk.remove("/logs/gone.log")
+        await world.clock.sleep(15)
+        assert plain.content("/logs/gone.log") == gone, "all of it is in memory"
+        await listener.close()
+        await host.listen("0.0.0.0", 5044, tls_with("logdrive/1"), native.accept)
+        world.network.cut("agent")
+        await world.clock.sleep(30)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 2000)]
+        assert contents(world.stored("/logs/gone.log")) == [gone]
+        await world.stop()
+
+    run(main())
+
+
+def test_what_was_read_for_logdrive_1_is_not_sent_as_blocks_to_plain_readers() -> None:
+    """A life that ended before it had a line is made into a record before anything is agreed on."""
+
+    async def main() -> None:
+        world = World(end_after_seconds=3)
+        world.settings["output"] |= {"dialect": "lumberjack/2"}
+        world.write(b"no line yet")
+        world.start()
+        await world.clock.sleep(7)
+        world.disk.remove(LOG)
+        await world.clock.sleep(20)
+        model = PlainModel()
+        await world.network.host("reader").listen("0.0.0.0", 5044, None, model.accept)
+        await world.settle(200)
+        (event,) = model.events[LOG]
+        assert (event["message"], event["log"]["eol"], event["host"]) == ("no line yet", "", {"name": "h"})
+        await world.stop()
+
+    run(main())
+
+
+def test_events_of_version_2_have_the_metadata_that_index_patterns_use() -> None:
+    async def main() -> None:
+        world, model = World(), PlainModel()
+        world.settings["output"] |= {"dialect": "lumberjack/2"}
+        await world.network.host("reader").listen("0.0.0.0", 5044, None, model.accept)
+        world.write(b"plain\ncrlf\r\n")
+        world.start()
+        await world.settle()
+        for event in model.events[LOG]:
+            assert event["@metadata"] == {"beat": "logdrive", "type": "_doc", "version": event["agent"]["version"]}
+        assert len(model.events[LOG]) == 2
+        await world.stop()
+
+    run(main())
+
+
+def test_full_records_under_logdrive_1_have_no_metadata() -> None:
+    async def main() -> None:
+        world, native, came = World(), ReaderModel("reader"), bytearray()
+        world.readers["reader"] = native
+        await world.network.host("reader").listen("0.0.0.0", 5044, None, lambda stream: native.accept(_Read(stream, b"", came)))
+        world.settings["output"] |= {"records": "full", "compression": "none"}
+        world.write(b"plain\n")
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [b"plain\n"]
+        assert b'"@timestamp"' in came
+        assert b"@metadata" not in came
+        await world.stop()
+
+    run(main())
+
+
+def test_ship_falls_back_where_it_may() -> None:
+    async def main() -> None:
+        world, model = World(), PlainModel()
+        await world.network.host("reader").listen("0.0.0.0", 5044, tls_with(), model.accept)
+        world.write(lines(0, 100))
+        with capture_logs() as logs:
+            done = await shipped(world, dialect="auto", tls=TLS)
+        assert (done.complete, model.content()) == (True, lines(0, 100))
+        assert [entry["log_level"] for entry in logs if entry["event"] == "connected"] == ["warning"]
+
+    run(main())
+
+
+def test_ship_prefers_logdrive_1_and_never_falls_back_once_registered__D8() -> None:
+    async def main() -> None:
+        world, plain = World(), PlainModel()
+        native = ReaderModel("reader")
+        world.readers["reader"] = native
+        host = world.network.host("reader", identity="dns:reader")
+        listener = await host.listen("0.0.0.0", 5044, tls_with("logdrive/1"), native.accept)
+        world.write(lines(0, 100))
+        assert (await shipped(world, dialect="auto", tls=TLS)).bytes == len(lines(0, 100))
+        world.write(lines(100, 100))
+
+        def fall_silent(_: object) -> bool:
+            native.silent = True
+            return True
+
+        native.fail = fall_silent
+
+        async def change() -> None:
+            await world.clock.sleep(2)
+            await listener.close()
+            await host.listen("0.0.0.0", 5044, tls_with(), plain.accept)
+            world.network.cut("agent")
+
+        changing = asyncio.get_running_loop().create_task(change())
+        with pytest.raises(TransientError, match="waits for a receiver that speaks logdrive/1"):
+            await shipped(world, dialect="auto", tls=TLS)
+        await changing
+        assert not plain.writes
+
+    run(main())
+
+
+def test_check_says_what_would_be_spoken() -> None:
+    async def main() -> None:
+        world, model = World(), PlainModel()
+        world.settings["output"] |= {"dialect": "auto", "tls": TLS}
+        await world.network.host("reader").listen("0.0.0.0", 5044, tls_with(), model.accept)
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        (finding,) = [finding for finding in checked.findings if finding.name == "reader:5044"]
+        assert (finding.ok, finding.warn) == (True, True)
+        assert "lumberjack/2 would be spoken: the receiver did not agree on logdrive/1" in finding.detail
+
+    run(main())

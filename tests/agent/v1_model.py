@@ -1,0 +1,73 @@
+"""A scripted reader of Lumberjack v1: it takes W, C and D of version 1, nothing else, and acknowledges whole windows."""
+
+import base64
+
+from logdrive.errors import ProtocolError, TransientError
+from logdrive.limits import PLAIN_LUMBERJACK
+from logdrive.net.stream import Stream
+from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Window
+from logdrive.wire.lumberjack.reader import FrameReader
+
+
+def file_bytes_of(pairs: dict[str, str]) -> bytes:
+    """Return the bytes of the file that an event stands for."""
+    original = pairs.get("event.original_base64")
+    line = pairs["line"].encode() if original is None else base64.b64decode(original)
+    return line + pairs.get("log.eol", "\n").encode()
+
+
+class V1Model:
+    """*events* by path, with what came twice; *windows* has the count of each."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, list[dict[str, str]]] = {}
+        self.windows: list[int] = []
+        self.connections = 0
+        self.acknowledge = True
+        self.patience: list[bytes] = []
+        """Written before each acknowledgement."""
+        self.faults: list[str] = []
+
+    async def accept(self, stream: Stream) -> None:
+        """Serve one connection, closing it where it does not bring what a reader of version 1 can take."""
+        self.connections += 1
+        reader, left, sequence = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"), 0, 0
+        try:
+            while data := await stream.read():
+                for frame in reader.feed(data):
+                    if reader.version != VERSION_1:
+                        self.faults.append(f"version {reader.version.decode()}")
+                        stream.abort()
+                        return
+                    if isinstance(frame, Window):
+                        self._expect(left == 0, "a window within another")
+                        left, sequence = frame.count, 0
+                        self.windows.append(left)
+                        continue
+                    self._expect(isinstance(frame, Data), type(frame).__name__)
+                    assert isinstance(frame, Data)
+                    self._expect(frame.sequence == sequence + 1 and left > 0, f"number {frame.sequence} after {sequence}")
+                    pairs = dict(frame.pairs)
+                    self._expect(len(pairs) == len(frame.pairs), "a key twice")
+                    self.events.setdefault(pairs["file"], []).append(pairs)
+                    left, sequence = left - 1, frame.sequence
+                    if left == 0 and self.acknowledge:
+                        for patience in self.patience:
+                            await stream.write([patience])
+                        await stream.write([Ack(sequence, VERSION_1).encode()])
+        except (TransientError, ProtocolError):
+            stream.abort()
+
+    def _expect(self, good: bool, otherwise: str) -> None:
+        if not good:
+            self.faults.append(otherwise)
+
+    def content(self, path: str) -> bytes:
+        """Return what the first delivery of each event makes together."""
+        first = {int(event["offset"]): event for event in reversed(self.events.get(path, []))}
+        at, parts = 0, []
+        for offset in sorted(first):
+            assert offset == at, f"a line at {offset} after {at}"
+            parts.append(file_bytes_of(first[offset]))
+            at += len(parts[-1])
+        return b"".join(parts)
