@@ -73,7 +73,7 @@ class Connection:
                 heed_cancelling()
                 if self._stays(error) and not self._patient:
                     if isinstance(error, ProtocolError):
-                        raise RejectedError(f"{host}: {error}: no logdrive receiver, or a broken one") from error
+                        raise RejectedError(f"{host}: {error}: {self._whom()}, or a broken one") from error
                     raise
                 await self._wait(host, error)
 
@@ -96,7 +96,8 @@ class Connection:
         except TransientError as error:
             if session is None or session.heard or session.settled or isinstance(error, RejectedError):
                 raise
-            raise RejectedError(f"{error}; it said nothing at all: is TLS on at both ends?", sure=False) from error
+            more = "" if choice.dialect == NATIVE else f", and does it speak {choice.dialect}"
+            raise RejectedError(f"{error}; it said nothing at all: is TLS on at both ends{more}?", sure=False) from error
         finally:
             self.session, self.host = None, ""
             if session is not None and session.progress:
@@ -145,6 +146,12 @@ class Connection:
         tell = log.warning if choice.fell_back and choice != self._choice else log.info
         self._choice = choice
         tell("connected", host=host, peer=peer.identity, dialect=choice.dialect, because=choice.reason)
+
+    def _whom(self) -> str:
+        """Return what a peer is not that breaks the protocol."""
+        if self._choice is None or self._choice.dialect == NATIVE:
+            return "no logdrive receiver"
+        return f"no reader of {self._choice.dialect}"
 
     def _stays(self, error: LogdriveError) -> bool:
         """Tell whether only a change of settings would help."""

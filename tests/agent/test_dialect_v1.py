@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from logdrive.errors import RejectedError
 from logdrive.net.stream import Stream
 from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2, Ack
 from tests.agent.test_ship import shipped
@@ -120,6 +121,35 @@ def test_a_life_that_ended_before_it_had_a_line_is_told_with_its_file__P3() -> N
         (event,) = model.events[LOG]
         assert (event["line"], event["offset"], event["log.eol"], event["host"]) == ("no line yet", "0", "", "h")
         await world.stop()
+
+    run(main())
+
+
+def test_a_reader_of_version_1_that_only_hangs_up_is_thought_of() -> None:
+    """It can't be told from a wrong port: whoever ships by hand is told what to look at."""
+
+    async def main() -> None:
+        world, model = await v1_world()
+        world.write(lines(0, 10))
+        with pytest.raises(RejectedError, match="does it speak lumberjack/2"):
+            await shipped(world, dialect="lumberjack/2")
+        assert set(model.faults) == {"version 2"}
+
+    run(main())
+
+
+def test_ship_is_told_of_a_reader_that_answers_in_another_version() -> None:
+    async def main() -> None:
+        world = World()
+
+        async def accept(stream: Stream) -> None:
+            while await stream.read():
+                await stream.write([Ack(10).encode()])
+
+        await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
+        world.write(lines(0, 10))
+        with pytest.raises(RejectedError, match=r"in version 2 of a window in version 1.* no reader of lumberjack/1"):
+            await shipped(world, dialect="lumberjack/1")
 
     run(main())
 
