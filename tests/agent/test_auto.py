@@ -158,6 +158,36 @@ def test_who_answers_version_2_in_version_1_is_spoken_to_in_version_1() -> None:
     run(main())
 
 
+def test_what_was_registered_waits_where_the_receiver_chooses_version_1__D8() -> None:
+    async def main() -> None:
+        world, native, plain = World(), ReaderModel("reader"), V1Model()
+        world.settings["output"] |= {"dialect": "auto", "tls": TLS}
+        world.readers["reader"] = native
+        host = world.network.host("reader", identity="dns:reader")
+        listener = await host.listen("0.0.0.0", 5044, tls_with("logdrive/1"), native.accept)
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        await listener.close()
+        listener = await host.listen("0.0.0.0", 5044, tls_with("lumberjack/1"), plain.accept)
+        world.network.cut("agent")
+        world.write(lines(10, 10))
+        world.write(lines(0, 7), "/logs/new.log")
+        await world.clock.sleep(600)
+        assert (list(plain.events), plain.content("/logs/new.log")) == (["/logs/new.log"], lines(0, 7))
+        await listener.close()
+        await host.listen("0.0.0.0", 5044, tls_with("logdrive/1"), native.accept)
+        world.write(lines(7, 3), "/logs/new.log")
+        await world.clock.sleep(300)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 20)]
+        assert contents(world.stored("/logs/new.log")) == [lines(7, 3)]
+        assert (plain.faults, len(plain.events["/logs/new.log"])) == ([], 7)
+        await world.stop()
+
+    run(main())
+
+
 def test_what_was_read_for_version_1_is_made_anew_for_logdrive_1() -> None:
     """One life can be read again. Of the other the file is gone, and only what is in memory can be told."""
 

@@ -27,6 +27,8 @@ class PlainModel:
         self.counts: list[int] = []
         self.writes = 0
         self.acknowledge = True
+        self.forgetful = False
+        """Nothing is kept of what comes while nothing is acknowledged."""
         self.partial = False
 
     async def accept(self, stream: Stream) -> None:
@@ -42,7 +44,7 @@ class PlainModel:
             stream.abort()
 
     async def _batch(self, stream: Stream, events: Any, ack: int | None) -> None:
-        for run_ in events:
+        for run_ in events if self.acknowledge or not self.forgetful else ():
             assert not isinstance(run_, Data)
             for payload in run_.payloads:
                 event = orjson.loads(payload)

@@ -24,6 +24,8 @@ class V1Model:
         self.windows: list[int] = []
         self.connections = 0
         self.acknowledge = True
+        self.forgetful = False
+        """Nothing is kept of what comes while nothing is acknowledged."""
         self.patience: list[bytes] = []
         """Written before each acknowledgement."""
         self.faults: list[str] = []
@@ -49,13 +51,17 @@ class V1Model:
                     self._expect(frame.sequence == sequence + 1 and left > 0, f"number {frame.sequence} after {sequence}")
                     pairs = dict(frame.pairs)
                     self._expect(len(pairs) == len(frame.pairs), "a key twice")
-                    self.events.setdefault(pairs["file"], []).append(pairs)
+                    if self.acknowledge or not self.forgetful:
+                        self.events.setdefault(pairs["file"], []).append(pairs)
                     left, sequence = left - 1, frame.sequence
                     if left == 0 and self.acknowledge:
                         for patience in self.patience:
                             await stream.write([patience])
                         await stream.write([Ack(sequence, VERSION_1).encode()])
-        except (TransientError, ProtocolError):
+        except ProtocolError as error:
+            self.faults.append(str(error))
+            stream.abort()
+        except TransientError:
             stream.abort()
 
     def _expect(self, good: bool, otherwise: str) -> None:
