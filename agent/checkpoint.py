@@ -31,7 +31,9 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One source. *span* and *crc* tell its first line, *number* and *store* what was acknowledged last and by whom.
 
     *ended* is the reason why nothing more can be read, *done* when (ms) its end record was acknowledged. *seen* is the
-    largest size seen, *exact* whether the end is. *first* is the first line itself, kept while the count is not known.
+    largest size seen, *exact* whether the end is. *first* is the first line itself, kept while the count is not known. *last* is
+    the number of the end seen last where that lies beyond *number*, *modified_ns* when the file was changed last, as far as seen:
+    by these the next start tells whether the file is the same (rule G4); 0 where they are not known.
     """
 
     origin: UUID
@@ -51,6 +53,8 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     number: int = 0
     store: UUID | None = None
     seen: int = 0
+    last: int = 0
+    modified_ns: int = 0
     ended: str | None = None
     exact: bool = True
     done: int | None = None

@@ -125,6 +125,7 @@ class Scanner:
     async def scan(self, counting: Counting = Counting.KNOWN) -> Listing:
         """Look for files once, giving way to other tasks; *counting* is for those never met before."""
         listing = Listing(self._disk)
+        self._tailer.missing.scan_begins()
         waiting: dict[int, list[Entry]] = {}
         for entry in self._book.absent.values():
             waiting.setdefault(entry.inode, []).append(entry)
@@ -133,6 +134,7 @@ class Scanner:
                 self._tailer.found(found, counting)
             if number % _BATCH == _BATCH - 1:
                 await asyncio.sleep(0)
+        self._tailer.missing.scan_ended()
         troubles = {directory: error.strerror or str(error) for directory, error in listing.troubles.items()}
         for directory in sorted(troubles.keys() - self._troubles.keys()):
             self._log.warning("directory can't be listed", path=directory, reason=troubles[directory])

@@ -105,7 +105,8 @@ class Generation:
         self._tail: bytes | None = b""  # the bytes before the position; None where only their check is known
         self._check = 0
         self._end: tuple[int, bytes] | None = None  # where the file ended when it was looked at, and the bytes before that
-        self._modified_ns = 0
+        self.modified_ns = 0
+        """When it was changed last, by the file system's clock, as far as it was looked at."""
         self._more = True  # there may be whole lines between position and seen
 
     # Handles ---------------------------------------------------------------------------------------------------------
@@ -149,6 +150,11 @@ class Generation:
         return max(0, self.seen - self.position)
 
     @property
+    def last(self) -> int:
+        """The number of the end seen last, where that lies beyond what was given out; 0 where its bytes were not looked at."""
+        return number_of(*self._end) if self._end is not None and self._end[0] > self.position else 0
+
+    @property
     def has_lines(self) -> bool:
         """Whether there may be lines to give out."""
         return self.seen > self.position and (self._more or self.final or self.impatient)
@@ -160,12 +166,12 @@ class Generation:
         """
         if stat.size < self.seen:
             raise TruncatedError
-        changed = stat.size > self.seen or stat.modified_ns != self._modified_ns  # rewritten at the same length, too
+        changed = stat.size > self.seen or stat.modified_ns != self.modified_ns  # rewritten at the same length, too
         if changed and self.file is not None:
             if self.first_line is not None:
                 self.verify()
             self._compare_end(stat.size)
-        self._modified_ns = stat.modified_ns
+        self.modified_ns = stat.modified_ns
         if stat.links:
             self.unnamed_since = None
         elif self.unnamed_since is None:

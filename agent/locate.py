@@ -13,6 +13,8 @@ from logdrive.disk import Disk, FileStat
 ROTATED: Final = re.compile(r"[.-]\d[^/]*$")
 """What rotation adds to a name: .1, -20261122, .1.gz."""
 
+_SCANS: Final = 2
+
 
 class Locator:
     """Looks for files by inode. *namer* tells whether their file system is there at all, *inputs* where else they may be."""
@@ -20,12 +22,14 @@ class Locator:
     def __init__(self, disk: Disk, namer: Namer, inputs: Inputs | None = None) -> None:
         self._disk, self._namer, self._inputs = disk, namer, inputs
         self._listed: dict[str, dict[int, list[str]]] = {}
-        self._named: dict[int, list[tuple[str, FileStat]]] | None = None
+        self._named: dict[int, list[tuple[str, FileStat]]] = {}
+        self._scans = 0
 
     def find(self, place: Place, *, moved: bool = False) -> tuple[str, FileStat] | None:
         """Return where the file of *place* is and what it is, None where it is nowhere.
 
-        With *moved* device and birth time count for nothing: the host may have been started anew or moved (rule G2).
+        With *moved* the host may have been started anew, or its file system moved: another device is none of the file's business, nor
+        is a birth time on another device. On the same device another birth time is another file (rule G2).
         Raises OSError where that can't be told, such as while its file system is not mounted.
         """
         directory = place.name.rpartition("/")[0] or "/"
@@ -51,25 +55,29 @@ class Locator:
         return None
 
     def find_elsewhere(self, place: Place) -> tuple[str, FileStat] | None:
-        """Return where in other directories the inputs name the file of *place*, None where they don't. Takes a scan, for the first one."""
-        if self._named is None:
-            self._named = {}
-            for found in self._inputs.scan(Listing(self._disk)) if self._inputs is not None else ():
+        """Return where in other directories the inputs name the file of *place*, None where they don't.
+
+        Takes a scan, for the first one, and another for the first one not found: a rotation may hide a file from one of them.
+        """
+        while True:
+            for path, stat in self._named.get(place.inode, ()):
+                if (
+                    same_birth(place.birth_ns, stat.birth_ns)
+                    and self._namer.mount_of(os.path.dirname(self._disk.real_path(path))) == place.mount
+                ):
+                    return path, stat
+            if self._scans == _SCANS or self._inputs is None:
+                return None
+            self._scans += 1
+            for found in self._inputs.scan(Listing(self._disk)):
                 self._named.setdefault(found.stat.inode, []).append((found.path, found.stat))
-        for path, stat in self._named.get(place.inode, ()):
-            if (
-                same_birth(place.birth_ns, stat.birth_ns)
-                and self._namer.mount_of(os.path.dirname(self._disk.real_path(path))) == place.mount
-            ):
-                return path, stat
-        return None
 
     def _stat(self, path: str, place: Place, moved: bool) -> FileStat | None:
         try:
             stat = self._disk.stat(path)
         except FileNotFoundError:
             return None
-        same = place.is_at(stat) or (moved and stat.is_file and stat.inode == place.inode)
+        same = place.is_at(stat) or (moved and stat.is_file and stat.inode == place.inode and stat.device != place.device)
         return stat if same else None
 
     def _others(self, directory: str, inode: int) -> list[str]:

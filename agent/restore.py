@@ -1,18 +1,23 @@
 """From the checkpoint back to followed files (rules G1, G2, G4).
 
-The file of each entry is looked for by inode; device, host name and birth time may have changed. What it holds decides: if its
-first line or the bytes before the position are others, the life has ended and the next one begins beside it.
+The file of each entry is looked for by inode; host name and device may have changed, and with the device its birth time. What it
+holds decides: if its first line or the bytes before the position, or before the end seen last, are others, the life has ended and
+the next one begins beside it. Where only a first line can be compared, a file that was changed may be another life that began
+alike: it is read on from, so that no line is lost or doubled, and the life that may have been is told as one whose end nobody saw.
 """
 
 from collections.abc import Iterable
 from typing import Any
+
+import msgspec
 
 from agent.book import Book, Followed
 from agent.checkpoint import Entry, path_of
 from agent.generation import Generation, Place, TruncatedError, same_birth
 from agent.locate import Locator
 from agent.origin import FirstLine, Identity, Namer
-from agent.run import REMOVED, TRUNCATED, Mark
+from agent.run import REMOVED, TRUNCATED, UNSURE, Mark
+from agent.source import Counting
 from agent.tailer import Tailer
 from logdrive.clock import Clock
 from logdrive.disk import Disk, FileStat
@@ -24,10 +29,12 @@ class Restorer:
 
     def __init__(self, book: Book, tailer: Tailer, namer: Namer, disk: Disk, clock: Clock, log: Any) -> None:
         self._book, self._tailer, self._namer, self._disk, self._clock, self._log = book, tailer, namer, disk, clock, log
+        self._doubtful: list[Entry] = []
 
     def restore(self, entries: Iterable[Entry]) -> None:
         """Enter all *entries*; those whose files can't be looked for now become absent."""
         locator = Locator(self._disk, self._namer, self._book.inputs)
+        self._doubtful = []
         for entry in entries:
             if entry.done is not None:
                 self._book.enter_ended(entry)
@@ -35,6 +42,8 @@ class Restorer:
                 self._ended(entry, Mark(entry.ended, entry.exact))
             else:
                 self._living(entry, locator)
+        for entry in self._doubtful:  # all counts that the checkpoint has are known now
+            self._doubt(entry)
 
     def retry(self) -> None:
         """Try once more to find what is absent."""
@@ -85,6 +94,8 @@ class Restorer:
         try:
             generation.look(stat, self._clock.monotonic())
             generation.verify()
+            if entry.last and not generation.fits(entry.last):
+                raise TruncatedError
         except TruncatedError:
             self._log.info("file is another than before", path=generation.place.path, position=generation.position)
             self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))
@@ -98,7 +109,20 @@ class Restorer:
         generation.first_line = first_line
         identity = self._namer.identity(stat, generation.place.mount, first_line)
         source = self._book.restored(entry, generation, identity)
+        entry.device, entry.birth_ns = stat.device, stat.birth_ns or entry.birth_ns
+        if _like_others(entry, stat):
+            self._doubtful.append(entry)
         self._tailer.follow(Followed(generation, source, counting=source.counting))
+
+    def _doubt(self, entry: Entry) -> None:
+        """Tell of the life that may have been before what is there now (rule P4): of no byte, with an end that nobody saw."""
+        family = self._book.family(entry.stem)
+        counting = Counting.KNOWN if entry.counting == Counting.KNOWN.value else Counting.AFTER
+        count = family.next_count()
+        name = {"origin": family.origin(count), "count": count, "counting": counting.value}
+        lost = msgspec.structs.replace(entry, **name, number=0, last=0, store=None, start=0, seen=0, acknowledged=0)
+        self._log.warning("file may be another than before: only its first line could be compared", path=path_of(entry.path))
+        self._ended(lost, Mark(UNSURE, exact=False))
 
     def _ended(self, entry: Entry, mark: Mark) -> None:
         """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap, then the end record."""
@@ -111,3 +135,9 @@ class Restorer:
         if entry.first is None:
             return None
         return Identity(self._namer.agent, self._namer.host, path_of(entry.mount), entry.inode, entry.birth_ns, entry.first)
+
+
+def _like_others(entry: Entry, stat: FileStat) -> bool:
+    """Tell whether a file that was changed since the checkpoint could be compared by its first line only."""
+    unchanged = stat.size == entry.seen and stat.modified_ns == (entry.modified_ns or stat.modified_ns)
+    return not unchanged and max(position_of(entry.number), position_of(entry.last)) <= entry.span

@@ -16,6 +16,12 @@ NOT_WANTED: Final = "not_wanted"
 ELSEWHERE: Final = "elsewhere"
 TRUNCATED: Final = "truncated"
 REMOVED: Final = "removed"
+OUT_OF_SIGHT: Final = "out_of_sight"
+"""Removed, or moved to where nothing looks, while the agent was there and had no handle on it."""
+UNSURE: Final = "unsure"
+"""A life that may have been: what stands in its place began alike, and nobody was there to see."""
+LET_GO: Final = "let_go"
+"""Deleted, and let go before it came to rest: `keep_removed_days`, `keep_removed_bytes`."""
 SHIPPED: Final = "shipped"
 
 

@@ -88,6 +88,7 @@ async def ship(
         max_open_files=len(files),
         close_idle_seconds=0.0,
         held=Held(math.inf, sys.maxsize),
+        scans=False,
         log=log,
     )
     _follow(files, settings, book, tailer, namer, disk)

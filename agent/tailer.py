@@ -17,9 +17,10 @@ from agent.encoder import Encoder
 from agent.generation import Chunk, Generation, Place, TruncatedError
 from agent.held import Held
 from agent.locate import Locator
+from agent.missing import Missing
 from agent.origin import FirstLine, Identity, Namer
 from agent.patterns import Found
-from agent.run import REMOVED, TRUNCATED, Mark, data_runs
+from agent.run import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, data_runs
 from agent.source import Counting, Source
 from logdrive.clock import Clock
 from logdrive.disk import Disk, FileStat
@@ -35,7 +36,8 @@ _TROUBLE_SECONDS: Final = 5.0
 class Tailer:
     """Polls files. *encoder_of* is asked only for lives that ended before they had a first line.
 
-    Beyond *max_open_files* handles those of files that rest are given back; more than *handles* are never held.
+    Beyond *max_open_files* handles those of files that rest are given back; more than *handles* are never held. Without *scans*
+    nothing looks for a file in other directories.
     """
 
     def __init__(
@@ -51,12 +53,15 @@ class Tailer:
         close_idle_seconds: float,
         handles: int = sys.maxsize,
         held: Held,
+        scans: bool = True,
         log: Any,
     ) -> None:
         self._book, self._demand = book, demand
         self._namer, self._disk, self._clock, self._encoder_of, self._log = namer, disk, clock, encoder_of, log
         self._max_open, self._close_idle, self._handles = min(max_open_files, handles), close_idle_seconds, handles
         self._held = held
+        self.missing = Missing(scans=scans)
+        """Whom scans have to look for, before they are given up."""
         self._lacked_at = -_CLOSE_LOOK_SECONDS
         self._open = 0
         self._queue: list[tuple[float, int, Followed]] = []
@@ -72,8 +77,9 @@ class Tailer:
         known = self._book.living.get(key)
         if known is not None:
             if known.generation.place.is_at(stat):
+                self._renamed(known.generation.place, found.path)
                 return
-            self.removed(known, exact=False)
+            self.removed(known, Mark(OUT_OF_SIGHT, exact=False))
         name = self._disk.real_path(found.path)  # what a link stands for is rotated where it is
         directory = name.rpartition("/")[0] or "/"
         mount = self._mounts.get((directory, stat.device))
@@ -81,6 +87,20 @@ class Tailer:
             mount = self._mounts[directory, stat.device] = self._namer.mount_of(directory)
         place = Place(found.path, name, mount, stat.device, stat.inode, stat.birth_ns)
         self.follow(Followed(Generation(place, found.settings), counting=counting))
+
+    def _renamed(self, place: Place, path: str) -> None:
+        """Take the name *path* under which a scan has met a known file, if the one it had is its own no longer."""
+        known = path in (place.path, place.name) and place.key not in self.missing  # saves a look at each file of each scan
+        if not known and not self._at(place):
+            place.name = self._disk.real_path(path)
+            self._book.changed = True
+
+    def _at(self, place: Place) -> bool:
+        """Tell whether a file still is where it is thought to be."""
+        try:
+            return place.is_at(self._disk.stat(place.name))
+        except OSError:
+            return False
 
     def follow(self, followed: Followed) -> None:
         """Follow a file from now on, and look at it soon."""
@@ -141,7 +161,7 @@ class Tailer:
         try:
             stat = self._stat(followed)
             if stat is None:
-                self.removed(followed, exact=False)
+                self._missed(followed)
                 return
             followed.generation.look(stat, now)
             if followed.generation.first_line is None:
@@ -157,7 +177,7 @@ class Tailer:
                 self._demand.want(followed.source, now)
 
     def _stat(self, followed: Followed) -> FileStat | None:
-        """Return what the file is now, opened where possible; None where it is nowhere to be found. Raises OSError."""
+        """Return what the file is now, opened where possible; None where it is not found in its directory. Raises OSError."""
         generation = followed.generation
         if generation.file is not None:
             stat = generation.file.stat()
@@ -167,15 +187,38 @@ class Tailer:
         if found is None:
             return None
         generation.place.name, stat = found
+        self.missing.found(generation.place.key)
         if (self._open < self._max_open and not self._lacking) or stat.size > generation.seen or generation.first_line is None:
             self.open(generation)
         return stat
 
+    def _missed(self, followed: Followed) -> None:
+        """Look again later at a file that lacks its name; it is gone only once scans have looked for it everywhere."""
+        generation = followed.generation
+        if not self.missing.gone(generation.place.key):
+            followed.trouble = "it is looked for under other names"
+            return
+        self._log.warning(
+            "file gone while it was not open",
+            path=generation.place.path,
+            position=generation.position,
+            seen=generation.seen,
+            remedy="let more files stay open: max_open_files, and the system's limit (ulimit -n, LimitNOFILE)",
+        )
+        self.removed(followed, Mark(OUT_OF_SIGHT, exact=False))
+
     def _close_if_idle(self, followed: Followed, stat: FileStat) -> None:
-        """Give handles back where there are too many: of files that rest, are read and still have a name; soon where others lack one."""
-        generation, source, now = followed.generation, followed.source, self._clock.monotonic()
-        idle = self._open > self._max_open and now - generation.grown_at > self._close_idle
-        if (idle or self._lacking) and stat.links and stat.size == generation.position and source and not source.kept:
+        """Give handles back where there are too many: of files that rest and are read; soon where others lack one.
+
+        A file that has moved out of sight can't be opened again, so its handle goes last.
+        """
+        generation, source = followed.generation, followed.source
+        idle = self._clock.monotonic() - generation.grown_at > self._close_idle
+        if not (self._lacking or (idle and self._open > self._max_open)):
+            return
+        if not (stat.links and stat.size == generation.position and source and not source.kept):
+            return
+        if (idle and self._lacking) or self._at(generation.place):
             self.close(generation)
 
     @property
@@ -229,11 +272,11 @@ class Tailer:
         if rests:
             generation.final = True
         if rests and (followed.source is None or generation.unread == 0):
-            self.removed(followed, exact=True)
+            self.removed(followed, Mark(REMOVED))
             return
         if reason := self._held.excess(generation.place.key, generation.unread, now):
             self._log.warning("deleted file let go before it was read", path=generation.place.path, unread=generation.unread, reason=reason)
-            self.removed(followed, exact=rests)
+            self.removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
 
     def prepare(self, source: Source) -> bool:
         """Make sure that *source* can be read and still is what it was; it may have ended by that. False where neither can be told."""
@@ -278,14 +321,15 @@ class Tailer:
         self._log.info("file truncated", path=old.place.path, position=old.position, seen=old.seen)
         self._look(followed)
 
-    def removed(self, followed: Followed, *, exact: bool) -> None:
+    def removed(self, followed: Followed, mark: Mark) -> None:
         """The file is gone: end its life and follow it no more."""
         generation = followed.generation
         self.close(generation)
+        self.missing.found(generation.place.key)
         self._held.forget(generation.place.key)
         self._book.drop(followed)
         generation.end()
-        self._finish(generation, followed.source, followed.head, Mark(REMOVED, exact))
+        self._finish(generation, followed.source, followed.head, mark)
         self._log.info("file removed", path=generation.place.path, position=generation.position, seen=generation.seen)
 
     def _finish(self, generation: Generation, source: Source | None, head: bytes, mark: Mark) -> None:

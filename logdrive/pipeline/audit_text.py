@@ -11,7 +11,13 @@ from logdrive.pipeline.audit import Gap, Source, Verdict
 
 _MOST = 60  # sources shown; those with something to say come first
 _SHORT_ID, _ID = 8, 36  # characters
-_UNSEEN = {"removed": "removed while {their} agent was away", "truncated": "truncated, perhaps before {they} read to the end"}
+_UNSEEN = {
+    "removed": "removed while {their} agent was away",
+    "truncated": "truncated, perhaps before {they} read to the end",
+    "out_of_sight": "removed, or moved where nothing looks, while {their} agent had no handle on {them} (max_open_files, ulimit -n)",
+    "let_go": "deleted, and let go before {they} read to the end (keep_removed_days, keep_removed_bytes)",
+    "unsure": "{their} agent was away, and nothing tells whether {they} truncated meanwhile",
+}
 
 
 def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
@@ -77,7 +83,9 @@ def _unknown_ends(found: Verdict) -> str:
 
 
 def _unseen(reason: str, *, one: bool) -> str:
-    return _UNSEEN.get(reason, reason).format(their="its" if one else "their", they="it was" if one else "they were")
+    return _UNSEEN.get(reason, reason).format(
+        their="its" if one else "their", they="it was" if one else "they were", them="it" if one else "them"
+    )
 
 
 def _gap(gap: Gap) -> str:

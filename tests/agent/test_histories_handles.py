@@ -1,0 +1,169 @@
+"""Histories of files whose handles were given back, or never had: rotated, moved and removed while the agent runs (rules G1, P4)."""
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent.run import OUT_OF_SIGHT
+from tests.agent.world import World, contents, lines
+from tests.support.memory_disk import MemoryDisk
+from tests.support.virtual_time import run
+
+FILES = 24
+"""More than there are handles for: 16 at least may be open."""
+
+
+def _world(**inputs: Any) -> World:
+    world = World(**inputs)
+    world.disk.make_directory("/logs/old")
+    world.disk.make_directory("/attic")
+    world.settings["input"][0]["paths"] = ["/logs/*.log", "/logs/old/*"]
+    world.settings["agent"] |= {"max_open_files": 16, "close_idle_seconds": 1}
+    return world
+
+
+async def _all_rest(world: World, **machine: Any) -> list[str]:
+    """Ship a few lines of each of many files, and wait until some have no handle."""
+    await world.reader()
+    paths = [f"/logs/{number:02d}.log" for number in range(FILES)]
+    for path in paths:
+        world.write(lines(0, 5, prefix=path), path)
+    world.start(**machine)
+    await world.settle()
+    await world.clock.sleep(60)
+    return paths
+
+
+def _closed(world: World) -> list[str]:
+    assert world.agent is not None
+    return [f.generation.place.path for f in world.agent.book.living.values() if f.generation.file is None]
+
+
+@pytest.mark.parametrize("handles", [{}, {"open_files": 32}])
+def test_files_without_a_handle_that_move_to_another_watched_directory_go_on_where_they_were__G1(handles: dict[str, int]) -> None:
+    """As with logrotate's `olddir`. The second time all of them are given few handles by the system, with the default settings."""
+
+    async def main() -> None:
+        world = _world()
+        if handles:
+            del world.settings["agent"]["max_open_files"], world.settings["agent"]["close_idle_seconds"]
+        paths = await _all_rest(world, **handles)
+        assert _closed(world), "some have no handle"
+        for path in paths:
+            moved = f"/logs/old/{path[-6:]}.1"
+            world.disk.replace(path, moved)
+            world.write(lines(5, 5, prefix=path), moved)
+            world.write(lines(0, 3, prefix=f"next {path}"), path)
+        await world.clock.sleep(120)
+        await world.settle()
+        for path in paths:
+            old, new = world.stored(path)
+            assert (old.content, new.content) == (lines(0, 10, prefix=path), lines(0, 3, prefix=f"next {path}"))
+            assert old.ended is None
+            assert world.stored(f"/logs/old/{path[-6:]}.1") == []
+        await world.stop()
+
+    run(main())
+
+
+class _Rotating(MemoryDisk):
+    """A disk where, once *due*, /logs/old is rotated behind the next listing of it."""
+
+    due = False
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names, and let them be rotated."""
+        names = super().names(directory)
+        if self.due and directory == "/logs/old":
+            self.due = False
+            for name in sorted(names, reverse=True):
+                self.replace(f"/logs/old/{name}", f"/logs/old/x.{int(name[2:]) + 1}")
+        return names
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_file_is_found_while_the_directory_that_it_moved_to_rotates__G1(away: bool) -> None:
+    async def main() -> None:
+        world = _world()
+        world.disk = disk = _Rotating(["/logs", "/logs/old", "/state", "/attic"])
+        await _all_rest(world)
+        path = _closed(world)[0]
+        if away:
+            await world.stop()
+        disk.replace(path, "/logs/old/x.1")
+        disk.due = True
+        if away:
+            world.start()
+        await world.clock.sleep(60)
+        await world.settle()
+        assert "/logs/old/x.2" in disk.paths()
+        (stored,) = world.stored(path)
+        assert (stored.content, stored.ended) == (lines(0, 5, prefix=path), None)
+        assert world.stored("/logs/old/x.2") == []
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["removed", "moved"])
+def test_a_file_without_a_handle_that_is_gone_ends_and_nobody_says_that_the_agent_was_away__P4(how: str) -> None:
+    """Whether it grew before it went nobody can know. One with a handle is read wherever it moves."""
+
+    async def main() -> None:
+        world = _world(end_after_seconds=5)
+        paths = await _all_rest(world)
+        closed = _closed(world)
+        for path in paths:
+            if how == "removed":
+                world.disk.remove(path)
+            else:
+                world.disk.replace(path, f"/attic/{path[-6:]}")
+                world.write(lines(5, 5, prefix=path), f"/attic/{path[-6:]}")
+        await world.clock.sleep(120)
+        await world.settle()
+        for path in paths:
+            (stored,) = world.stored(path)
+            size = len(lines(0, 5, prefix=path))
+            if path in closed:
+                assert (stored.content, stored.ended) == (lines(0, 5, prefix=path), (size, OUT_OF_SIGHT))
+            elif how == "removed":
+                assert stored.ended == (size, "removed")
+            else:
+                assert (stored.content, stored.ended) == (lines(0, 10, prefix=path), None)
+        await world.stop()
+
+    with capture_logs() as told:
+        run(main())
+    gone = [each for each in told if each["event"] == "file gone while it was not open"]
+    assert len(gone) == len({each["path"] for each in gone}) >= FILES - 16
+    assert all("max_open_files" in each["remedy"] for each in gone)
+
+
+def test_files_that_moved_out_of_sight_keep_their_handles_unless_others_have_none_left__G1() -> None:
+    """Given back, such a handle never comes again; but new files must be read, too."""
+
+    async def main() -> None:
+        world = _world()
+        world.settings["agent"] |= {"max_open_files": 8192, "close_idle_seconds": 300}
+        await world.reader()
+        world.start(open_files=32)  # 16 of them for files
+        moved = [f"/attic/{number:02d}" for number in range(16)]
+        for number, path in enumerate(moved):
+            world.write(lines(0, 5, prefix=path), f"/logs/{number:02d}.log")
+        await world.clock.sleep(20)
+        for number, path in enumerate(moved):
+            world.disk.replace(f"/logs/{number:02d}.log", path)
+        await world.clock.sleep(600)
+        for path in moved:
+            world.write(lines(5, 5, prefix=path), path)
+        await world.settle()
+        stored = world.readers["reader"].stored.values()
+        assert sorted(each.content for each in stored if each.content) == sorted(lines(0, 10, prefix=path) for path in moved)
+        world.write(lines(0, 5), "/logs/new.log")
+        await world.clock.sleep(400)
+        await world.settle()
+        assert contents(world.stored("/logs/new.log")) == [lines(0, 5)]
+        await world.stop()
+
+    run(main())

@@ -1,0 +1,205 @@
+"""Histories of files that were replaced or rewritten while the agent was away, with a beginning that is the same in every life (G2, P4)."""
+
+import orjson
+import pytest
+
+from agent.run import UNSURE
+from tests.agent.world import LOG, World, contents, lines
+from tests.support.reader_model import Stored
+from tests.support.virtual_time import run
+
+BANNER = b"# constant header of every life\n"
+
+
+def _rewrite(world: World, content: bytes, *, how: str) -> None:
+    """Put *content* in the place of the log, whose inode stays the same."""
+    if how == "truncated":
+        world.truncate()
+    else:
+        inode = world.disk.stat(LOG).inode
+        world.disk.remove(LOG)
+        later, world.disk.next_inode = world.disk.next_inode, inode
+        world.disk.write(LOG, b"")
+        world.disk.next_inode = later
+    world.write(content)
+
+
+def _strip(world: World, *keys: str) -> None:
+    """Take from the checkpoint what older agents did not write."""
+    path = "/state/checkpoint.json"
+    kept = orjson.loads(world.disk.content(path))
+    for entry in kept["entries"]:
+        for key in keys:
+            entry.pop(key, None)
+    world.disk.remove(path)
+    world.write(orjson.dumps(kept), path)
+
+
+async def _seen_and_not_sent(world: World, content: bytes) -> None:
+    """Let the agent see *content*, which nobody takes, write that into its checkpoint, and end."""
+    await world.reader()
+    await world.crash_reader()
+    world.write(content)
+    world.start()
+    await world.clock.sleep(5)
+    await world.kill()
+
+
+@pytest.mark.parametrize("shipped", [0, 20])
+def test_another_birth_time_is_another_file_whatever_its_bytes_are__G2(shipped: int) -> None:
+    """What was shipped of the old one and what the new one begins with are the same bytes: no line of either is taken for the other's."""
+
+    async def main() -> None:
+        world = World()
+        await world.ships(BANNER + lines(0, shipped))
+        await world.stop()
+        world.write(lines(shipped, 50))
+        await world.clock.sleep(1)
+        _rewrite(world, BANNER + lines(0, shipped) + lines(0, 80, prefix="new"), how="replaced")
+        world.start()
+        await world.settle()
+        old, new = world.stored()
+        assert (old.content, old.ended) == (BANNER + lines(0, shipped), (len(BANNER) + shipped * 12, "removed"))
+        assert (new.content, new.ended) == (world.disk.content(LOG), None)
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["replaced", "truncated"])
+def test_lines_that_were_seen_and_not_sent_are_a_gap_when_others_stand_in_their_place__G4_P4(how: str) -> None:
+    """The bytes before the end seen last tell the lives apart, where birth time does not."""
+
+    async def main() -> None:
+        world = World()
+        await _seen_and_not_sent(world, BANNER + lines(0, 50))
+        await world.clock.sleep(1)
+        _rewrite(world, BANNER + lines(0, 80, prefix="new"), how=how)
+        await world.reader()
+        world.start()
+        await world.settle()
+        assert _unseen(world.stored()) == [(0, len(BANNER) + 600, "removed" if how == "replaced" else "truncated", False)]
+        assert contents(world.stored())[-1] == world.disk.content(LOG)
+        await world.stop()
+
+    run(main())
+
+
+def _unseen(stored: list[Stored]) -> list[tuple[int, int, str, bool]]:
+    return [gap for each in stored for gap in each.gaps]
+
+
+def test_a_backlog_that_is_still_there_is_shipped_once__G4() -> None:
+    async def main() -> None:
+        world = World()
+        await _seen_and_not_sent(world, BANNER + lines(0, 50))
+        world.write(lines(50, 10))
+        await world.reader()
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("same_length", [False, True])
+def test_what_only_its_first_line_tells_from_others_may_have_been_another__P4(same_length: bool) -> None:
+    """A file was rewritten with the same first line while the agent was away: no byte says so.
+
+    The life that may have been is told as one whose end nobody saw.
+    """
+
+    async def main() -> None:
+        world = World()
+        await world.ships(BANNER)
+        await world.stop()
+        world.write(lines(0, 50))
+        await world.clock.sleep(1)
+        _rewrite(world, BANNER + (b"" if same_length else lines(0, 80, prefix="new")), how="truncated")
+        for _ in range(2):
+            world.start()
+            await world.settle()
+            whole, unsure = world.stored()
+            assert (whole.content, whole.ended) == (world.disk.content(LOG), None)
+            assert (unsure.content, unsure.gaps, unsure.ended) == (b"", [], (0, UNSURE))
+            await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("old_checkpoint", [False, True])
+def test_a_file_of_one_line_that_nobody_touched_is_no_doubt__P4(old_checkpoint: bool) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(BANNER)
+        await world.stop()
+        if old_checkpoint:
+            _strip(world, "modified_ns", "last")
+        await world.clock.sleep(60)
+        world.start()
+        await world.settle()
+        (stored,) = world.stored()
+        assert (stored.content, stored.ended) == (BANNER, None)
+        world.write(lines(0, 5))
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
+def test_checkpoints_of_older_agents_are_read_on_from__D5() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(BANNER + lines(0, 10))
+        await world.stop()
+        _strip(world, "modified_ns", "last")
+        world.write(lines(10, 10))
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_system_that_was_moved_has_other_births_and_another_device_and_the_same_files__G2() -> None:
+    """And from then on the new birth time tells this file from others."""
+
+    async def main() -> None:
+        world = World()
+        await world.ships(BANNER + lines(0, 10))
+        await world.stop()
+        world.write(lines(10, 10))
+        node = world.disk._files[LOG]
+        node.born_ns, world.disk.device = node.born_ns + 5_000_000_000, world.disk.device + 70
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+        first = world.disk.content(LOG)
+        _rewrite(world, first + lines(0, 5, prefix="new"), how="replaced")
+        world.disk._files[LOG].born_ns += 9_000_000_000
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [first, world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_system_without_birth_times_leaves_it_to_the_bytes__G2() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(BANNER + lines(0, 10))
+        world.disk._files[LOG].born_ns = 0
+        await world.ships(lines(10, 10))
+        await world.stop()
+        world.write(lines(20, 10))
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
