@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import structlog
 
+from agent.arrival import Arrival
 from agent.book import Book
 from agent.checkpoint import CheckpointFile, DamagedError
 from agent.config import AgentConfig
@@ -124,21 +125,32 @@ class Agent:
     # Beginning -------------------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        """Find out what there is, and decide where to start, before anything is read (rules G1, P2)."""
+        """Find out what there is, and where to start, before anything is read (rules G1, P2)."""
+        first_run = True
         try:
             checkpoint = self._file.read(self.book.agent)
         except DamagedError as error:
             self._log.warning("checkpoint can't be used: starting as without one", reason=str(error), moved_to=error.aside)
-            checkpoint = None
-        if checkpoint is not None:
-            self._restorer.restore(checkpoint.entries)
+            checkpoint, first_run = None, not error.ours
+        entries = checkpoint.entries if checkpoint is not None else []
+        if self.book.inputs.first_from_end is not None or any(entry.undecided for entry in entries):
+            arrival = Arrival(self.book, self.demand, self._clock, self._file.path, self._log)
+            entries = [entry for entry in entries if entry.origin != arrival.origin]
+        self._restorer.restore(entries)
         await self._scanner.scan(Counting.KNOWN if checkpoint is not None else Counting.MANY)
         self.tailer.poll_all()
-        if checkpoint is None:
-            skips = [decide_start(followed.generation) for followed in self.book.living.values()]
-            if any(skips):
-                await self._keeper.write()
+        if checkpoint is None and first_run:
+            await self._propose_starts()
         self._log.info("files found", living=len(self.book.living), ended=len(self.book.ended), checkpoint=checkpoint is not None)
+
+    async def _propose_starts(self) -> None:
+        """Find where to start, should the store not know this agent: at the end. Durable before the store is asked (rule P2)."""
+        skipping = [followed for followed in self.book.living.values() if decide_start(followed.generation)]
+        for followed in skipping:
+            assert followed.source is not None, "it has a first line"
+            followed.source.undecided = True
+        if skipping:
+            await self._keeper.write()
 
     # Living and ending -----------------------------------------------------------------------------------------------
 

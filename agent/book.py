@@ -1,5 +1,6 @@
 """Every file and every source that this agent knows, living and ended."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ from agent.family import Family
 from agent.generation import Generation, Place
 from agent.origin import FirstLine, Identity
 from agent.patterns import Inputs
-from agent.run import REMOVED, Mark, end_run
+from agent.run import FIRST_RUN, REMOVED, Mark, end_run
 from agent.source import Acknowledged, Counting, Source
 from logdrive.limits import ATTRIBUTES_BYTES
 from logdrive.record import CLOSED, is_closed, kept_json
@@ -58,6 +59,8 @@ class Book:
     families: dict[UUID, Family] = field(default_factory=dict)
     finished: Acknowledged = field(default_factory=Acknowledged)
     """What was acknowledged of sources that have ended since the start."""
+    after_write: list[Callable[[], None]] = field(default_factory=list)
+    """What is to be done once the checkpoint holds all that is known now."""
     changed: bool = False
     """Something that the checkpoint holds is not in it yet."""
 
@@ -106,11 +109,19 @@ class Book:
         attributes = self.attributes(path, generation.settings if generation is not None else self.inputs.of(path) or _NO_LABELS)
         source = Source(generation, family, attributes, count=entry.count, counting=Counting(entry.counting))
         source.origin = entry.origin  # taken from the checkpoint, whatever a name made now would be (rule G2)
-        source.number, source.store = entry.number, entry.store
+        source.number, source.store, source.undecided = entry.number, entry.store, entry.undecided
         source.acknowledged.at_ms = entry.acknowledged
         family.members.append(source)
         self.sources[source] = entry
         return source
+
+    def decide_starts(self, *, here_before: bool, now_ms: int) -> list[Source]:
+        """Let files that wait for it begin at their end, or, where the agent was here before, at 0 (rule P2). Return their sources."""
+        waiting = [source for source in self.sources if source.undecided]
+        for source in waiting:
+            source.decide_start(wanted=here_before, now_ms=now_ms)
+            self.changed = True
+        return waiting
 
     def enter_ended(self, entry: Entry) -> None:
         """Enter a source whose end record was acknowledged."""
@@ -140,6 +151,10 @@ class Book:
         ended = [entry for entry in self.ended.values() if entry.acknowledged == latest]
         few = max(0, _FEW - len(living))
         return living[:_FEW] + [self._revived(entry, now_ms) for entry in ended[:few]]
+
+    def arrived(self, now_ms: int) -> list[Source]:
+        """Return the source of the agent itself, if it has ended: each store that is met is to know it, and to go on knowing it."""
+        return [self._revived(entry, now_ms) for entry in list(self.ended.values()) if entry.ended == FIRST_RUN]
 
     def _revived(self, entry: Entry, now_ms: int) -> Source:
         del self.ended[entry.origin]
@@ -183,6 +198,7 @@ class Book:
         entry = self.sources[source]
         entry.origin, entry.count, entry.counting = source.origin, source.count, source.counting.value
         entry.number, entry.store = source.number, source.store
+        entry.undecided = source.undecided
         entry.acknowledged = source.acknowledged.at_ms
         identity = self.family(entry.stem).identity
         entry.first = identity.first_line if identity is not None and source.counting is not Counting.KNOWN else None
@@ -198,7 +214,7 @@ class Book:
 
     def entries(self, now_ms: int, keep_ms: int) -> list[Entry]:
         """Return all that goes into the checkpoint; what ended more than *keep_ms* ago is dropped."""
-        for entry in [entry for entry in self.ended.values() if (entry.done or 0) < now_ms - keep_ms]:
+        for entry in [e for e in self.ended.values() if (e.done or 0) < now_ms - keep_ms and e.ended != FIRST_RUN]:
             del self.ended[entry.origin]
             if not self.families[entry.stem].members:
                 del self.families[entry.stem]

@@ -5,9 +5,8 @@ One JSON file, `checkpoint.json` in the state directory, replaced atomically and
     {"version": 1, "agent": "…", "written": ms, "entries": [{"origin": "…", "number": …, "store": "…", …}, …]}
 
 Recovery: whole or not at all. A file that can't be read is moved aside and the agent starts as without one: it asks the
-receiver for every file (rule G3), so that nothing is lost or doubled; only where `start = "end"` began is decided anew for
-files of which the receiver never saw a byte. What is written lags behind what is acknowledged by about a second; the
-receiver's P makes up for it.
+receiver for every file (rule G3), so that nothing is lost or doubled. What is written lags behind what is acknowledged by
+about a second; the receiver's P makes up for it.
 """
 
 import base64
@@ -33,7 +32,8 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     *ended* is the reason why nothing more can be read, *done* when (ms) its end record was acknowledged. *seen* is the
     largest size seen, *exact* whether the end is. *first* is the first line itself, kept while the count is not known. *last* is
     the number of the end seen last where that lies beyond *number*, *modified_ns* when the file was changed last, as far as seen:
-    by these the next start tells whether the file is the same (rule G4); 0 where they are not known.
+    by these the next start tells whether the file is the same (rule G4); 0 where they are not known. *undecided*: whether it begins
+    at *start* the receiver has yet to say (rule P2).
     """
 
     origin: UUID
@@ -50,6 +50,7 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     crc: int
     first: bytes | None = None
     start: int = 0
+    undecided: bool = False
     number: int = 0
     store: UUID | None = None
     seen: int = 0
@@ -82,9 +83,11 @@ class Checkpoint(msgspec.Struct, kw_only=True):
 class DamagedError(Exception):
     """The checkpoint can't be used; it is moved to *aside*. Never leaves the agent."""
 
-    def __init__(self, reason: str, aside: str) -> None:
+    def __init__(self, reason: str, aside: str, *, ours: bool) -> None:
         super().__init__(reason)
         self.aside = aside
+        self.ours = ours
+        """Whether this agent wrote it, as far as can be told: then it was here before."""
 
 
 class CheckpointFile:
@@ -111,7 +114,7 @@ class CheckpointFile:
         if reason:
             if touch:
                 self._move_aside(reason)
-            raise DamagedError(reason, f"{self.path}.damaged")
+            raise DamagedError(reason, f"{self.path}.damaged", ours=checkpoint is None or checkpoint.agent == agent)
         return checkpoint
 
     def _move_aside(self, reason: str) -> None:
@@ -128,15 +131,15 @@ class CheckpointFile:
 
 
 def _judged(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
-    """Return the checkpoint in *data*, or why it is of no use."""
+    """Return the checkpoint in *data*, as far as there is one, and why it is of no use, "" where it is."""
     try:
         checkpoint = msgspec.json.decode(data, type=Checkpoint)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return f"it can't be read: {error}", None
     if checkpoint.version != VERSION:
-        return f"it has version {checkpoint.version}, this agent writes {VERSION}", None
+        return f"it has version {checkpoint.version}, this agent writes {VERSION}", checkpoint
     if checkpoint.agent != agent:
-        return f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}", None
+        return f"it belongs to the agent {checkpoint.agent!r}, this is {agent!r}", checkpoint
     return "", checkpoint
 
 

@@ -28,12 +28,16 @@ class Keeper:
         """Write it now. Raises `StorageError`."""
         now_ms = self._clock.now_ms()
         checkpoint = Checkpoint(agent=self._book.agent, written=now_ms, entries=self._book.entries(now_ms, self._keep_ms))
+        then, self._book.after_write = self._book.after_write, []
         self._book.changed = False
         try:
             await self._executor.run(self._file.write, checkpoint.snapshot())
         except OSError as error:
             self._book.changed = True
+            self._book.after_write = then + self._book.after_write
             raise StorageError(f"{self._file.path} can't be written: {error.strerror or error}") from error
+        for each in then:
+            each()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write until *stop*, and once more then. It must not be cancelled: a write would go on behind the next one's back."""

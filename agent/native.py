@@ -78,7 +78,8 @@ class NativeTalk:
     def begin(self) -> None:
         """Register what has something to send, and, to notice a step back, what was acknowledged last (D9)."""
         services = self._services
-        for source in services.book.acknowledged_last(services.clock.now_ms()):
+        now_ms = services.clock.now_ms()
+        for source in (*services.book.acknowledged_last(now_ms), *services.book.arrived(now_ms)):
             source.must_register = True
         now = services.clock.monotonic()
         services.demand.begin(services.book.sources, now)
@@ -233,7 +234,7 @@ class NativeTalk:
         elif current not in self._stores and number and store != current:
             services.log.info("another store", store=str(current), before=str(store))
             self._register_again(lambda other: other.store is not None and other.store != current)
-        if current is not None:
+        if current is not None and number:  # one that was new says nothing of those that were not
             self._stores.add(current)
 
     def _register_again(self, concerned: Callable[[Source], bool]) -> None:

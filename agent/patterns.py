@@ -141,6 +141,11 @@ class Inputs:
     def __init__(self, tables: Sequence[InputTable]) -> None:
         self._inputs = [(table, [Pattern(p) for p in table.paths], [Pattern(p) for p in table.exclude]) for table in tables]
 
+    @property
+    def first_from_end(self) -> InputTable | None:
+        """The first input that begins at the end of what is there at the very first start, None without one."""
+        return next((table for table, _, _ in self._inputs if table.start == "end"), None)
+
     def of(self, path: str) -> InputTable | None:
         """Return the input that names *path*."""
         for table, paths, exclude in self._inputs:

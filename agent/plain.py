@@ -8,12 +8,14 @@ acknowledged. A source that was once registered under `logdrive/1` waits for it,
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from agent.arrival import tell_start
 from agent.dialect import Choice
 from agent.run import Run
 from agent.source import Source
 from agent.talk import Services
 from agent.window import Room
 from logdrive.limits import MIB, PLAIN_LUMBERJACK
+from logdrive.record import NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import Frame
 from logdrive.wire.lumberjack.reader import FrameReader
@@ -43,6 +45,8 @@ class PlainTalk:
     def begin(self) -> None:
         """Let all sources send that may."""
         services = self._services
+        if decided := services.book.decide_starts(here_before=False, now_ms=services.clock.now_ms()):
+            tell_start(services.log, NOT_KEPT, len(decided))
         services.demand.begin(services.book.sources, services.clock.monotonic())
         waiting = [source for source in services.book.sources if self._waits(source)]
         for source in waiting:

@@ -115,6 +115,8 @@ class Source:
         """Why nothing more will be read, once that is so."""
         self.closes_when_complete = False
         """`ship` of a file without a first line: its end record follows its last byte (history 16)."""
+        self.undecided = False
+        """Whether it begins at its start or at 0 depends on what the store knows of this agent (rule P2)."""
         self.must_register = False
         """It registers even without anything to send: the store may have stepped back, or a position must be known."""
         self.stepped_back = False
@@ -181,8 +183,8 @@ class Source:
 
     @property
     def may_register(self) -> bool:
-        """Whether its questions can be asked: not while they depend on another life's answers."""
-        return self.counting is not Counting.AFTER or self.names.decided(self)
+        """Whether its questions can be asked: not while they depend on another source's answers."""
+        return not self.undecided and (self.counting is not Counting.AFTER or self.names.decided(self))
 
     # Registering -----------------------------------------------------------------------------------------------------
 
@@ -236,6 +238,18 @@ class Source:
         """A store that has bytes of before the start knows better: these were wanted when the checkpoint was lost (rule P2)."""
         if self.generation is not None and 0 < position_of(told) < self.generation.start:
             self.generation.start = 0
+
+    def decide_start(self, *, wanted: bool, now_ms: int) -> None:
+        """Begin at the start that was found, or, where the bytes before it are *wanted* after all, at 0 (rule P2)."""
+        self.undecided = False
+        if not wanted:
+            return
+        if self.generation is not None:
+            self.generation.start = 0
+        if self.ended is not None:  # and nothing was read of it: all there is are gaps, told anew
+            seen = position_of(self.kept[-1].previous)
+            self.kept.clear()
+            self.end_at(self.ended, 0, seen, now_ms)
 
     def open_without_asking(self) -> None:
         """Begin to send on a connection that keeps no numbers: plain Lumberjack, from what was acknowledged last."""

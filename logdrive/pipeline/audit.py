@@ -13,6 +13,8 @@ from logdrive.pipeline.schema import BATCHES, EVENTS, HEADLESS
 from logdrive.pipeline.tables import open_existing, paths
 
 NOT_WANTED = "not_wanted"
+FIRST_RUN = "first_run"
+"""What an agent leaves that begins at the end of its files (ADR 15): it stands for no file."""
 UNEXPLAINED = "unexplained"
 """The reason given to bytes that are neither in rows nor in a gap."""
 
@@ -198,7 +200,7 @@ def sources_of(rows: Iterable[Head]) -> list[Source]:
     sources: dict[str, Source] = {}
     gaps: dict[str, list[Head]] = {}
     for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
-        if row.kind == HEADLESS or row.source is None:
+        if row.kind == HEADLESS or row.source is None or row.mark_reason == FIRST_RUN:
             continue
         source = sources.setdefault(row.source, Source(row.source))
         _count(source, row)

@@ -59,6 +59,7 @@ async def test_history_04_from_the_end_killed_before_anything_was_shipped(second
     async with scene(start="end") as world:
         await world.down(world.receiver)
         await world.down(world.agent)
+        world.agent.disk.remove("/state/checkpoint.json")  # this start found nothing and was not the first one
         skipped = lines(0, 100)
         life = world.append("a", skipped + b"half a li")
         short = world.append("short", b"no line yet")
@@ -170,3 +171,28 @@ def _identity(names: list[str]) -> str:
     now = datetime.now(UTC)
     issued = issue(issue_authority("CA", now=now, days=1), names[0], names, usage=ExtendedKeyUsageOID.CLIENT_AUTH, now=now, days=1)
     return identity_of(x509.load_pem_x509_certificate(issued.certificate_pem))
+
+
+@pytest.mark.parametrize("sent", [False, True])
+@in_virtual_time
+async def test_history_04_from_the_end_and_the_checkpoint_is_lost_later(sent: bool) -> None:
+    """`start = "end"`; files come after the first run, and the checkpoint is lost before or after their first lines are sent: the store
+    knows that this agent was here before, so all of them arrives, once (P2)."""
+    async with scene(start="end") as world:
+        await world.down(world.agent)
+        world.agent.disk.remove("/state/checkpoint.json")
+        first = world.append("a", lines(0, 10))
+        world.agent.start()
+        await world.settled()
+        later = world.append("later", lines(0, 30)) if sent else None
+        await world.settled()
+        world.agent.forget(power=False, down=2.0)
+        await asyncio.sleep(1)
+        later = world.append("later", lines(30, 30))
+        world.append("a", lines(10, 5))
+        verdict = await world.rest()
+        assert verdict.complete
+        assert {(source.path, source.bytes, source.kept[0][0]) for source in verdict.by_source} == {
+            ("/logs/a.log", len(first.data) - 120, 120),
+            ("/logs/later.log", len(later.data), 0),
+        }

@@ -1,0 +1,239 @@
+"""Histories of `start = "end"`: only the very first run begins at the end, whatever becomes of the checkpoint later (rules P2, G3)."""
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent.run import FIRST_RUN
+from logdrive.record import ABSENT, GAP, LOST, NOT_KEPT
+from tests.agent.test_dialects import plain_world
+from tests.agent.world import LOG, World, contents, lines
+from tests.support.reader_model import ReaderModel
+from tests.support.virtual_time import run
+
+LATER = "/logs/later.log"
+CHECKPOINT = "/state/checkpoint.json"
+
+
+def _lose(world: World, how: str) -> None:
+    if how == "deleted":
+        world.forget()
+    else:
+        world.disk.cut(CHECKPOINT, 40)
+
+
+def _files(reader: ReaderModel) -> dict[str, bytes]:
+    """Return what the reader has of each file, in one piece."""
+    stored = [each for each in reader.stored.values() if each.number != ABSENT and each.path != CHECKPOINT]
+    assert len({each.path for each in stored}) == len(stored), "each file is one source"
+    return {each.path: each.content for each in stored}
+
+
+@pytest.mark.parametrize("how", ["deleted", "damaged"])
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_lost_checkpoint_loses_no_line_of_files_that_came_after_the_first_run__P2(how: str, sent: bool) -> None:
+    async def main() -> None:
+        world = World(start="end")
+        reader = await world.ships(lines(0, 10))
+        if sent:
+            world.write(lines(0, 20), LATER)
+            await world.clock.sleep(20)
+        await world.kill()
+        _lose(world, how)
+        world.write(lines(20 * sent, 30), LATER)
+        world.write(lines(10, 5))
+        world.start()
+        await world.settle()
+        assert _files(reader) == {LOG: lines(10, 5), LATER: lines(0, 20 * sent + 30)}
+        (stored,) = world.stored()
+        assert stored.gaps == [(0, 120, "not_wanted", True)]
+        await world.stop()
+
+    run(main())
+
+
+def test_the_store_knows_the_agent_by_one_record_that_names_no_file__P2() -> None:
+    async def main() -> None:
+        world = World(start="end", tags=["x"])
+        reader = await world.ships(lines(0, 10))
+        (own,) = reader.by_path(CHECKPOINT)
+        assert (own.content, own.gaps, own.ended) == (b"", [], (0, FIRST_RUN))
+        assert own.attributes == {"host": "h", "agent": "a", "path": CHECKPOINT, "tags": ["x"]}, "it takes the way of the files"
+        for _ in range(3):
+            await world.stop()
+            world.start()
+            await world.settle()
+        assert len(reader.by_path(CHECKPOINT)) == 1
+        await world.stop()
+
+    run(main())
+
+
+def test_an_agent_that_begins_at_the_beginning_leaves_no_record__P2() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        assert reader.by_path(CHECKPOINT) == []
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.0005, 0.001, 0.002, 0.01, 0.5, 1.5, 3.0])
+def test_a_kill_at_any_time_of_the_first_run_makes_no_second_one_of_it__P2(seconds: float) -> None:
+    """The record is stored only when the checkpoint has the decision, or the next start would take it for that of an earlier life."""
+
+    async def main() -> None:
+        world = World(start="end")
+        reader = await world.reader()
+        reader.fail = lambda tried: tried.kind == GAP  # all that the store gets is the record
+        world.write(lines(0, 100))
+        world.start()
+        while not reader.connections:
+            await world.clock.sleep(0.0001)
+        await world.clock.sleep(seconds)
+        await world.kill()
+        reader.fail = lambda tried: False
+        world.write(lines(100, 10))
+        world.start()
+        await world.settle()
+        (stored,) = world.stored()
+        assert (stored.content, stored.gaps) == (lines(100, 10), [(0, 1200, "not_wanted", True)])
+        await world.stop()
+
+    run(main())
+
+
+def test_while_the_receiver_is_away_the_decision_waits_in_the_checkpoint__P2() -> None:
+    async def main() -> None:
+        world = World(start="end")
+        world.write(lines(0, 10))
+        for start in range(10, 40, 10):
+            world.start()
+            await world.clock.sleep(5)
+            world.write(lines(start, 10))
+            await world.kill()
+        world.write(lines(0, 10), LATER)
+        reader = await world.reader()
+        world.start()
+        await world.settle()
+        assert _files(reader) == {LOG: lines(10, 30), LATER: lines(0, 10)}
+        await world.stop()
+
+    run(main())
+
+
+def test_a_file_that_is_gone_before_the_store_answers_is_no_loss_unless_it_was_wanted__P2_P4() -> None:
+    """Wanted is all of it where the agent was here before."""
+
+    async def main() -> None:
+        world = World(start="end", end_after_seconds=5)
+        reader = await world.ships(lines(0, 10))
+        await world.kill()
+        world.forget()
+        await world.crash_reader()
+        world.write(lines(0, 30), LATER)
+        world.start()
+        await world.clock.sleep(2)
+        world.disk.remove(LATER)
+        await world.clock.sleep(20)
+        await world.kill()
+        await world.reader()
+        world.start()
+        await world.settle()
+        (later,) = world.stored(LATER)
+        assert later.gaps == [(0, 360, "removed", False)], "none of it is not wanted"
+        assert later.ended == (360, "removed")
+        assert len(reader.by_path(CHECKPOINT)) == 1
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("answer", [NOT_KEPT, LOST])
+def test_where_nobody_can_tell_files_begin_at_their_end_and_that_is_said__P2(answer: int) -> None:
+    async def main() -> None:
+        world = World(start="end")
+        reader = await world.reader()
+        reader.number_for = lambda source, stored: answer if stored == ABSENT else stored
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        world.write(lines(10, 10))
+        await world.settle()
+        (stored,) = world.stored()
+        assert (stored.content, stored.gaps) == (lines(10, 10), [(0, 120, "not_wanted", True)])
+        await world.stop()
+
+    with capture_logs() as told:
+        run(main())
+    (said,) = [each for each in told if "was here before" in each["event"]]
+    assert (said["log_level"], said["files"]) == ("warning", 1)
+
+
+def test_plain_lumberjack_has_nobody_to_ask_and_says_so__P2_D8() -> None:
+    async def main() -> None:
+        world, model = await plain_world()
+        world.settings["input"][0]["start"] = "end"
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        world.write(lines(10, 5))
+        await world.settle()
+        assert [event["message"] for event in model.events[LOG]] == lines(10, 5).decode().split("\n")[:-1]
+        await world.stop()
+
+    with capture_logs() as told:
+        run(main())
+    assert len([each for each in told if "was here before" in each["event"]]) == 1
+
+
+def test_another_store_is_told_too__P2_D5() -> None:
+    """The checkpoint may be lost while that one is in use."""
+
+    async def main() -> None:
+        world = World(start="end")
+        world.settings["output"]["hosts"] = ["east:5044", "west:5044"]
+        await world.reader("east")
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        west = await world.reader("west")
+        await world.crash_reader("east")
+        world.write(lines(10, 10))
+        await world.settle()
+        assert len(west.by_path(CHECKPOINT)) == 1
+        await world.kill()
+        world.forget()
+        world.write(lines(0, 10), LATER)
+        world.start()
+        await world.settle()
+        assert _files(west) == {LOG: lines(10, 10), LATER: lines(0, 10)}
+        await world.stop()
+
+    run(main())
+
+
+def test_an_agent_that_was_here_before_this_was_asked_leaves_its_record_at_the_next_start__P2() -> None:
+    """A checkpoint without the decision is that of an older agent, which took it alone."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        await world.stop()
+        settings: dict[str, Any] = world.settings["input"][0]
+        settings["start"] = "end"
+        world.start()
+        await world.settle()
+        assert len(reader.by_path(CHECKPOINT)) == 1
+        await world.kill()
+        world.forget()
+        world.write(lines(0, 10), LATER)
+        world.start()
+        await world.settle()
+        assert _files(reader) == {LOG: lines(0, 10), LATER: lines(0, 10)}
+        assert contents(world.stored()) == [lines(0, 10)]
+        await world.stop()
+
+    run(main())
