@@ -110,6 +110,8 @@ class Book:
         source = Source(generation, family, attributes, count=entry.count, counting=Counting(entry.counting))
         source.origin = entry.origin  # taken from the checkpoint, whatever a name made now would be (rule G2)
         source.number, source.store, source.undecided = entry.number, entry.store, entry.undecided
+        if entry.resend:
+            source.sends_again()
         source.acknowledged.at_ms = entry.acknowledged
         family.members.append(source)
         self.sources[source] = entry
@@ -198,7 +200,7 @@ class Book:
         entry = self.sources[source]
         entry.origin, entry.count, entry.counting = source.origin, source.count, source.counting.value
         entry.number, entry.store = source.number, source.store
-        entry.undecided = source.undecided
+        entry.undecided, entry.resend = source.undecided, source.resend
         entry.acknowledged = source.acknowledged.at_ms
         identity = self.family(entry.stem).identity
         entry.first = identity.first_line if identity is not None and source.counting is not Counting.KNOWN else None

@@ -33,7 +33,7 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     largest size seen, *exact* whether the end is. *first* is the first line itself, kept while the count is not known. *last* is
     the number of the end seen last where that lies beyond *number*, *modified_ns* when the file was changed last, as far as seen:
     by these the next start tells whether the file is the same (rule G4); 0 where they are not known. *undecided*: whether it begins
-    at *start* the receiver has yet to say (rule P2).
+    at *start* the receiver has yet to say (rule P2). *resend*: the receiver had another's bytes under the count before (rule A4).
     """
 
     origin: UUID
@@ -51,6 +51,7 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     first: bytes | None = None
     start: int = 0
     undecided: bool = False
+    resend: bool = False
     number: int = 0
     store: UUID | None = None
     seen: int = 0

@@ -115,6 +115,8 @@ class Source:
         """Why nothing more will be read, once that is so."""
         self.closes_when_complete = False
         """`ship` of a file without a first line: its end record follows its last byte (history 16)."""
+        self.resend = False
+        """Bytes of it may be stored under another count already, as those of a clone are (rule A4)."""
         self.undecided = False
         """Whether it begins at its start or at 0 depends on what the store knows of this agent (rule P2)."""
         self.must_register = False
@@ -261,12 +263,19 @@ class Source:
     def _next_count(self) -> None:
         """Begin anew under the next count: what the store has under this one is another's (rule D4)."""
         self._take_count(max(self.count + 1, self.names.next_count(self)))
+        self.sends_again()
         self.number, self.store = 0, None
         self.kept.clear()
         self.state = State.IDLE
         self._claims = None
         if self.generation is not None and self.readable:
             self.generation.go_to(0)
+
+    def sends_again(self) -> None:
+        """Say of all that is sent that it may be there twice, so that the audit looks (rule A4)."""
+        if not self.resend:
+            self.resend = True
+            self.attributes = self.attributes[:-1] + b',"resend":true}'
 
     def _take_count(self, count: int) -> None:
         self.counting = Counting.KNOWN

@@ -1,12 +1,13 @@
 """The audit of the bronze tables (rules A3, A4): what each source has, what is missing of it, and what is there twice."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from logdrive.pipeline.copies import Copy, copies, pairs
 from logdrive.pipeline.cover import Interval, size, subtract, union
 from logdrive.pipeline.proof import Fault, Proof, doubled_rows, prove
 from logdrive.pipeline.schema import BATCHES, EVENTS, HEADLESS
@@ -39,6 +40,7 @@ class Head(NamedTuple):
     mark_reason: str | None
     mark_exact: bool | None
     resend: bool
+    origin: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,16 @@ class UnknownEnd:
 
 @dataclass(slots=True)
 class Source:
-    """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard* when, in ms since 1970."""
+    """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard* when, in ms since 1970.
+
+    Sources of one *origin* are one file as several clients told it; *first_heard* is when this one began to.
+    """
 
     source: str
     host: str | None = None
     path: str | None = None
+    origin: str | None = None
+    first_heard: int = 0
     foreign: bool = False
     state: str = "open"
     ended: str | None = None
@@ -120,6 +127,7 @@ class Verdict:
     foreign_events: int
     gaps: list[Gap]
     unknown_ends: list[UnknownEnd]
+    copies: list[Copy]
     by_source: list[Source]
     faults: list[Fault]
     cut_events: int
@@ -135,7 +143,7 @@ class Verdict:
         """Return what `--json` prints."""
         found = asdict(self)
         for source, whole in zip(found["by_source"], self.by_source, strict=True):
-            del source["kept"], source["gaps"]
+            del source["kept"], source["gaps"], source["first_heard"]
             source["heard"] = whole.heard_at or None
         return found
 
@@ -148,7 +156,8 @@ def audit(directory: str, spark: Any) -> Verdict:
     sources = sources_of(heads_of(batches.read(Head._fields)))
     proof = prove(spark, events, batches)
     doubled = [source.source for source in sources if source.doubled_bytes]
-    return verdict(sources, proof, doubled_rows(spark, events, doubled) if doubled else 0)
+    found = verdict(sources, proof, doubled_rows(spark, events, doubled) if doubled else 0)
+    return with_copies(found, copies(spark, events, pairs(sources)))
 
 
 def verdict(sources: list[Source], proof: Proof, doubled: int) -> Verdict:
@@ -173,12 +182,19 @@ def verdict(sources: list[Source], proof: Proof, doubled: int) -> Verdict:
         foreign_events=sum(source.events for source in sources if source.foreign),
         gaps=[gap for source in sources for gap in source.gaps],
         unknown_ends=[end for source in sources if (end := _unknown_end(source)) is not None],
+        copies=[],
         by_source=sources,
         faults=proof.faults,
         cut_events=proof.cut,
         overlapping_events=proof.whole,
         uncommitted_rows=proof.uncommitted,
     )
+
+
+def with_copies(found: Verdict, told: list[Copy]) -> Verdict:
+    """Return *found* with lines that are there under two sources (ADR 16): doubled, though each source is as it should be."""
+    lines = sum(copy.lines for copy in told)
+    return replace(found, copies=told, complete=found.complete and not lines, duplicate_events=found.duplicate_events + lines)
 
 
 def _unknown_end(source: Source) -> UnknownEnd | None:
@@ -216,6 +232,8 @@ def sources_of(rows: Iterable[Head]) -> list[Source]:
 def _count(source: Source, row: Head) -> None:
     """Add one header to what is known of its source."""
     source.host, source.path = row.host or source.host, row.path or source.path
+    source.origin = source.origin or row.origin
+    source.first_heard = source.first_heard or (row.received or 0) // 1000
     source.heard = max(source.heard, (row.received or 0) // 1000)
     source.events += row.rows
     source.resend = source.resend or row.resend

@@ -8,9 +8,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from logdrive.pipeline.audit import Gap, Source, Verdict
+from logdrive.pipeline.copies import SENT_AGAIN, TWO_CLIENTS, Copy
 
 _MOST = 60  # sources shown; those with something to say come first
 _SHORT_ID, _ID = 8, 36  # characters
+_WHY = {
+    TWO_CLIENTS: "two client identities told them of one file (a clone with a certificate of its own, or a certificate with a new name)",
+    SENT_AGAIN: "its agent met another writer under the same name (a clone, or a host restored from a snapshot)",
+}
 _UNSEEN = {
     "removed": "removed while {their} agent was away",
     "truncated": "truncated, perhaps before {they} read to the end",
@@ -27,6 +32,8 @@ def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
         console.print(_sources(found.by_source))
     for gap in found.gaps:
         console.print(escape(_gap(gap)))
+    for copy in found.copies:
+        console.print(escape(_copy(copy)))
     for fault in found.faults:
         console.print(
             f"batch {fault.batch} of {escape(fault.path or fault.source or '?')}: {fault.what} ({fault.found:,} of {fault.expected:,})"
@@ -63,6 +70,9 @@ def _beside(found: Verdict) -> Iterator[str]:
     if found.faults:
         missing = f", {_many(found.lost_events, 'line')} missing" if found.lost_events else ""
         yield f"{_many(len(found.faults), 'batch', 'batches')} whose rows are not as the header says{missing}"
+    if found.copies:
+        files = _many(len(found.copies), "file")
+        yield f"the first lines of {files} are there under two sources: a clone, a restored host, or a certificate with a new name"
     if found.unknown_ends:
         yield _unknown_ends(found)
     heard = [source for source in found.by_source if source.is_open and source.heard]
@@ -94,6 +104,11 @@ def _gap(gap: Gap) -> str:
         return f"the end of {name} was not seen, it had {gap.end:,} bytes before: {_unseen(gap.reason, one=True)}"
     length = f"{gap.lost_bytes:,} bytes lost" if gap.lost_bytes else "not lost"
     return f"gap [{gap.start:,}, {gap.end:,}) of {name}: {gap.reason}, {length}{', its end was not seen' if gap.end_unseen else ''}"
+
+
+def _copy(copy: Copy) -> str:
+    name, lines = copy.path or copy.source, f"{_many(copy.lines, 'line')} ({copy.bytes:,} bytes)"
+    return f"the first {lines} of {name} are there twice, as {copy.source} and as {copy.other}: {_WHY.get(copy.why, copy.why)}"
 
 
 def _many(count: int, one: str, many: str | None = None) -> str:

@@ -113,6 +113,11 @@ def doubled_rows(spark: Any, events: Table, sources: Sequence[str]) -> int:
     return int(found[0] or 0)
 
 
+def rows_of(spark: Any, events: Table) -> Any:
+    """Return the rows of *events* as a data frame."""
+    return _frame(spark, events, EVENTS)
+
+
 def _frame(spark: Any, table: Table, schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -142,6 +142,14 @@ def test_h05_a_host_restored_from_a_snapshot__P1_D4() -> None:
         world.start()
         await world.settle()
         assert contents(world.stored()) == [before, world.disk.content(LOG)]
+        for _ in range(2):
+            assert [stored.attributes.get("resend", False) for stored in world.stored()] == [False, True]
+            await world.kill()
+            world.write(lines(400, 10))
+            world.start()  # the checkpoint knows
+            await world.settle()
+        assert world.agent is not None
+        assert all(source.resend for source in world.agent.book.sources)
         await world.stop()
 
     run(main())

@@ -155,7 +155,7 @@ class _Connection:
             return
         source = source_id(frame.origin, self.stream.peer.identity)
         attributes = orjson.loads(frame.attributes)
-        model.stored.setdefault(source, Stored(attributes["path"], attributes))
+        model.stored.setdefault(source, Stored(attributes["path"], attributes)).attributes = attributes
         self.sources[frame.index] = source
         self.told[frame.index] = None
         self.unanswered += 1

@@ -47,7 +47,7 @@ class Reader(HTMLParser):
 def judged(directory: Path, faults: list[Fault] | None = None) -> Verdict:
     _, batches = open_both(str(directory))
     heads = heads_of(batches.read(("segment", "offset", "kind", "source", "host", "path", "position", "kept", "rows", "bytes", "skipped",
-                                   "received", "mark_start", "mark_end", "mark_reason", "mark_exact", "resend")))  # fmt: skip
+                                   "received", "mark_start", "mark_end", "mark_reason", "mark_exact", "resend", "origin")))  # fmt: skip
     return verdict(sources_of(heads), Proof(sum(head.rows for head in heads), 0, 0, 0, 0, faults or []), 0)
 
 
