@@ -79,7 +79,8 @@ def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Fin
     try:
         checkpoint = file.read(agent_id(config, disk), touch=False)
     except DamagedError as error:
-        return None, Finding("checkpoint", ok=False, detail=f"{file.path}: {error}; the agent would start as without one")
+        left = Checkpoint(agent="") if error.ours else None  # it has been here before, which is all that is known
+        return left, Finding("checkpoint", ok=False, detail=f"{file.path}: {error}; the agent would start as without one")
     except StorageError as error:
         return None, Finding("checkpoint", ok=False, detail=str(error))
     if checkpoint is None:
@@ -108,7 +109,7 @@ def _plan(found: Found, checkpoint: Checkpoint | None) -> str:
         new = found.stat.size - position
         return f"from {position}: {new} bytes are new" if new >= 0 else "from 0: it was truncated"
     if checkpoint is None and found.settings.start == "end":
-        return "from the end, unless the receiver knows it"
+        return "from the end, unless the receiver knows it, or this agent"
     return "from 0, unless the receiver knows it"
 
 

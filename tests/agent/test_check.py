@@ -71,7 +71,7 @@ def test_what_stands_in_the_way() -> None:
         findings = {finding.name: finding for finding in checked.findings}
         assert "can't be read" in findings["checkpoint"].detail
         assert findings["reader:5044"].detail.startswith("connection refused")
-        assert checked.files[0].plan == "from the end, unless the receiver knows it"
+        assert checked.files[0].plan == "from 0, unless the receiver knows it", "it was here before"
         assert world.disk.content("/state/checkpoint.json") == b"{"
 
     run(main())
