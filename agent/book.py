@@ -207,7 +207,8 @@ class Book:
         generation = source.generation
         if generation is not None:
             entry.start, entry.seen = generation.start, generation.seen
-            entry.last, entry.modified_ns = generation.last, generation.modified_ns
+            entry.last = generation.last if generation.seen > source.position else 0
+            entry.modified_ns = generation.modified_ns
             if not generation.over:
                 entry.name = text_of(generation.place.name)
         if source.ended is not None:

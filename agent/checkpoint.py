@@ -30,10 +30,13 @@ class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One source. *span* and *crc* tell its first line, *number* and *store* what was acknowledged last and by whom.
 
     *ended* is the reason why nothing more can be read, *done* when (ms) its end record was acknowledged. *seen* is the
-    largest size seen, *exact* whether the end is. *first* is the first line itself, kept while the count is not known. *last* is
-    the number of the end seen last where that lies beyond *number*, *modified_ns* when the file was changed last, as far as seen:
-    by these the next start tells whether the file is the same (rule G4); 0 where they are not known. *undecided*: whether it begins
-    at *start* the receiver has yet to say (rule P2). *resend*: the receiver had another's bytes under the count before (rule A4).
+    largest size seen, *exact* whether the end is. *first* is the first line itself, kept while the count is not known.
+
+    By these the next start tells whether the file is the same (rule G4), 0 where they are not known: *last* is the number of
+    the last place before which the bytes are known, if it lies beyond *number*; *modified_ns* is when the file was changed last.
+
+    *undecided*: the receiver has yet to say whether it begins at *start* (rule P2). *resend*: the receiver had another's bytes
+    under the count before (rule A4).
     """
 
     origin: UUID

@@ -151,8 +151,10 @@ class Generation:
 
     @property
     def last(self) -> int:
-        """The number of the end seen last, where that lies beyond what was given out; 0 where its bytes were not looked at."""
-        return number_of(*self._end) if self._end is not None and self._end[0] > self.position else 0
+        """The number of the last place before which the bytes are known: the end seen last, or the position; 0 where there is none."""
+        if self._end is not None and self._end[0] > self.position:
+            return number_of(*self._end)
+        return number_of(self.position, self._tail) if self._tail else 0
 
     @property
     def has_lines(self) -> bool:

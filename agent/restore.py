@@ -120,7 +120,7 @@ class Restorer:
         counting = Counting.KNOWN if entry.counting == Counting.KNOWN.value else Counting.AFTER
         count = family.next_count()
         name = {"origin": family.origin(count), "count": count, "counting": counting.value}
-        lost = msgspec.structs.replace(entry, **name, number=0, last=0, store=None, start=0, seen=0, acknowledged=0)
+        lost = msgspec.structs.replace(entry, **name, number=0, last=0, store=None, start=0, seen=0, acknowledged=0, undecided=False)
         self._log.warning("file may be another than before: only its first line could be compared", path=path_of(entry.path))
         self._ended(lost, Mark(UNSURE, exact=False))
 

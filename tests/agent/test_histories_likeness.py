@@ -89,6 +89,27 @@ def _unseen(stored: list[Stored]) -> list[tuple[int, int, str, bool]]:
     return [gap for each in stored for gap in each.gaps]
 
 
+def test_lines_that_were_sent_and_not_acknowledged_tell_a_file_from_others_too__G4() -> None:
+    """They are no doubt: what is in flight was read, and is compared."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.silent = True
+        world.write(BANNER + lines(0, 50))
+        world.start()
+        await world.clock.sleep(5)
+        await world.kill()
+        reader.silent = False
+        world.write(lines(50, 10))
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [world.disk.content(LOG)]
+        await world.stop()
+
+    run(main())
+
+
 def test_a_backlog_that_is_still_there_is_shipped_once__G4() -> None:
     async def main() -> None:
         world = World()

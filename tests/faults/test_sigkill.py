@@ -31,7 +31,7 @@ class Writer:
         """Append about *lines* lines, now and then rotating by rename and create."""
         while lines > 0:
             name = self._random.choice(list(self._lives))
-            burst = self._random.randrange(1, 200)
+            burst = self._random.randrange(2, 200)  # a life of one line might be another after a restart: that is told (ADR 16)
             path = self._directory / f"{name}.log"
             if self._random.random() < 0.05 and path.exists():
                 path.rename(self._directory / f"{name}.log.{self._lives[name]}")
