@@ -173,20 +173,25 @@ def _identity(names: list[str]) -> str:
     return identity_of(x509.load_pem_x509_certificate(issued.certificate_pem))
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("sent", [False, True])
 @in_virtual_time
-async def test_history_04_from_the_end_and_the_checkpoint_is_lost_later(sent: bool) -> None:
+async def test_history_04_from_the_end_and_the_checkpoint_is_lost_later(sent: bool, shared: bool) -> None:
     """`start = "end"`; files come after the first run, and the checkpoint is lost before or after their first lines are sent: the store
-    knows that this agent was here before, so all of them arrives, once (P2)."""
-    async with scene(start="end") as world:
+    knows that this agent was here before, so all of them arrives, once (P2). With a shared store another receiver may be asked."""
+    async with scene(start="end", shared=shared, receivers=1 + shared, balanced=shared) as world:
         await world.down(world.agent)
         world.agent.disk.remove("/state/checkpoint.json")
         first = world.append("a", lines(0, 10))
+        if shared:
+            world.balance("receiver1")
         world.agent.start()
         await world.settled()
         later = world.append("later", lines(0, 30)) if sent else None
         await world.settled()
         world.agent.forget(power=False, down=2.0)
+        if shared:
+            world.balance("receiver2")
         await asyncio.sleep(1)
         later = world.append("later", lines(30, 30))
         world.append("a", lines(10, 5))
