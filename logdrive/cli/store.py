@@ -78,7 +78,10 @@ def run(path: str, log_level: str) -> None:
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(uri: str, access: Access, as_json: bool) -> None:
-    """List the segments of a stream: lengths, batches, events, sources. Works beside a running receiver, too."""
+    """List the segments of a stream: lengths, batches, events, sources.
+
+    The store of a running receiver is reached through its network face: its configuration needs [listen.pravega].
+    """
     address = _address(uri)
 
     async def ask(segments: Sequence[Readable], later: Later) -> list[Contents]:

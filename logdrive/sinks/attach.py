@@ -119,7 +119,7 @@ async def _served_elsewhere(disk: Disk, address: StreamAddress, transport: Trans
 
 def _no_face(address: StreamAddress, more: str = "") -> ConfigError:
     remedy = (
-        f"another process has the store in {address.path} open and serves no network face{more}. "
-        'Add [listen.pravega] address = "127.0.0.1:6000" to its configuration and start it again, or stop it'
+        f"another process has the store in {address.path} open and serves no network face{more}. Add the table "
+        '[listen.pravega] with address = "127.0.0.1:6000" to its receiver.toml or store.toml and start it again, or stop it'
     )
     return ConfigError(address.uri, [Mistake("listen.pravega.address", "", remedy)])

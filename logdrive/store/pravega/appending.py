@@ -108,11 +108,15 @@ class Appending:
         if (found := self._writers.pop(writer, None)) is not None:
             self._claims.release(found.claim)
 
+    def check(self, writer: UUID) -> None:
+        """Raise `OrderError` where *writer* is not set up: its appends are not taken, nor the first part of one."""
+        if writer not in self._writers:
+            raise OrderError(f"an append of a writer that is not set up: {writer}")
+
     async def append(self, append: Append) -> None:
         """Submit, or queue the reason why not; waits while too much is not durable. Raises `OrderError`, `HangUpError`."""
-        writer = self._writers.pop(append.writer, None)
-        if writer is None:
-            raise OrderError(f"an append of a writer that is not set up: {append.writer}")
+        self.check(append.writer)
+        writer = self._writers.pop(append.writer)
         self._writers[append.writer] = writer  # the last one used
         if append.number < 0:
             raise OrderError(f"event number {append.number}")

@@ -124,6 +124,8 @@ class Connection:
             raise HangUpError(f"the peer speaks wire versions {hello.low} to {hello.high}")
 
     async def _append(self, message: Append) -> None:
+        if isinstance(message, AppendBlock):
+            self._appending.check(message.writer)
         append = self._assembler.take(message)
         if append is not None:
             await self._appending.append(append)

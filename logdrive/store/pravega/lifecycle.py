@@ -1,8 +1,12 @@
 """Segments come, are sealed, cut, merged, and go (specification, section 3, as section 0 corrects it)."""
 
-from logdrive.store.errors import SegmentTruncatedError
+import contextlib
+
+from logdrive.record import ABSENT
+from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.pravega.metadata import ROLLOVER, SCALE_RATE, SCALE_TYPE, set_policy
 from logdrive.store.pravega.shared import Shared
-from logdrive.wire.pravega.control import SegmentAlreadyExists, SegmentIsTruncated
+from logdrive.wire.pravega.control import NoSuchSegment, SegmentAlreadyExists, SegmentIsTruncated
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
     CreateSegment,
@@ -25,11 +29,8 @@ async def answer(shared: Shared, request: Request) -> Message:
     """Return the reply to *request*. Raises what the store does, and `HangUpError`."""
     store = shared.store
     match request:
-        case CreateSegment(number, segment):
-            if not await store.create(segment):
-                return SegmentAlreadyExists(number, segment)
-            shared.merging.forget(segment)
-            return SegmentCreated(number, segment)
+        case CreateSegment():
+            return await _create(shared, request)
         case CreateTransientSegment(number, writer, parent):
             return SegmentCreated(number, await shared.transients.create(writer, parent))
         case SealSegment(number, segment):
@@ -38,6 +39,8 @@ async def answer(shared: Shared, request: Request) -> Message:
         case TruncateSegment(number, segment, offset):
             try:
                 await store.truncate(segment, offset)
+            except NoSuchSegmentError:
+                return NoSuchSegment(number, segment, "", offset)
             except SegmentTruncatedError as error:
                 return SegmentIsTruncated(number, segment, error.start, "", offset)
             return SegmentTruncated(number, segment)
@@ -51,3 +54,22 @@ async def answer(shared: Shared, request: Request) -> Message:
             return await shared.merging.merge(request)
         case MergeSegmentsBatch():
             return await shared.merging.merge_all(request)
+
+
+async def _create(shared: Shared, request: CreateSegment) -> Message:
+    """Create a segment with its policy, or give one that is there the part of it that nobody ever set.
+
+    The log has an entry for the segment and one for each attribute. After a crash in between the client, who was told
+    nothing, asks again: then the attributes come.
+    """
+    store, number, segment = shared.store, request.request_id, request.segment
+    await store.room()  # for all to be submitted now: a second try would find the segment that the first one made
+    created = store.create(segment)
+    policy = {SCALE_TYPE: request.scale_type, SCALE_RATE: request.target_rate, ROLLOVER: request.rollover_size}
+    unset = {name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT}
+    with contextlib.suppress(SegmentSealedError):  # it stays as it is
+        await set_policy(store, segment, unset)
+    if not await created:
+        return SegmentAlreadyExists(number, segment)
+    shared.merging.forget(segment)
+    return SegmentCreated(number, segment)

@@ -1,5 +1,7 @@
 """What a segment is, its attributes and its policy (specification, section 3, as section 0 corrects it)."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
@@ -27,6 +29,7 @@ _WELL_KNOWN: Final = 1 << 127
 EVENTS: Final = UUID(int=_WELL_KNOWN | 1)
 SCALE_TYPE: Final = UUID(int=_WELL_KNOWN | 2)
 SCALE_RATE: Final = UUID(int=_WELL_KNOWN | 3)
+ROLLOVER: Final = UUID(int=_WELL_KNOWN | 4)
 """Attributes that mean something to the protocol; the first is kept by the store and only read."""
 
 
@@ -41,12 +44,15 @@ async def answer(store: Store, request: Request) -> Message:
         case UpdateSegmentAttribute(number, segment, attribute, value, expected):
             return SegmentAttributeUpdated(number, await store.update(segment, attribute, expected, value))
         case UpdateSegmentPolicy(number, segment, rate, scale_type):
-            of_type, of_rate = store.update(segment, SCALE_TYPE, None, scale_type), store.update(segment, SCALE_RATE, None, rate)
-            await of_type
-            await of_rate
+            await set_policy(store, segment, {SCALE_TYPE: scale_type, SCALE_RATE: rate})
             return SegmentPolicyUpdated(number, segment)
         case LocateOffset(number, segment, target):
             return OffsetLocated(number, segment, boundary_from(store, segment, target))
+
+
+def set_policy(store: Store, segment: str, policy: Mapping[UUID, int]) -> "asyncio.Future[list[bool]]":
+    """Submit the attributes of *policy*; the future is done once they are durable. Raises what the store does."""
+    return asyncio.gather(*(store.update(segment, attribute, None, value) for attribute, value in policy.items()))
 
 
 def _info(store: Store, segment: str) -> SegmentInfo:

@@ -279,6 +279,15 @@ async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4
         assert len(claims) == 0
 
 
+@in_world
+async def test_a_block_of_a_writer_that_is_not_set_up_closes_before_its_end(made: World) -> None:
+    """Nothing of it is kept until an end comes that could only be refused."""
+    peer = await set_up(made)
+    await peer.say(AppendBlock(UUID(int=99), b"x" * 1000))
+    assert await peer.rest() == []
+    assert await (await made.peer()).ask(KeepAlive()) == KeepAlive()
+
+
 @pytest.mark.parametrize("end", [Store.seal, Store.delete])
 def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(end: Callable[[Store, str], asyncio.Future[None]]) -> None:
     """The disk is full when the segment is to be sealed, or deleted: an append that comes meanwhile waits for that, and goes in."""

@@ -6,11 +6,15 @@ from uuid import UUID
 
 import pytest
 
+from logdrive.limits import StoreLimits
 from logdrive.record import ABSENT
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, ConditionalBlockEnd, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import ErrorMessage, KeepAlive, NoSuchSegment, SegmentAlreadyExists, SegmentIsSealed, SegmentIsTruncated
 from logdrive.wire.pravega.segments import (
     ACCUMULATE,
+    BY_EVENTS,
+    BY_KILOBYTES,
+    NO_SCALING,
     NO_VALUE,
     REPLACE,
     REPLACE_IF_EQUALS,
@@ -20,12 +24,14 @@ from logdrive.wire.pravega.segments import (
     CreateSegment,
     CreateTransientSegment,
     DeleteSegment,
+    GetSegmentAttribute,
     GetStreamSegmentInfo,
     MergedSource,
     MergeSegments,
     MergeSegmentsBatch,
     ReadSegment,
     SealSegment,
+    SegmentAttribute,
     SegmentAttributeUpdated,
     SegmentCreated,
     SegmentDeleted,
@@ -38,7 +44,7 @@ from logdrive.wire.pravega.segments import (
     TruncateSegment,
 )
 from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
 
 SOURCE = f"{S}#transaction.{'0' * 32}"
 OTHER = f"{S}#transaction.{'1' * 32}"
@@ -60,6 +66,51 @@ async def test_segments_are_created_once(made: World) -> None:
     assert await peer.ask(CreateSegment(1, S)) == SegmentCreated(1, S)
     assert await peer.ask(CreateSegment(2, S)) == SegmentAlreadyExists(2, S)
     assert made.store.segments("") == [S]
+
+
+async def policy_of(peer: Peer) -> list[int]:
+    """Return what the attributes say of *S*'s scale type, rate and rollover."""
+    answers = [await peer.ask(GetSegmentAttribute(0, S, UUID(int=(1 << 127) | number))) for number in (2, 3, 4)]
+    return [answer.value for answer in answers if isinstance(answer, SegmentAttribute)]
+
+
+@pytest.mark.parametrize("policy", [(100, BY_EVENTS, 1 << 40), (0, NO_SCALING, 0)])
+def test_a_segment_keeps_the_policy_that_it_is_created_with(policy: tuple[int, int, int]) -> None:
+    rate, scale_type, rollover = policy
+
+    @in_world
+    async def kept(made: World) -> None:
+        peer = await made.peer()
+        assert await peer.ask(CreateSegment(1, S, rate, scale_type, "", rollover)) == SegmentCreated(1, S)
+        assert await policy_of(peer) == [scale_type, rate, rollover]
+        assert await peer.ask(CreateSegment(2, S, 7, BY_KILOBYTES, "", 7)) == SegmentAlreadyExists(2, S)
+        assert await policy_of(peer) == [scale_type, rate, rollover]
+        await made.store.seal(S)
+        assert await peer.ask(CreateSegment(3, S, 7, BY_KILOBYTES)) == SegmentAlreadyExists(3, S)
+        assert await peer.ask(DeleteSegment(4, S)) == SegmentDeleted(4, S)
+        assert await peer.ask(CreateSegment(5, S, 7, BY_KILOBYTES)) == SegmentCreated(5, S)
+        assert await policy_of(peer) == [BY_KILOBYTES, 7, 0]
+
+    kept()
+
+
+@in_world
+async def test_a_policy_that_a_crash_kept_from_a_new_segment_comes_with_the_next_request(made: World) -> None:
+    """Segment and attributes are entries of the log for themselves: the first may be there alone."""
+    await made.store.create(S)
+    peer = await made.peer()
+    assert await peer.ask(CreateSegment(1, S, 100, BY_EVENTS)) == SegmentAlreadyExists(1, S)
+    assert await policy_of(peer) == [BY_EVENTS, 100, 0]
+
+
+@virtually
+async def test_a_full_queue_does_not_make_a_new_segment_one_that_was_there() -> None:
+    async with world(limits=StoreLimits(pending=6_000), sync_seconds=1.0) as made:
+        await made.store.create(OTHER)
+        made.store.append(OTHER, bytes(3_500), writer=W, expected=None, number=1, events=1)
+        peer = await made.peer()
+        assert await peer.ask(CreateSegment(1, S, 100, BY_EVENTS)) == SegmentCreated(1, S)
+        assert await policy_of(peer) == [BY_EVENTS, 100, 0]
 
 
 @in_world
@@ -86,7 +137,8 @@ async def test_a_segment_is_sealed_once(made: World) -> None:
 @in_world
 async def test_a_segment_is_cut_within_its_bounds_sealed_or_not(made: World) -> None:
     peer = await made.peer()
-    assert await peer.ask(TruncateSegment(1, S, 0)) == NoSuchSegment(1, S, "", -1)
+    for offset in (0, 5):
+        assert await peer.ask(TruncateSegment(1, S, offset)) == NoSuchSegment(1, S, "", offset)
     await filled(made, S, b"0123456789")
     assert await peer.ask(TruncateSegment(2, S, 4)) == SegmentTruncated(2, S)
     assert await peer.ask(TruncateSegment(3, S, 4)) == SegmentTruncated(3, S)

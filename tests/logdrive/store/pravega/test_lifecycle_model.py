@@ -74,7 +74,9 @@ class Model:
         number, name = request.request_id, request.segment
         found = self.segments.get(name)
         if found is None:
-            return NoSuchSegment(number, name, "", request.offset if isinstance(request, ReadSegment) else -1)
+            offsets = {ReadSegment: "offset", TruncateSegment: "truncation_offset"}
+            asked = offsets.get(type(request))
+            return NoSuchSegment(number, name, "", getattr(request, asked) if asked else -1)
         match request:
             case SealSegment():
                 if found.sealed:
