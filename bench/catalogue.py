@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench import acknowledgement, codec, decode, end_to_end, spark_table, store_append, store_open, store_read, store_tail
+from bench import acknowledgement, codec, decode, end_to_end, spark_table, store_append, store_flood, store_open, store_read, store_tail
 from bench.measure import Benchmark
 from bench.peer_group import peers
 
@@ -18,6 +18,7 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         store_append.COMMITS,
         store_read.BENCHMARKS,
         store_tail.BENCHMARKS,
+        *store_flood.GROUPS,
         *store_open.GROUPS,
         spark_table.BENCHMARKS,
     )

@@ -36,6 +36,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "read.engine.throughput": (Goal(at_least=1000),),
     "read.face.throughput": (Goal(at_least=1000),),
     "tail.face.p50": (Goal(at_most=10),),
+    **{f"flood.{kind}.face.longest": (Goal(at_most=0.3),) for kind in ("keepalives", "polls", "infos", "set_ups", "appends")},
     **{
         f"open.{shape}.{after}": (Goal(at_most=2),)
         for shape in ("few_segments", "many_segments", "small_batches")

@@ -67,6 +67,7 @@ class StoreLimits:
     entry: int = 16 * MIB  # bytes of data of one append
     segment_name: int = 1 * KIB  # bytes of a segment's name, in UTF-8
     group: int = 8 * MIB  # bytes written before one fdatasync, with 88 an entry; a single larger entry still goes whole. Two are in memory
+    group_entries: int = 1024  # entries of one group, which are settled in one go, about 10 µs each
     log_file: int = 256 * MIB  # bytes of one log file; also what a start after a crash reads at most, index aside
     pending: int = 256 * MIB  # bytes submitted and not yet durable, with a toll of 512 an entry
     open_files: int = 64  # log files held open for readers

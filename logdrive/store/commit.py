@@ -59,7 +59,7 @@ class GroupCommit:
     def submit(self, submission: Submission) -> None:
         """Add *submission* to the next group, or queue it for a later one. Raises `TransientError`, having done nothing, as `Log.add`."""
         entry = submission.entry
-        if self._queue or not self._log.takes(entry.length):
+        if self._queue or not self._takes(entry.length):
             self._queue.append(submission)
         else:
             self._log.add(entry)
@@ -129,10 +129,14 @@ class GroupCommit:
     def _fill(self) -> bool:
         """Put what waits into the open group, as far as it fits, and tell whether there is anything in that."""
         queue, log = self._queue, self._log
-        while queue and log.takes(queue[0].entry.length):
+        while queue and self._takes(queue[0].entry.length):
             log.add(queue[0].entry)
             self._open.append(queue.popleft())
         return bool(self._open)
+
+    def _takes(self, length: int) -> bool:
+        """Tell whether an entry with *length* bytes of data fits into the open group."""
+        return len(self._open) < self._limits.group_entries and self._log.takes(length)
 
     def _settle(self) -> None:
         """Tell of the group written last."""

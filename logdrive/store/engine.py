@@ -236,6 +236,18 @@ class Store(Submitting):
         except TimeoutError:
             return False
 
+    def watch(self, segment: str) -> "asyncio.Future[None]":
+        """Return what is done once *segment*, there or not, has changed; with the store's end, too. Then look again.
+
+        Call `unwatch` where nobody waits for it any more. Raises `StorageError`, `TransientError` as all methods do.
+        """
+        self._check_open()
+        return self._waiters.watch(segment)
+
+    def unwatch(self, segment: str, watch: "asyncio.Future[None]") -> None:
+        """Forget and cancel what `watch` returned for *segment*."""
+        self._waiters.unwatch(segment, watch)
+
     # -------------------------------------------------------------------------------------------------------------------
 
     def _durable(self, segment: str) -> SegmentIndex:

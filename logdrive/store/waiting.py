@@ -7,17 +7,31 @@ class Waiters:
     """Wakes everybody who waits under a key; each then looks again for what it waits for."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}
 
     async def wait(self, key: str) -> None:
         """Return at the next `wake` for *key*."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(key, []).append(future)
+        future = self.watch(key)
         try:
             await future
         finally:
             if future.cancelled():
-                self._drop(key, future)
+                self.unwatch(key, future)
+
+    def watch(self, key: str) -> "asyncio.Future[None]":
+        """Return what is done at the next `wake` for *key*. Who does not wait for it any more calls `unwatch`."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, {})[future] = None
+        return future
+
+    def unwatch(self, key: str, future: "asyncio.Future[None]") -> None:
+        """Forget and cancel what `watch` returned."""
+        future.cancel()
+        waiting = self._waiting.get(key)
+        if waiting is not None and future in waiting:
+            del waiting[future]
+            if not waiting:
+                del self._waiting[key]
 
     def wake(self, key: str) -> None:
         """Wake all who wait under *key*."""
@@ -29,10 +43,3 @@ class Waiters:
         """Wake everybody."""
         for key in list(self._waiting):
             self.wake(key)
-
-    def _drop(self, key: str, future: "asyncio.Future[None]") -> None:
-        waiting = self._waiting.get(key)
-        if waiting is not None and future in waiting:
-            waiting.remove(future)
-            if not waiting:
-                del self._waiting[key]

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.limits import PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
+from logdrive.net.turns import TURN_STEPS, Turns
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, OverloadedError, SegmentSealedError
 from logdrive.store.pravega.claims import Claim, Claims
@@ -73,9 +74,16 @@ class Appending:
     """Serves the append messages of one connection. `acknowledge` runs beside whoever calls the rest."""
 
     def __init__(
-        self, store: Store, claims: Claims, *, unacked_bytes: int = PRAVEGA_UNACKED_BYTES, most_writers: int = PRAVEGA_WRITERS
+        self,
+        store: Store,
+        claims: Claims,
+        turns: Turns,
+        *,
+        unacked_bytes: int = PRAVEGA_UNACKED_BYTES,
+        most_writers: int = PRAVEGA_WRITERS,
     ) -> None:
         self._store, self._claims, self._limit, self._most_writers = store, claims, unacked_bytes, most_writers
+        self._turn = turns.turn()  # of `acknowledge`
         self._writers: dict[UUID, _Writer] = {}
         self._queue: deque[_Submitted | _Reply] = deque()
         self._unacked = 0
@@ -153,7 +161,6 @@ class Appending:
                 self._put(_refusal(writer, append, error))
                 return
             else:
-                durable.add_done_callback(_seen)
                 writer.submitted = append.number
                 self._put(_Submitted(writer, append, durable))
                 return
@@ -193,21 +200,25 @@ class Appending:
             if not self._queue:
                 self._more.clear()
                 await self._more.wait()
+                self._turn.resume()
                 continue
             front = self._queue[0]
             if isinstance(front, _Submitted) and not front.durable.done():
                 await asyncio.wait([front.durable])
+                self._turn.resume()
             replies, failure = self._settled()
             await send(replies)
             self._fewer.set()
             if failure is not None:
                 raise failure
+            if self._turn.over:
+                await self._turn.next()
 
     def _settled(self) -> tuple[list[Message], HangUpError | None]:
-        """Take from the queue what can be answered now."""
+        """Take from the queue what can be answered now, a turn's worth at most."""
         replies: list[Message] = []
         acks: dict[UUID, _Submitted] = {}
-        while self._queue:
+        for _ in range(min(TURN_STEPS, len(self._queue))):
             item = self._queue[0]
             if isinstance(item, _Submitted):
                 if not item.durable.done():
@@ -224,6 +235,7 @@ class Appending:
                     return replies, HangUpError(type(item.message).__name__)
                 self._told(item)
             self._unacked -= self._queue.popleft().cost
+            self._turn.step()
         return replies + _acknowledged(acks), None
 
     def _told(self, reply: _Reply) -> None:
@@ -232,12 +244,6 @@ class Appending:
             writer.refusal = None
             if reply.forget and self._writers.get(writer.id) is writer:
                 self._forget(writer.id)
-
-
-def _seen(durable: asyncio.Future[int]) -> None:
-    """Take note of a failure that nobody waits for any more, the connection having gone."""
-    if not durable.cancelled():
-        durable.exception()
 
 
 def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:

@@ -1,8 +1,9 @@
 """One client of the Pravega face: reads its messages, answers in three manners.
 
-Appends go through `Appending`, which answers in their order. Reads at the tail wait in tasks of their own and block nobody.
-Everything else is answered where it stands. A message is read from the store only when it is its turn to be written, so a client
-that does not read its socket costs one answer's memory, and is read from no more itself.
+Appends go through `Appending`, which answers in their order. Reads at the tail wait in `Polling` and block nobody. Everything
+else is answered where it stands. A message is read from the store only when it is its turn to be written, so a client that
+does not read its socket costs one answer's memory, and is read from no more itself. Each of the three takes turns with all
+other connections, so that a client with many messages keeps nobody waiting for long.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from logdrive.store.pravega.answering import Request, answer
 from logdrive.store.pravega.appending import Appending, HangUpError
 from logdrive.store.pravega.guarding import Guard
 from logdrive.store.pravega.own import changed_by
+from logdrive.store.pravega.polling import Polling
 from logdrive.store.pravega.reading import Reading
 from logdrive.store.pravega.shared import Shared
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
@@ -26,10 +28,13 @@ from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, TOKEN_EXPIRED, WIRE_VERSION, Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.reassembly import Assembler
-from logdrive.wire.pravega.segments import CreateTransientSegment, ReadSegment, SegmentCreated
+from logdrive.wire.pravega.segments import CreateTransientSegment, GetSegmentAttribute, GetStreamSegmentInfo, ReadSegment, SegmentCreated
 from logdrive.wire.pravega.tables import RemoveTableKeys, TableEntriesUpdated, TableKeysRemoved, UpdateTableEntries
 
 _log = structlog.get_logger("logdrive.store.pravega")
+
+_ANSWERED_AT_ONCE = KeepAlive | GetStreamSegmentInfo | GetSegmentAttribute
+"""What never waits, neither for the disk nor for anybody."""
 
 Append = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
 
@@ -38,15 +43,16 @@ class Connection:
     """Serves one stream from Hello to the end of it. Without *gate* nobody is asked for a token."""
 
     def __init__(self, shared: Shared, stream: Stream, poll_seconds: float, gate: Gate | None = None) -> None:
-        self._shared, self._stream, self._poll_seconds = shared, stream, poll_seconds
+        self._shared, self._stream = shared, stream
         self._frames, self._assembler = FrameReader(), Assembler()
-        self._appending = Appending(shared.store, shared.claims)
+        self._appending = Appending(shared.store, shared.claims, shared.turns)
+        self._polling = Polling(shared.store, poll_seconds, shared.turns.turn())
         self._guard = Guard(gate, stream.peer.address, self.stop)
         self._transients: list[str] = []
+        self._answers: list[Message] = []  # to be sent together, a turn's at most
         self._writing = asyncio.Lock()
-        self._polls: dict[int, asyncio.Task[None]] = {}
-        self._next_poll = 0
         self._reading: asyncio.Task[None] | None = None
+        self._polls: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
         """Read no further: what was submitted is still acknowledged, then the connection ends."""
@@ -65,8 +71,7 @@ class Connection:
                 tasks.create_task(self._appending.acknowledge(self._send), name="pravega-acknowledge")
                 self._reading = tasks.create_task(self._read(tasks), name="pravega-read")
                 await asyncio.wait([self._reading])
-                for poll in self._polls.values():
-                    poll.cancel()
+                self._polling.end()
                 self._appending.end()
         except* LogdriveError as failures:
             _log.info("connection ended", peer=self._stream.peer.address, reason=_first(failures))
@@ -76,14 +81,28 @@ class Connection:
             await self._stream.close()
 
     async def _read(self, tasks: asyncio.TaskGroup) -> None:
-        while data := await self._stream.read():
-            for message in self._frames.feed(data):
-                self._assembler.check(message)
-                await self._serve(message, tasks)
+        turn = self._shared.turns.turn()
+        try:
+            while data := await self._stream.read():
+                turn.resume()
+                for message in self._frames.feed(data):
+                    if turn.over:
+                        await self._send_answers()
+                        await turn.next()
+                    turn.step()
+                    self._assembler.check(message)
+                    if not isinstance(message, _ANSWERED_AT_ONCE):
+                        await self._send_answers()  # what comes now may wait
+                    await self._serve(message, tasks)
+                await self._send_answers()
+        except LogdriveError:
+            await self._send_answers()
+            raise
 
     async def _serve(self, message: Message, tasks: asyncio.TaskGroup) -> None:
+        """Do what *message* asks. Answers that need no waiting are left in `_answers`."""
         if (refusal := self._guard.refusal(message)) is not None:
-            await self._send([refusal])
+            self._answers.append(refusal)
             if isinstance(message, SetupAppend) and refusal.error_code == TOKEN_EXPIRED:
                 raise HangUpError("a set-up with a token that has ended")
             return
@@ -98,7 +117,7 @@ class Connection:
             case SetupAppend():
                 await self._appending.set_up(message)
             case KeepAlive():
-                await self._send([message])
+                self._answers.append(message)
             case Padding():
                 pass
             case Hello():
@@ -112,6 +131,9 @@ class Connection:
 
     async def _answer(self, request: Request) -> None:
         reply = await answer(self._shared, request)
+        if isinstance(request, _ANSWERED_AT_ONCE):
+            self._answers.append(reply)
+            return
         if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):
             self._transients.append(reply.segment)
         await self._send([reply])
@@ -131,24 +153,26 @@ class Connection:
             await self._appending.append(append)
 
     async def _read_segment(self, request: ReadSegment, tasks: asyncio.TaskGroup) -> None:
-        reading = Reading(self._shared.store, request, self._poll_seconds)
+        reading = Reading(self._shared.store, request)
         async with self._writing:
             reply = reading.now()
-            if reply is None and len(self._polls) >= PRAVEGA_TAIL_READS:
+            if reply is None and len(self._polling) >= PRAVEGA_TAIL_READS:
                 reply = reading.waited()
             if reply is not None:
                 await self._write([reply])
                 return
-        self._next_poll += 1
-        self._polls[self._next_poll] = tasks.create_task(self._poll(reading, self._next_poll), name="pravega-poll")
+        self._polling.add(reading)
+        if self._polls is None:
+            self._polls = tasks.create_task(self._polling.run(self._answer_poll), name="pravega-polls")
 
-    async def _poll(self, reading: Reading, number: int) -> None:
-        try:
-            await reading.wait()
-        finally:
-            del self._polls[number]  # from here on it isn't cancelled: half a message would spoil the stream
+    async def _answer_poll(self, reading: Reading) -> None:
         async with self._writing:
             await self._write([reading.waited()])
+
+    async def _send_answers(self) -> None:
+        if self._answers:
+            answers, self._answers = self._answers, []
+            await self._send(answers)
 
     async def _send(self, messages: Sequence[Message]) -> None:
         if messages:

@@ -1,13 +1,12 @@
 """ReadSegment: what is there at once, the rest when it comes (specification, section 3, as section 0 corrects it)."""
 
-import contextlib
 from dataclasses import dataclass
 from typing import Final, cast
 
 from logdrive.limits import PRAVEGA_READ_BYTES
 from logdrive.record import Part
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError, NoSuchSegmentError
+from logdrive.store.errors import DamagedError
 from logdrive.store.index import SegmentInfo
 from logdrive.store.pravega.appending import HangUpError
 from logdrive.wire.pravega.control import UNSPECIFIED, ErrorMessage, NoSuchSegment, SegmentIsSealed, SegmentIsTruncated
@@ -21,11 +20,10 @@ _APPENDS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One read to answer. *poll_seconds* bounds how long a read at the tail waits: clients give up after 30 s."""
+    """One read to answer."""
 
     store: Store
     request: ReadSegment
-    poll_seconds: float
 
     def now(self) -> Message | None:
         """Return the answer, reading up to 2 MiB; None where it has to wait for data. Raises `HangUpError` for offsets that can't be."""
@@ -41,11 +39,15 @@ class Reading:
             return self._data(info, waited=False)
         return self._read(b"", end_of_segment=True) if info.sealed else None
 
-    async def wait(self) -> None:
-        """Return once there is data, the segment is sealed or gone, or the time is over."""
+    def follow(self) -> None:
+        """Take note that the read waits at its place: what is appended there next is kept in memory for it."""
         self.store.follow(self.request.segment, self.request.offset)
-        with contextlib.suppress(NoSuchSegmentError):
-            await self.store.wait(self.request.segment, self.request.offset, self.poll_seconds)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a read that waits need not wait any longer: there is data, or the segment is sealed or gone."""
+        info = self.store.info(self.request.segment)
+        return info is None or info.sealed or info.length > self.request.offset
 
     def waited(self) -> Message:
         """Return the answer of a read that has waited, whatever for."""
@@ -62,7 +64,7 @@ class Reading:
         return self._read(b"", at_tail=True)
 
     def _data(self, info: SegmentInfo, *, waited: bool) -> SegmentRead | ErrorMessage:
-        self.store.follow(self.request.segment, self.request.offset)
+        self.follow()
         limit = min(PRAVEGA_READ_BYTES, max(_LEAST_BYTES, self.request.suggested_length))
         try:
             data = self.store.read_parts(self.request.segment, self.request.offset, limit, most=_APPENDS)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
+from logdrive.net.turns import Turns
 from logdrive.store.engine import Store
 from logdrive.store.pravega.claims import Claims
 from logdrive.store.pravega.compacting import Compacting
@@ -21,9 +22,10 @@ class Shared:
     compacting: Compacting
     merging: Merging
     transients: Transients
+    turns: Turns
 
 
 def shared(store: Store, random: Random) -> Shared:
     """Return what the connections of a new face of *store* share."""
     tables = Tables(store)
-    return Shared(store, Claims(), tables, Compacting(tables), Merging(store), Transients(store, random))
+    return Shared(store, Claims(), tables, Compacting(tables), Merging(store), Transients(store, random), Turns())

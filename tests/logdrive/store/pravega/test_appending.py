@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
+from logdrive.net.turns import Turns
 from logdrive.record import ABSENT, framed, framed_all
 from logdrive.store.engine import Store
 from logdrive.store.pravega.appending import Appending
@@ -260,7 +261,7 @@ async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4
     async with world() as made:
         await made.store.create(S)
         claims, told = Claims(), list[Message]()
-        appending = Appending(made.store, claims, most_writers=2)
+        appending = Appending(made.store, claims, Turns(), most_writers=2)
 
         async def send(replies: Sequence[Message]) -> None:
             told.extend(replies)
@@ -321,7 +322,7 @@ def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is
     async def main() -> None:
         async with world() as made:
             await made.store.create(S)
-            appending, given = Appending(made.store, Claims(), unacked_bytes=50_000), 0
+            appending, given = Appending(made.store, Claims(), Turns(), unacked_bytes=50_000), 0
 
             async def send(replies: Sequence[Message]) -> None:
                 await asyncio.sleep(1000)
