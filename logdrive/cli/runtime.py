@@ -1,7 +1,6 @@
 """Runs an asyncio program with the real clock, disk, network and threads, until it ends or a signal asks it to."""
 
 import asyncio
-import ctypes
 import gc
 import resource
 import signal
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 from logdrive.clock import Clock, SystemClock
 from logdrive.disk import Disk, SystemDisk
 from logdrive.executor import Executor, ThreadExecutor
-from logdrive.limits import MIB
+from logdrive.heap import keep_freed_memory
 from logdrive.net.stream import Transport
 from logdrive.net.tcp import SystemTransport
 
@@ -35,20 +34,6 @@ class Machine:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     open_files: int = 1024
     """How many files and connections the process may have open."""
-
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
-
-
-def keep_freed_memory() -> None:
-    """Let glibc reuse buffers of up to 32 MiB instead of giving each back to the kernel and getting it back zeroed, page by page.
-
-    Windows come and go by the hundred a second: this takes a fifth off a receiver's CPU. Nothing happens with other C libraries.
-    """
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_TRIM_THRESHOLD, 128 * MIB)
-        libc.mallopt(_M_MMAP_THRESHOLD, 32 * MIB)
 
 
 def lift_limit_of_open_files() -> int:

@@ -1,84 +1,59 @@
-"""Turns on the event loop: a connection with much to do lets the others run in between.
+"""Turns: who has more to do than a little does it in portions, one portion of one task a round of the loop.
 
-A turn ends after so many steps (messages, as a rule) or after so much time. Who has used one up gets
-the next once all who did so before had theirs, one each time round the loop: many floods together
-keep a quiet connection waiting no longer than one does.
+So a round lasts as long as one portion, however many tasks have much to do: who has little, and
+waits for a byte or a timer, never waits for all of them.
 """
 
 import asyncio
 from collections import deque
 from typing import Final
 
-TURN_STEPS: Final = 256
-"""Messages of a turn: each takes some 10 µs, the dearest usual ones 100 µs."""
-TURN_SECONDS: Final = 0.005
+PORTION_SECONDS: Final = 0.005
+"""After so long a task asks for its next turn; a round of the loop costs a hundredth of it."""
 
 
 class Turns:
-    """The queue for next turns, which all connections of a listener share."""
+    """The tasks of one loop that wait for their next portion, in the order in which they asked."""
 
     def __init__(self) -> None:
-        self.given = 0
-        """How many turns were waited for and came."""
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._due = False
-
-    def turn(self) -> "Turn":
-        """Return a first turn, to be used by one task."""
-        return Turn(self)
-
-    async def wait(self) -> None:
-        """Return at the next turn that is free; others run at least once before."""
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._waiting.append(future)
-        if not self._due:
-            self._due = True
-            loop.call_soon(self._give)
-        await future
-
-    def _give(self) -> None:
-        while self._waiting:
-            future = self._waiting.popleft()
-            if not future.done():  # it may have been cancelled
-                future.set_result(None)
-                self.given += 1
-                break
-        self._due = bool(self._waiting)
-        if self._due:
-            asyncio.get_running_loop().call_soon(self._give)
-
-
-class Turn:
-    """What one task has used of its turn.
-
-    Steps count until the next turn comes, whatever the task waits for meanwhile: so messages in small
-    bursts are a flood, too. Time counts from `resume` on, which the task calls when it has waited.
-    """
-
-    __slots__ = ("_since", "_steps", "_time", "_turns")
-
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
-        self._time = asyncio.get_running_loop().time
-        self._steps = 0
-        self._since = self._time()
-
-    def resume(self) -> None:
-        """Take note that the task waited until now, and used no time."""
-        self._since = self._time()
-
-    def step(self, steps: int = 1) -> None:
-        """Count *steps*."""
-        self._steps += steps
-
-    @property
-    def over(self) -> bool:
-        """Whether the turn is used up: then wait for the `next` one."""
-        return self._steps >= TURN_STEPS or self._time() - self._since >= TURN_SECONDS
+        self._passing = False
 
     async def next(self) -> None:
-        """Return once there is another turn for this task."""
-        await self._turns.wait()
-        self._steps = 0
-        self._since = self._time()
+        """Return when it is this task's turn, which is after all that waits for the loop now."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        if not self._passing:
+            self._passing = True
+            loop.call_soon(self._pass_on, loop)
+        await turn
+
+    def _pass_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the first one go on that still waits; the others come in later rounds."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else it was cancelled
+                turn.set_result(None)
+                break
+        self._passing = bool(self._waiting)
+        if self._passing:
+            loop.call_soon(self._pass_on, loop)
+
+
+class Portion:
+    """What one task may do before its next turn: *steps* of its work, or `PORTION_SECONDS`."""
+
+    __slots__ = ("_began", "_done", "_loop", "_steps", "_turns")
+
+    def __init__(self, turns: Turns, steps: int) -> None:
+        self._turns, self._steps = turns, steps
+        self._loop = asyncio.get_running_loop()
+        self._began, self._done = self._loop.time(), 0
+
+    async def step(self) -> None:
+        """Say that a step was done; wait for the next turn where that was the portion's last one."""
+        self._done += 1
+        if self._done >= self._steps or self._loop.time() - self._began > PORTION_SECONDS:
+            await self._turns.next()
+            self._began, self._done = self._loop.time(), 0

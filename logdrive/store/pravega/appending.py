@@ -14,10 +14,11 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.limits import PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
-from logdrive.net.turns import TURN_STEPS, Turns
+from logdrive.net.turns import Turns
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, OverloadedError, SegmentSealedError
 from logdrive.store.pravega.claims import Claim, Claims
+from logdrive.store.pravega.turn import TURN_STEPS, Turn
 from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
@@ -83,7 +84,7 @@ class Appending:
         most_writers: int = PRAVEGA_WRITERS,
     ) -> None:
         self._store, self._claims, self._limit, self._most_writers = store, claims, unacked_bytes, most_writers
-        self._turn = turns.turn()  # of `acknowledge`
+        self._turn = Turn(turns)  # of `acknowledge`
         self._writers: dict[UUID, _Writer] = {}
         self._queue: deque[_Submitted | _Reply] = deque()
         self._unacked = 0

@@ -22,6 +22,7 @@ from logdrive.store.pravega.own import changed_by
 from logdrive.store.pravega.polling import Polling
 from logdrive.store.pravega.reading import Reading
 from logdrive.store.pravega.shared import Shared
+from logdrive.store.pravega.turn import Turn
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
 from logdrive.wire.pravega.codec import FrameReader, encode
@@ -46,7 +47,7 @@ class Connection:
         self._shared, self._stream = shared, stream
         self._frames, self._assembler = FrameReader(), Assembler()
         self._appending = Appending(shared.store, shared.claims, shared.turns)
-        self._polling = Polling(shared.store, poll_seconds, shared.turns.turn())
+        self._polling = Polling(shared.store, poll_seconds, Turn(shared.turns))
         self._guard = Guard(gate, stream.peer.address, self.stop)
         self._transients: list[str] = []
         self._answers: list[Message] = []  # to be sent together, a turn's at most
@@ -81,7 +82,7 @@ class Connection:
             await self._stream.close()
 
     async def _read(self, tasks: asyncio.TaskGroup) -> None:
-        turn = self._shared.turns.turn()
+        turn = Turn(self._shared.turns)
         try:
             while data := await self._stream.read():
                 turn.resume()

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from logdrive.net.turns import Turn
 from logdrive.store.engine import Store
 from logdrive.store.pravega.reading import Reading
+from logdrive.store.pravega.turn import Turn
 
 Answer = Callable[[Reading], Awaitable[None]]
 

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from logdrive.limits import PRAVEGA_TAIL_READS
-from logdrive.net.turns import TURN_STEPS
 from logdrive.record import Part
+from logdrive.store.pravega.turn import TURN_STEPS
 from logdrive.store.submission import Submission
 from logdrive.wire.pravega.appends import AppendBlockEnd, DataAppended, SetupAppend
 from logdrive.wire.pravega.codec import FrameReader

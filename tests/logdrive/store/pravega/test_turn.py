@@ -1,16 +1,18 @@
-"""Turns: when one is over, and who gets the next (`logdrive.net.turns`)."""
+"""Turns: when one is over, and who gets the next."""
 
 import asyncio
 
-from logdrive.net.turns import TURN_SECONDS, TURN_STEPS, Turns
+from logdrive.net.turns import PORTION_SECONDS, Turns
+from logdrive.store.pravega.turn import TURN_STEPS, Turn
 from tests.support import virtual_time
 from tests.support.pravega_peer import virtually
 
 
 @virtually
 async def test_a_turn_ends_with_its_steps_or_its_time_and_waiting_gives_back_the_time_alone() -> None:
-    turn = Turns().turn()
-    turn.step(TURN_STEPS - 1)
+    turn = Turn(Turns())
+    for _ in range(TURN_STEPS - 1):
+        turn.step()
     assert not turn.over
     turn.step()
     assert turn.over
@@ -18,7 +20,7 @@ async def test_a_turn_ends_with_its_steps_or_its_time_and_waiting_gives_back_the
     assert turn.over
     await turn.next()
     assert not turn.over
-    await asyncio.sleep(TURN_SECONDS)
+    await asyncio.sleep(PORTION_SECONDS)
     assert turn.over
     turn.resume()
     assert not turn.over
@@ -30,7 +32,7 @@ def test_one_turn_is_given_each_time_round_the_loop_in_order_however_many_wait()
         rounds = 0
 
         async def greedy(number: int) -> None:
-            turn = turns.turn()
+            turn = Turn(turns)
             for _ in range(3):
                 await turn.next()
                 given.append((rounds, number))
@@ -48,12 +50,11 @@ def test_one_turn_is_given_each_time_round_the_loop_in_order_however_many_wait()
 def test_who_no_longer_waits_costs_the_others_no_turn() -> None:
     async def main() -> None:
         turns = Turns()
-        first, second = (asyncio.create_task(turns.wait()) for _ in range(2))
+        first, second = (asyncio.create_task(turns.next()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         await second
         assert first.cancelled()
-        assert turns.given == 1
-        await turns.wait()
+        await turns.next()
 
     virtual_time.run(main())
