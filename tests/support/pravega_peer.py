@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from logdrive.limits import StoreLimits
+from logdrive.limits import PRAVEGA_HELD_BYTES, StoreLimits
 from logdrive.net.stream import Stream
 from logdrive.store.access.gate import Gate
 from logdrive.store.engine import Store
@@ -76,7 +76,12 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(
-    *, random: Random | None = None, limits: StoreLimits | None = None, sync_seconds: float = SYNC_SECONDS, gate: Gate | None = None
+    *,
+    random: Random | None = None,
+    limits: StoreLimits | None = None,
+    sync_seconds: float = SYNC_SECONDS,
+    gate: Gate | None = None,
+    held_bytes: int = PRAVEGA_HELD_BYTES,
 ) -> AsyncIterator[World]:
     """Run a new store and its face while the context lasts."""
     disk, network = MemoryDisk(["/var"]), MemoryNetwork(random)
@@ -87,7 +92,9 @@ async def world(
     running = asyncio.create_task(store.run(asyncio.Event()))
     try:
         host = network.host("server")
-        async with listening(store, "server", 0, None, transport=host, disk=disk, random=Random(2), gate=gate) as address:
+        async with listening(
+            store, "server", 0, None, transport=host, disk=disk, random=Random(2), gate=gate, held_bytes=held_bytes
+        ) as address:
             yield World(store, disk, network, network.host("client"), address[1])
     finally:
         await network.close()

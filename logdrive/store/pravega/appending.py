@@ -48,13 +48,17 @@ class _Writer:
 
 @dataclass(slots=True, eq=False)
 class _Submitted:
+    """An append without its data, which is the store's now: it must not stay until the client reads its acknowledgement."""
+
     writer: _Writer
-    append: Append
+    number: int
+    request_id: int
+    size: int
     durable: asyncio.Future[int]
 
     @property
     def cost(self) -> int:
-        return _TOLL + len(self.append.data)
+        return _TOLL + self.size
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +167,7 @@ class Appending:
                 return
             else:
                 writer.submitted = append.number
-                self._put(_Submitted(writer, append, durable))
+                self._put(_Submitted(writer, append.number, append.request_id, len(append.data), durable))
                 return
 
     async def _undecided(self, segment: str) -> bool:
@@ -250,9 +254,9 @@ class Appending:
 def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:
     acks: list[Message] = []
     for item in items.values():
-        writer, append = item.writer, item.append
-        acks.append(DataAppended(writer.id, append.number, writer.acknowledged, append.request_id, item.durable.result()))
-        writer.acknowledged = append.number
+        writer = item.writer
+        acks.append(DataAppended(writer.id, item.number, writer.acknowledged, item.request_id, item.durable.result()))
+        writer.acknowledged = item.number
     return acks
 
 

@@ -7,12 +7,14 @@ other connections, so that a client with many messages keeps nobody waiting for 
 """
 
 import asyncio
+import traceback
 from collections.abc import Sequence
+from typing import Final
 
 import structlog
 
 from logdrive.errors import LogdriveError, ProtocolError
-from logdrive.limits import PRAVEGA_TAIL_READS
+from logdrive.limits import KIB, PRAVEGA_TAIL_READS
 from logdrive.net.stream import Stream
 from logdrive.store.access.gate import Gate
 from logdrive.store.pravega.answering import Request, answer
@@ -22,6 +24,7 @@ from logdrive.store.pravega.own import changed_by
 from logdrive.store.pravega.polling import Polling
 from logdrive.store.pravega.reading import Reading
 from logdrive.store.pravega.shared import Shared
+from logdrive.store.pravega.tabular import Question
 from logdrive.store.pravega.turn import Turn
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
@@ -36,6 +39,9 @@ _log = structlog.get_logger("logdrive.store.pravega")
 
 _ANSWERED_AT_ONCE = KeepAlive | GetStreamSegmentInfo | GetSegmentAttribute
 """What never waits, neither for the disk nor for anybody."""
+
+_LARGE: Final = 64 * KIB
+"""Messages and answers that are smaller are not counted while they are dealt with."""
 
 Append = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
 
@@ -52,6 +58,7 @@ class Connection:
         self._transients: list[str] = []
         self._answers: list[Message] = []  # to be sent together, a turn's at most
         self._writing = asyncio.Lock()
+        self._memory = shared.memory.holding(self._evict)
         self._reading: asyncio.Task[None] | None = None
         self._polls: asyncio.Task[None] | None = None
 
@@ -63,6 +70,11 @@ class Connection:
     def abort(self) -> None:
         """End at once."""
         self._stream.abort()
+
+    def _evict(self, reason: str) -> None:
+        _log.info("connection closed", peer=self._stream.peer.address, reason=reason)
+        self.abort()
+        self.stop()  # it may wait for memory
 
     async def run(self) -> None:
         """Serve until either side ends it. Failures of the peer end here, in one line of log."""
@@ -76,7 +88,9 @@ class Connection:
                 self._appending.end()
         except* LogdriveError as failures:
             _log.info("connection ended", peer=self._stream.peer.address, reason=_first(failures))
+            _clear_frames(failures)
         finally:
+            self._let_go()
             self._guard.close()
             self._shared.transients.leave(self._transients)
             await self._stream.close()
@@ -84,21 +98,34 @@ class Connection:
     async def _read(self, tasks: asyncio.TaskGroup) -> None:
         turn = Turn(self._shared.turns)
         try:
-            while data := await self._stream.read():
-                turn.resume()
-                for message in self._frames.feed(data):
-                    if turn.over:
-                        await self._send_answers()
-                        await turn.next()
-                    turn.step()
-                    self._assembler.check(message)
-                    if not isinstance(message, _ANSWERED_AT_ONCE):
-                        await self._send_answers()  # what comes now may wait
-                    await self._serve(message, tasks)
-                await self._send_answers()
+            while await self._read_once(turn, tasks):
+                self._memory.hold(self._frames.buffered + self._assembler.buffered)
         except LogdriveError:
             await self._send_answers()
             raise
+
+    async def _read_once(self, turn: Turn, tasks: asyncio.TaskGroup) -> bool:
+        """Read once and serve the messages that are whole; False at the end. Nothing of them is kept in between."""
+        await self._memory.admit()
+        self._memory.reads()
+        try:
+            data = await self._stream.read()
+        finally:
+            self._memory.has_read()
+        turn.resume()
+        for message in self._frames.feed(data):
+            if turn.over:
+                await self._send_answers()
+                await turn.next()
+            turn.step()
+            if self._frames.taken >= _LARGE:
+                self._memory.hold(self._assembler.buffered, busy=self._frames.buffered + self._frames.taken)
+            self._assembler.check(message)
+            if not isinstance(message, _ANSWERED_AT_ONCE):
+                await self._send_answers()  # what comes now may wait
+            await self._serve(message, tasks)
+        await self._send_answers()
+        return bool(data)
 
     async def _serve(self, message: Message, tasks: asyncio.TaskGroup) -> None:
         """Do what *message* asks. Answers that need no waiting are left in `_answers`."""
@@ -131,10 +158,12 @@ class Connection:
                 raise ProtocolError(f"a {type(message).__name__}, which only servers send", offset=self._frames.offset)
 
     async def _answer(self, request: Request) -> None:
-        reply = await answer(self._shared, request)
         if isinstance(request, _ANSWERED_AT_ONCE):
-            self._answers.append(reply)
+            self._answers.append(await answer(self._shared, request))
             return
+        if isinstance(request, Question):
+            await self._memory.admit()
+        reply = await answer(self._shared, request)
         if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):
             self._transients.append(reply.segment)
         await self._send([reply])
@@ -155,6 +184,7 @@ class Connection:
 
     async def _read_segment(self, request: ReadSegment, tasks: asyncio.TaskGroup) -> None:
         reading = Reading(self._shared.store, request)
+        await self._memory.admit()
         async with self._writing:
             reply = reading.now()
             if reply is None and len(self._polling) >= PRAVEGA_TAIL_READS:
@@ -167,6 +197,7 @@ class Connection:
             self._polls = tasks.create_task(self._polling.run(self._answer_poll), name="pravega-polls")
 
     async def _answer_poll(self, reading: Reading) -> None:
+        await self._memory.admit()
         async with self._writing:
             await self._write([reading.waited()])
 
@@ -185,10 +216,27 @@ class Connection:
             parts = [part for message in messages for part in encode(message, self._frames.peer_version)]
         except ValueError as error:  # as long as a request may be, its answer can be longer than a frame
             raise HangUpError(str(error)) from error
-        await self._stream.write(parts)
+        size = sum(map(len, parts))
+        with self._memory.writing(size if size >= _LARGE else 0):
+            await self._stream.write(parts)
+
+    def _let_go(self) -> None:
+        """Give back the memory at the end; what refers to itself would keep it until the next garbage collection."""
+        self._memory.close()
+        self._frames, self._assembler = FrameReader(), Assembler()
+        self._reading = self._polls = None
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> str:
     """Return the text of the failure that came first; the others follow from it."""
     error = failures.exceptions[0]
     return _first(error) if isinstance(error, BaseExceptionGroup) else str(error)
+
+
+def _clear_frames(failures: BaseExceptionGroup[BaseException]) -> None:
+    """Let the calls that failed forget their variables: a traceback would keep whole messages."""
+    for error in failures.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            _clear_frames(error)
+        else:
+            traceback.clear_frames(error.__traceback__)

@@ -5,6 +5,7 @@ import contextlib
 from random import Random, SystemRandom
 from typing import Final
 
+from logdrive.limits import PRAVEGA_HELD_BYTES
 from logdrive.net.stream import Stream
 from logdrive.store.access.gate import Gate
 from logdrive.store.engine import Store
@@ -20,12 +21,21 @@ _DRAIN_SECONDS: Final = 5.0
 class PravegaFace:
     """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand.
 
-    Without *gate* whoever connects may do all.
+    Without *gate* whoever connects may do all. *held_bytes* bounds what connections hold of messages that are not whole, not
+    done, or not taken.
     """
 
-    def __init__(self, store: Store, *, poll_seconds: float = POLL_SECONDS, random: Random | None = None, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        poll_seconds: float = POLL_SECONDS,
+        random: Random | None = None,
+        gate: Gate | None = None,
+        held_bytes: int = PRAVEGA_HELD_BYTES,
+    ) -> None:
         self._poll_seconds, self._gate = poll_seconds, gate
-        self._shared = shared(store, random or SystemRandom())
+        self._shared = shared(store, random or SystemRandom(), held_bytes)
         self._connections: dict[Connection, None] = {}
         self._gone = asyncio.Event()
         self._closed = False

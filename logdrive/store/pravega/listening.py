@@ -8,6 +8,7 @@ from random import Random
 import structlog
 
 from logdrive.disk import Disk
+from logdrive.limits import PRAVEGA_HELD_BYTES
 from logdrive.net.stream import ServerTls, Transport
 from logdrive.store import endpoint
 from logdrive.store.access.gate import Gate
@@ -30,13 +31,14 @@ async def listening(
     poll_seconds: float = POLL_SECONDS,
     random: Random | None = None,
     gate: Gate | None = None,
+    held_bytes: int = PRAVEGA_HELD_BYTES,
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve *store* while the context lasts, yielding the address, with the real port where 0 was asked for.
 
     Where there is a *gate*, the store's owner finds its pass in the directory. At the end connections get what they still wait for
     to be durable, within a few seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
     """
-    face = PravegaFace(store, poll_seconds=poll_seconds, random=random, gate=gate)
+    face = PravegaFace(store, poll_seconds=poll_seconds, random=random, gate=gate, held_bytes=held_bytes)
     listener = await transport.listen(host, port, tls, face.serve)
     where = endpoint.endpoint_of(host, listener.address[1], tls=tls is not None, token=gate.own_pass if gate is not None else "")
     later: asyncio.Task[None] | None = None

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from random import Random
 
+from logdrive.heap import Heap
 from logdrive.net.turns import Turns
 from logdrive.store.engine import Store
 from logdrive.store.pravega.claims import Claims
 from logdrive.store.pravega.compacting import Compacting
+from logdrive.store.pravega.memory import Budget
 from logdrive.store.pravega.merging import Merging
 from logdrive.store.pravega.transients import Transients
 from logdrive.store.tables.tables import Tables
@@ -23,9 +25,12 @@ class Shared:
     merging: Merging
     transients: Transients
     turns: Turns
+    memory: Budget
 
 
-def shared(store: Store, random: Random) -> Shared:
-    """Return what the connections of a new face of *store* share."""
+def shared(store: Store, random: Random, held_bytes: int) -> Shared:
+    """Return what the connections of a new face of *store* share; they hold *held_bytes* of messages at most."""
     tables = Tables(store)
-    return Shared(store, Claims(), tables, Compacting(tables), Merging(store), Transients(store, random), Turns())
+    return Shared(
+        store, Claims(), tables, Compacting(tables), Merging(store), Transients(store, random), Turns(), Budget(held_bytes, Heap())
+    )

@@ -62,8 +62,13 @@ class FrameReader:
 
     @property
     def buffered(self) -> int:
-        """Bytes of a message that is not complete."""
+        """Bytes of messages that were not returned yet, as a rule of one that is not complete."""
         return self._arrived.size
+
+    @property
+    def taken(self) -> int:
+        """Bytes of the message returned last."""
+        return self._next - self.offset
 
     def feed(self, data: bytes) -> Iterator[Message]:
         """Add *data* at once and return an iterator over the messages it completes. That raises `ProtocolError`."""

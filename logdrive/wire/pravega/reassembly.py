@@ -50,6 +50,11 @@ class Assembler:
     def __init__(self) -> None:
         self._open: AppendBlock | None = None
 
+    @property
+    def buffered(self) -> int:
+        """Bytes of a block whose end has not come."""
+        return len(self._open.data) if self._open is not None else 0
+
     def check(self, message: Message) -> None:
         """Refuse what may not stand inside a block; reads, keepalives and the like may. Raises `OrderError`."""
         if self._open is not None and isinstance(message, _NOT_IN_A_BLOCK):
