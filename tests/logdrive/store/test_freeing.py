@@ -11,6 +11,7 @@ from logdrive.errors import TransientError
 from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
+from logdrive.store.freeing import _Victim
 from logdrive.store.verify import verify
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, opened, running, submit
 from tests.support.memory_disk import MemoryDisk
@@ -85,6 +86,59 @@ def test_a_small_segment_that_lives_long_is_copied_forward_and_holds_no_file() -
             assert store.read(KEPT, 0, 10_000) == expected
             assert store.read(KEPT, 17, 100) == expected[17:117]
             assert await store.number(KEPT, OTHER) == 49
+
+    run(main())
+
+
+def test_one_search_finds_all_that_several_segments_have_in_a_file_at_offsets_of_their_own() -> None:
+    """Long segments come before short ones: where the search is in one says nothing of the next."""
+
+    async def main() -> None:
+        disk, parts = MemoryDisk(), {"long": 5, "middle": 2, "short": 1}
+        async with running(disk, replace(LIMITS, copy=3)) as store:
+            await store.create(SEGMENT)
+            for name in parts:
+                await store.create(name)
+            for name, count in parts.items():
+                for number in range(1, count + 1):
+                    await submit(store, b"%02d" % number, number, segment=name, writer=OTHER)
+            in_it = [base for base in store._index.files.bases if store._index.files.live[base]]
+            assert in_it == [0]
+            searched, choose = list[int](), store._freeing._chosen
+
+            def chosen() -> _Victim | None:
+                victim = choose()
+                searched.extend([victim.base] if victim is not None else [])
+                return victim
+
+            store._freeing._chosen = chosen  # type: ignore[method-assign]
+            await passing(store, 60)
+            assert searched.count(0) == 1
+            assert FIRST_FILE not in logs(disk)
+            for name, count in parts.items():
+                assert store.read(name, 0, 1000) == b"".join(b"%02d" % number for number in range(1, count + 1))
+
+    run(main())
+
+
+def test_the_handle_of_a_freed_file_is_given_back_and_no_other() -> None:
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS) as store:
+            await created(store)
+            await submit(store, b"kept", 1, segment=KEPT, writer=OTHER)
+            for number in range(1, 13):
+                await submit(store, bytes(900), number)
+            store.read(SEGMENT, 0, 20_000)
+            first, others = store._reader._open[0], [base for base in store._reader._open if base]
+            assert others
+            await store.truncate(SEGMENT, 3 * 900)
+            await passing(store, 12, 13)
+            assert FIRST_FILE not in logs(disk)
+            with pytest.raises(OSError, match="closed"):
+                first.pread(1, 0)
+            assert 0 not in store._reader._open
+            assert store.read(KEPT, 0, 10) == b"kept"
 
     run(main())
 

@@ -338,6 +338,41 @@ def test_the_directory_of_a_new_store_outlives_a_crash_with_what_was_acknowledge
     run(main())
 
 
+class _KilledAtSync(MemoryDisk):
+    """A disk of which a copy is taken whenever a directory is about to be synced: what a SIGKILL there leaves to the next start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies: list[MemoryDisk] = []
+
+    def sync_directory(self, path: str) -> None:
+        self.copies.append(self.killed())
+        super().sync_directory(path)
+
+
+def test_the_name_of_a_file_begun_by_a_killed_process_is_synced_before_anything_in_it_is_acknowledged__D2() -> None:
+    async def main() -> None:
+        disk, limits = _KilledAtSync(), StoreLimits(log_file=3000)
+        async with running(disk, limits, clean=False) as store:
+            await store.create(SEGMENT)
+            for number in range(1, 6):
+                await submit(store, bytes(900), number)
+        begun = 0
+        for copy in disk.copies:
+            begun += 1
+            async with running(copy, limits, clean=False) as store:
+                await store.create(SEGMENT)
+                told = max(0, await store.number(SEGMENT, WRITER)) + 1
+                await submit(store, b"more", told)
+                after = [copy.crash(Random(seed)) for seed in range(8)]
+            for crashed in after:
+                async with running(crashed, limits) as store:
+                    assert await store.number(SEGMENT, WRITER) == told
+        assert begun > 3
+
+    run(main())
+
+
 def test_a_directory_that_can_not_be_used_is_told_in_one_error() -> None:
     async def main() -> None:
         disk = MemoryDisk()

@@ -77,6 +77,30 @@ def test_a_size_keeps_the_newest_batches_of_all_segments_together__S6() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("newest", range(1, 13))
+def test_the_oldest_batch_goes_first_whichever_segment_has_it_and_whichever_was_made_first(newest: int) -> None:
+    """Batches come to both by turns, two at a time; the segment made first has the newer ones of each four."""
+
+    async def main() -> None:
+        async with running(MemoryDisk()) as store:
+            await store.create(SEGMENT)
+            await store.create(SECOND)
+            order, ends = [SECOND, SECOND, SEGMENT, SEGMENT] * 3, dict[str, list[int]]()
+            for number, segment in enumerate(order, 1):
+                await asyncio.sleep(1.0)
+                end = await submit(store, some_batch(number), number, segment=segment)
+                ends.setdefault(segment, [0]).append(end)
+            kept, starts = 0, {segment: list(reversed(places)) for segment, places in ends.items()}
+            for segment in reversed(order[-newest:]):
+                end = starts[segment].pop(0)
+                kept += end - starts[segment][0]
+            await applied(store, Policy("logs/app", max_bytes=kept))
+            for segment in (SEGMENT, SECOND):
+                assert span(store, segment) == (starts[segment][0], ends[segment][-1])
+
+    run(main())
+
+
 def test_an_age_cuts_what_was_stored_before__S6() -> None:
     async def main() -> None:
         async with running(MemoryDisk()) as store:
