@@ -1,6 +1,7 @@
-"""How long a quiet writer waits for an acknowledgement while another connection floods the store with small messages.
+"""How long a quiet writer waits for an acknowledgement while another connection floods the store.
 
-Each flood is written by a process of its own, as fast as it is taken, and reads all that is answered.
+Floods are of small messages. Each is written by a process of its own, as fast as it is taken, and
+reads all that is answered.
 """
 
 import asyncio
@@ -27,7 +28,13 @@ from logdrive.wire.pravega.control import Hello, KeepAlive
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import GetStreamSegmentInfo, ReadSegment
 
-FLOODS: Mapping[str, int] = {"keepalives": 400_000, "polls": 20_000, "infos": 100_000, "set_ups": 100_000, "appends": 100_000}
+FLOODS: Mapping[str, int] = {
+    "keepalives": 400_000,
+    "polls": 20_000,
+    "infos": 100_000,
+    "set_ups": 100_000,
+    "appends": 100_000,
+}
 """How many messages of which kind."""
 
 _SECONDS_APART = 0.01
@@ -60,7 +67,7 @@ def _messages(kind: str, count: int) -> Iterator[Message]:
 
 
 async def _flood(kind: str, port: int) -> None:
-    """Write the whole flood, then a Hello, and read until that is answered: it is read after all the rest."""
+    """Write the whole flood, then a Hello, and read until that is answered, as it is after the rest."""
     stream = await SystemTransport().connect("127.0.0.1", port, None)
     pieces = [bytes(part) for message in _messages(kind, FLOODS[kind]) for part in encode(message)]
     await stream.write([_GREETED])
@@ -137,8 +144,18 @@ def _of_kind(kind: str) -> Sequence[Benchmark]:
     told = f"a quiet writer beside {FLOODS[kind]:,} {kind.replace('_', '-')} on another connection"
     real = f"flood.{kind}.pravega"
     return (
-        Benchmark(f"flood.{kind}.face", f"Store over its face: {told}", partial(_beside, kind, face), peers=(real,)),
-        Benchmark(real, "Pravega 0.13.0, all in memory: the same", partial(_beside, kind, pravega), missing=no_pravega),
+        Benchmark(
+            f"flood.{kind}.face",
+            f"Store over its face: {told}",
+            partial(_beside, kind, face),
+            peers=(real,),
+        ),
+        Benchmark(
+            real,
+            "Pravega 0.13.0, all in memory: the same",
+            partial(_beside, kind, pravega),
+            missing=no_pravega,
+        ),
     )
 
 

@@ -26,6 +26,8 @@ from logdrive.wire.pravega.reassembly import Append, OrderError
 
 Send = Callable[[Sequence[Message]], Awaitable[None]]
 
+_FORGOTTEN: Final = 2
+"""So many writers make room for a new one at most: others may have taken more meanwhile than this connection must have less."""
 _TOLL: Final = 512
 """What an append or a reply counts beside its bytes: about what its objects take in memory."""
 
@@ -99,7 +101,7 @@ class Appending:
         """Answer with the writer's durable number, and take its appends from now on. A sealed segment shows only at the first of them.
 
         Nobody else's appends for that writer are taken any more, so the number is the last word. Of the writers of one connection
-        the one not used for longest is forgotten where there are too many.
+        the one not used for longest is forgotten where there are too many, here or over all connections.
         """
         await self._room(0)
         claim = self._claims.take(request.segment, request.writer)
@@ -112,8 +114,9 @@ class Appending:
             self._put(_Reply(NoSuchSegment(request.request_id, request.segment)))
             return
         self._forget(request.writer)
-        if len(self._writers) >= self._most_writers:
-            self._forget(next(iter(self._writers)))
+        for _ in range(_FORGOTTEN):
+            if self._writers and len(self._writers) >= min(self._most_writers, self._claims.left):
+                self._forget(next(iter(self._writers)))
         self._writers[request.writer] = _Writer(request.writer, request.segment, claim, number, number)
         self._put(_Reply(AppendSetup(request.request_id, request.segment, request.writer, number)))
 

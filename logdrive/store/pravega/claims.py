@@ -7,6 +7,8 @@ be a right one, and the newer connection's next append would fail; but the numbe
 from dataclasses import dataclass
 from uuid import UUID
 
+from logdrive.limits import PRAVEGA_WRITERS_IN_ALL
+
 
 @dataclass(slots=True, eq=False)
 class Claim:
@@ -18,10 +20,16 @@ class Claim:
 
 
 class Claims:
-    """The claims that hold, one a writer and segment; as many as there are writers set up."""
+    """The claims that hold, one a writer and segment; as many as there are writers set up, *most* of them or a few more."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = PRAVEGA_WRITERS_IN_ALL) -> None:
+        self._most = most
         self._latest: dict[tuple[str, UUID], Claim] = {}
+
+    @property
+    def left(self) -> int:
+        """How many more there may be. No connection should have more than that: so who comes late finds room, too."""
+        return self._most - len(self._latest)
 
     def __len__(self) -> int:
         return len(self._latest)

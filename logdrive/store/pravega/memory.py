@@ -1,15 +1,16 @@
-"""Memory that connections of a face hold for what is not whole, not done, or not taken: one budget for all.
+"""Memory that connections of a face hold for what is not whole, done, or taken: one budget for all.
 
-A connection asks `Holding.admit` before each read and says with `hold` what it has of messages. What
-the store has accepted is not counted here: the store bounds that itself. A quarter of the budget is for
-connections that hold little: others may be full of long messages, and short ones still go through.
+A connection asks `Holding.admit` before each read and says with `hold` what it has of messages.
+What the store has accepted is not counted here: the store bounds that itself. A quarter of the
+budget is for connections that hold little: others may be full of long messages, and short ones
+still go through.
 
-Beyond its part a connection waits until others are done. Where that would not help, because memory is
-full of parts of messages and of answers that clients do not take, then
+Beyond its part a connection waits until others are done. Where that would not help, because memory
+is full of parts of messages and of answers that clients do not take, then
 
 - who holds memory and makes no progress, though it could, is closed, the one that holds most first;
-- one connection at a time is *overdrawn*: it reads on until its message is whole, so that the others
-  come on too;
+- one connection at a time is *overdrawn*: it reads on until its message is whole, so that the
+  others come on too;
 - where none ends a long message for a second, those that hold most are closed until half is free.
 """
 
@@ -27,7 +28,8 @@ LITTLE_BYTES: Final = 1 * MIB
 """Who holds no more may use the last quarter of the budget: most appends have less."""
 PROGRESS_BYTES: Final = 64 * KIB
 STALLED_SECONDS: Final = 1.0
-"""A peer that holds memory and may go on brings so many bytes in so many seconds, or ends its message.
+"""A peer that holds memory and may go on brings so many bytes in so many seconds, or ends its
+message.
 
 So long, too, may memory be full of long messages none of which ends.
 """
@@ -42,7 +44,7 @@ _log = structlog.get_logger("logdrive.store.pravega")
 
 
 class Budget:
-    """*total* bytes for all connections; *heap* gives back to the system what comes free after a peak."""
+    """*total* bytes for all connections; *heap* gives back to the system what is free after a peak."""
 
     def __init__(self, total: int, heap: Heap) -> None:
         self.total = total
@@ -59,7 +61,7 @@ class Budget:
         self._said = float("-inf")
 
     def holding(self, evict: Callable[[str], None]) -> "Holding":
-        """Return a new connection's part; *evict* is called, with the reason, to close it for its memory."""
+        """Return a new connection's part; *evict* is called, with the reason, to close it."""
         return Holding(self, evict)
 
     def may_read(self, holding: "Holding") -> bool:
@@ -107,10 +109,10 @@ class Budget:
         """Tell whether there would be no room for *holding* if all that is being done were done."""
         return self.used - self._busy > self._room(holding)
 
-    # Those who wait --------------------------------------------------------------------------------
+    # Those who wait -------------------------------------------------------------------------------
 
     def _let_in(self) -> None:
-        """Let in those for whom there is room, in their order, as many as can read; others a little later."""
+        """Let in those for whom there is room, in their order, as many as can read; others later."""
         most = max(1, (self.total - self.used) // _READ_BYTES)
         for future, holding in list(self._waiting.items()):
             if not most or (self.used > self.total and self._overdrawn is not None):
@@ -126,7 +128,7 @@ class Budget:
         self._pass = None
         self._let_in()
 
-    # Those who hold --------------------------------------------------------------------------------
+    # Those who hold -------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         if self._look is None:
@@ -145,7 +147,10 @@ class Budget:
             return
         if stuck and self._jammed_since is not None and now - self._jammed_since >= STALLED_SECONDS:
             self._jammed_since = now
-            self._evict([holding for holding in self._holders if not holding.busy], self.used - self.total // 2)
+            self._evict(
+                [holding for holding in self._holders if not holding.busy],
+                self.used - self.total // 2,
+            )
         else:
             stalled = [holding for holding in self._holders if holding.leaves_untaken(now)]
             if stuck:
@@ -161,10 +166,14 @@ class Budget:
                 break
             wanted -= holding.size
             self._closed += 1
-            holding.evict(f"memory is full, and this connection holds {holding.size} bytes without an end of it")
+            reason = f"memory is full, and it holds {holding.size} bytes without making progress"
+            holding.evict(reason)
         now = asyncio.get_running_loop().time()
         if self._closed and now - self._said >= _QUIET_SECONDS:
-            _log.warning("memory is full of unfinished messages, connections that hold much of it are closed", closed=self._closed)
+            _log.warning(
+                "memory is full of unfinished messages: connections that hold much are closed",
+                closed=self._closed,
+            )
             self._said, self._closed = now, 0
 
 
@@ -194,15 +203,15 @@ class Holding:
         self.size = 0
         """Bytes held."""
         self.busy = 0
-        """Bytes of a message that is being answered: they come free without anything that the peer does."""
+        """Bytes of a message that is being answered: they come free whatever the peer does."""
         self._unfinished = self._writing = 0
         self._read_since: float | None = None
         self._write_since: float | None = None
-        self._stalled = 0.0  # seconds in which the peer could have sent something, since it last got on
+        self._stalled = 0.0  # seconds in which the peer could have sent, since it last got on
         self._grown_to = 0  # bytes held when it last got on
 
     async def admit(self) -> None:
-        """Return once this connection may take more: a read, or an answer. Several of its tasks may wait."""
+        """Return once this connection may take more: a read, or an answer. Several tasks may wait."""
         while not self._budget.may_read(self):
             await self._budget.wait(self)
 
@@ -217,7 +226,7 @@ class Holding:
             self._read_since = None
 
     def hold(self, unfinished: int, busy: int = 0) -> None:
-        """Say how many bytes there are of messages that are not whole, and of one that is being answered."""
+        """Say how many bytes there are of messages that are not whole, and of one being answered."""
         grown = unfinished - self._grown_to >= PROGRESS_BYTES
         ended = unfinished < self._grown_to // 2
         if ended:
@@ -243,7 +252,7 @@ class Holding:
         return self._write_since is not None and now - self._write_since >= UNTAKEN_SECONDS
 
     def leaves_unfinished(self, now: float) -> bool:
-        """Tell whether the peer does not go on sending, for longer than it may while memory is short."""
+        """Tell whether the peer does not send on, for longer than it may while memory is short."""
         return self._read_since is not None and self._stalled + now - self._read_since >= STALLED_SECONDS
 
     def close(self) -> None:

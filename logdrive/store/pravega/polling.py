@@ -1,7 +1,7 @@
 """Reads of one connection that wait for data at the tail (specification, section 3).
 
-One task answers them all, whichever segments they are about: a read that waits costs an object, not a
-task. Those that one append wakes are answered in turns, and the others are not even looked at.
+One task answers them all, whichever segments they are about: a read that waits costs an object,
+not a task. Those that one append wakes are answered in turns, and the others are not looked at.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class _Tail:
 
 
 class Polling:
-    """The waiting reads. `run` answers them beside whoever calls the rest. Raises what the store does."""
+    """The waiting reads. `run` answers them beside whoever calls the rest; raises what the store does."""
 
     def __init__(self, store: Store, poll_seconds: float, turn: Turn) -> None:
         self._store, self._poll_seconds, self._turn = store, poll_seconds, turn
@@ -75,7 +75,7 @@ class Polling:
         self._something.set()
 
     async def run(self, answer: Answer) -> None:
-        """Call *answer* for each read that can be answered, or has waited long enough, until `end`."""
+        """Call *answer* for each read that can be answered, or has waited its time, until `end`."""
         try:
             while not self._ended:
                 await self._wait()
@@ -139,7 +139,7 @@ class Polling:
         if self._turn.over:
             await self._turn.next()
 
-    # Watching segments -----------------------------------------------------------------------------
+    # Watching segments ----------------------------------------------------------------------------
 
     def _watch(self, segment: str, tail: _Tail) -> None:
         if tail.watch is None:

@@ -17,7 +17,14 @@ def three() -> LogFiles:
 
 
 @pytest.mark.parametrize(
-    ("position", "base", "end"), [(0, 0, 1000), (999, 0, 1000), (1000, 1000, 3000), (2999, 1000, 3000), (3000, 3000, sys.maxsize)]
+    ("position", "base", "end"),
+    [
+        (0, 0, 1000),
+        (999, 0, 1000),
+        (1000, 1000, 3000),
+        (2999, 1000, 3000),
+        (3000, 3000, sys.maxsize),
+    ],
 )
 def test_a_position_is_in_the_last_file_that_begins_at_or_before_it(position: int, base: int, end: int) -> None:
     assert three().base_of(position) == base
@@ -42,11 +49,20 @@ def test_a_freed_file_leaves_the_places_of_the_others_as_they_are() -> None:
     files.remove(0)
     assert files.bases == [1000, 3000]
     assert files.ends == {1000: 3000}
-    assert [files.base_of(position) for position in (1000, 2999, 3000, 9000)] == [1000, 1000, 3000, 3000]
+    assert [files.base_of(position) for position in (1000, 2999, 3000, 9000)] == [
+        1000,
+        1000,
+        3000,
+        3000,
+    ]
     files.remove(1000)
     assert (files.bases, files.ends, files.live) == ([3000], {}, {3000: 0})
 
 
 def test_a_file_s_name_is_its_base() -> None:
     names = [file_name(base) for base in (3 << 32, 0, 4096)]
-    assert bases_in([*names, "log-", "log-00", "index", "log-000000000000000g"]) == [0, 4096, 3 << 32]
+    assert bases_in([*names, "log-", "log-00", "index", "log-000000000000000g"]) == [
+        0,
+        4096,
+        3 << 32,
+    ]

@@ -62,7 +62,9 @@ def test_the_handle_is_given_back(read: Callable[[MemoryDisk], object], content:
         disk.opened[0].pread(1, 0)
 
 
-def test_a_handle_whose_file_can_not_be_read_is_given_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handle_whose_file_can_not_be_read_is_given_back_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     disk, pread = _Counting(), MemoryFile.pread
     disk.write(PATH, b"secret")
     disk.opened.clear()

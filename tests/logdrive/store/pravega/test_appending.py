@@ -281,6 +281,27 @@ async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4
 
 
 @in_world
+async def test_writers_of_all_connections_are_bounded_and_who_comes_late_finds_room(made: World) -> None:
+    await made.store.create(S)
+    claims = Claims(100)
+    greedy = [Appending(made.store, claims, Turns()) for _ in range(3)]
+    for number in range(500):
+        for at, appending in enumerate(greedy):
+            await appending.set_up(SetupAppend(0, UUID(int=number * 10 + at), S))
+    assert 60 < len(claims) <= 100
+    late = Appending(made.store, claims, Turns())
+    for number in range(10):
+        await late.set_up(SetupAppend(0, UUID(int=(1 << 64) + number), S))
+    for number in range(10):
+        late.check(UUID(int=(1 << 64) + number))
+    assert len(claims) <= 100
+    for appending in (*greedy, late):
+        appending.check(next(reversed(appending._writers)))
+        appending.end()
+    assert len(claims) == 0
+
+
+@in_world
 async def test_a_block_of_a_writer_that_is_not_set_up_closes_before_its_end(made: World) -> None:
     """Nothing of it is kept until an end comes that could only be refused."""
     peer = await set_up(made)

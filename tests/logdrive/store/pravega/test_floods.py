@@ -14,7 +14,12 @@ from logdrive.wire.pravega.appends import AppendBlockEnd, DataAppended, SetupApp
 from logdrive.wire.pravega.codec import FrameReader
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.segments import GetStreamSegmentInfo, LocateOffset, ReadSegment, SegmentRead
+from logdrive.wire.pravega.segments import (
+    GetStreamSegmentInfo,
+    LocateOffset,
+    ReadSegment,
+    SegmentRead,
+)
 from tests.support.memory_transport import MemoryStream
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import Peer, S, World, in_world
@@ -95,7 +100,9 @@ async def test_several_floods_have_one_turn_between_them_each_time_round(made: W
 
 
 @in_world
-async def test_appends_of_a_flood_are_acknowledged_a_turn_at_a_time_by_as_many_groups_as_it_takes(made: World) -> None:
+async def test_appends_of_a_flood_are_acknowledged_a_turn_at_a_time_by_as_many_groups_as_it_takes(
+    made: World,
+) -> None:
     peer = await made.peer()
     await made.store.create(S)
     await peer.ask(SetupAppend(1, W, S))
@@ -170,7 +177,9 @@ async def test_an_append_looks_at_no_read_that_waits_further_on(made: World) -> 
 
 
 @in_world
-async def test_reads_of_many_segments_that_ended_their_wait_leave_nothing_behind(made: World) -> None:
+async def test_reads_of_many_segments_that_ended_their_wait_leave_nothing_behind(
+    made: World,
+) -> None:
     await made.store.create(S)
     peer = await _polling(made, 10, 0)
     assert made.store._waiters._waiting

@@ -17,7 +17,13 @@ from logdrive.net.turns import Turns
 from logdrive.store.pravega.appending import Appending
 from logdrive.store.pravega.claims import Claims
 from logdrive.store.pravega.connection import Connection
-from logdrive.store.pravega.memory import LITTLE_BYTES, STALLED_SECONDS, UNTAKEN_SECONDS, Budget, Holding
+from logdrive.store.pravega.memory import (
+    LITTLE_BYTES,
+    STALLED_SECONDS,
+    UNTAKEN_SECONDS,
+    Budget,
+    Holding,
+)
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, DataAppended, SetupAppend
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import KeepAlive
@@ -182,7 +188,9 @@ def most(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
     return lambda: (seen[0], seen[1])
 
 
-def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_on(most: Callable[[], tuple[int, int]]) -> None:
+def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_on(
+    most: Callable[[], tuple[int, int]],
+) -> None:
     @virtually
     async def flooded() -> None:
         async with world(held_bytes=_TOTAL) as made:
@@ -208,7 +216,9 @@ def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_
     flooded()
 
 
-def test_answers_that_clients_do_not_take_stay_within_the_budget(most: Callable[[], tuple[int, int]]) -> None:
+def test_answers_that_clients_do_not_take_stay_within_the_budget(
+    most: Callable[[], tuple[int, int]],
+) -> None:
     @virtually
     async def flooded() -> None:
         async with world(held_bytes=_TOTAL) as made:
@@ -226,7 +236,9 @@ def test_answers_that_clients_do_not_take_stay_within_the_budget(most: Callable[
     flooded()
 
 
-def test_nothing_of_a_connection_waits_for_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_a_connection_waits_for_the_garbage_collector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Sixty halves of messages that wait for it are a gigabyte, and the next sixty another one."""
     made_of: list[weakref.ref[object]] = []
     make = Connection.__init__
