@@ -1,9 +1,9 @@
 """Memory that connections of a face hold for what is not whole, done, or taken: one budget for all.
 
 A connection asks `Holding.admit` before each read and says with `hold` what it has of messages.
-What the store has accepted is not counted here: the store bounds that itself. A quarter of the
-budget is for connections that hold little: others may be full of long messages, and short ones
-still go through.
+What the store has accepted is not counted here: the store bounds that itself. Long messages have
+three quarters of the budget; the last eighth is for connections that hold nothing, and these come
+first where several wait: memory may be full of others' messages, and short ones still go through.
 
 Beyond its part a connection waits until others are done. Where that would not help, because memory
 is full of parts of messages and of answers that clients do not take, then
@@ -25,7 +25,7 @@ from logdrive.heap import Heap
 from logdrive.limits import KIB, MIB
 
 LITTLE_BYTES: Final = 1 * MIB
-"""Who holds no more may use the last quarter of the budget: most appends have less."""
+"""Who holds no more may use seven eighths of the budget: most appends have less."""
 PROGRESS_BYTES: Final = 64 * KIB
 STALLED_SECONDS: Final = 1.0
 """A peer that holds memory and may go on brings so many bytes in so many seconds, or ends its
@@ -103,7 +103,10 @@ class Budget:
             self._jammed_since = None
 
     def _room(self, holding: "Holding") -> int:
-        return self.total if holding.size <= LITTLE_BYTES else self.total - self.total // 4
+        if not holding.size:
+            return self.total
+        eighth = self.total // 8
+        return self.total - eighth if holding.size <= LITTLE_BYTES else self.total - 2 * eighth
 
     def _stuck(self, holding: "Holding") -> bool:
         """Tell whether there would be no room for *holding* if all that is being done were done."""
@@ -112,9 +115,12 @@ class Budget:
     # Those who wait -------------------------------------------------------------------------------
 
     def _let_in(self) -> None:
-        """Let in those for whom there is room, in their order, as many as can read; others later."""
+        """Let in those for whom there is room, as many as can read; others later."""
+        if self.used > self.total and self._overdrawn is not None:
+            return
         most = max(1, (self.total - self.used) // _READ_BYTES)
-        for future, holding in list(self._waiting.items()):
+        first = [(future, holding) for future, holding in self._waiting.items() if not holding.size]
+        for future, holding in first + [pair for pair in self._waiting.items() if pair[1].size]:
             if not most or (self.used > self.total and self._overdrawn is not None):
                 break
             if self.may_read(holding) and not future.done():

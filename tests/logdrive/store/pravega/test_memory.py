@@ -62,12 +62,32 @@ class _Held:
 
 
 @virtually
-async def test_the_last_quarter_is_for_those_who_hold_little() -> None:
+async def test_the_last_parts_are_for_those_who_hold_little_or_nothing() -> None:
     held = _Held()
     held.holding("long", 13 * MIB)
+    await held.holding("little", LITTLE_BYTES // 2).admit()
+    held.holding("another", 3 * MIB // 2)
     await held.holding("idle").admit()
-    await held.holding("little", LITTLE_BYTES).admit()
     assert held.closed == []
+
+
+@virtually
+async def test_who_holds_nothing_comes_first() -> None:
+    held, order = _Held(), list[str]()
+
+    async def wait(name: str, size: int) -> None:
+        await held.holding(name, size, reads=False).admit()
+        order.append(name)
+
+    busy = held.holding("busy", reads=False)
+    busy.hold(0, busy=30 * MIB)
+    sizes = {"long": 2 * MIB, "little": 64 * KIB, "idle": 0, "other": 0}
+    tasks = [asyncio.create_task(wait(name, size)) for name, size in sizes.items()]
+    await asyncio.sleep(10)
+    assert order == []
+    busy.hold(0)
+    await asyncio.gather(*tasks)
+    assert order == ["idle", "other", "long", "little"]
 
 
 @virtually
