@@ -32,6 +32,8 @@ class LumberjackLimits:
     pairs: int = 1024  # key/value pairs of one D frame
     item: int = 1 * MIB  # bytes of one key or value of a D frame
     frames: int = 1 << 18  # frames inside one C frame, and pairs inside its D frames: each becomes an object
+    frames_free: int = 4096  # frames inside one C frame, however small it is packed; beyond these
+    frames_per_byte: int = 2  # so many for each packed byte: each costs CPU time. What counts up takes a byte a frame, or more
     window: int = 1 << 32  # events a W frame may announce; a counter only, never a size of memory
     attributes: int = ATTRIBUTES_BYTES  # bytes of an S frame's JSON
     error_text: int = 1 * KIB  # bytes of an E frame's text
@@ -44,6 +46,7 @@ PLAIN_LUMBERJACK = LumberjackLimits()
 LOGDRIVE_1 = LumberjackLimits(envelope=8 * MIB, inflated=8 * MIB, payload=RECORD_BYTES, window=65_535)
 """For peers that agreed on `logdrive/1` (rule D1)."""
 
+CONNECTION_BYTES = 32 * KIB  # of memory that an idle connection is taken to need, TLS and all
 WINDOW_BYTES = 8 * MIB  # unpacked bytes of one logdrive/1 window
 WINDOWS_IN_FLIGHT = 16  # unacknowledged windows a logdrive/1 writer may have
 LIVE_INDICES = 65_536  # sources registered at one time on one connection

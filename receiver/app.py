@@ -10,6 +10,7 @@ import structlog
 from logdrive.clock import Clock
 from logdrive.disk import Disk
 from logdrive.executor import Executor
+from logdrive.heap import Heap
 from logdrive.net.stream import Transport
 from logdrive.sinks.controller import Controllers, over_grpc
 from logdrive.store.controlled import Serving
@@ -87,11 +88,13 @@ async def run(
 
 
 def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Random) -> Services:
+    heap = Heap()
     return Services(
         listen=config.listen,
         clock=clock,
         random=random,
-        memory=Memory(config.limits.total_bytes, config.limits.connection_bytes),
+        memory=Memory(config.limits.total_bytes, config.limits.connection_bytes, heap.change),
+        heap=heap,
         shares=Shares(config.limits.sources_bytes),
         router=Router(found.sink),
         sink=found.sink,

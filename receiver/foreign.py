@@ -32,6 +32,7 @@ class ForeignTalk:
         services = link.services
         self.dialect = f"lumberjack/{version.decode()}"
         self._windows = WindowReader()
+        self.patient = keepalive(version) is not None
         source = source_id(source_id(NAMESPACE, link.host), link.identity)
         self._batches = ForeignBatches(source, link.describe(self.dialect), services.store)
         self._key = source.hex
@@ -40,7 +41,7 @@ class ForeignTalk:
     @property
     def waiting(self) -> bool:
         """Whether the peer waits for an acknowledgement, and may be told to go on waiting (never in v1)."""
-        return keepalive(self._version) is not None and (self._windows.open or self._link.acks.waiting > 0)
+        return self.patient and (self._windows.open or self._link.acks.waiting > 0)
 
     @property
     def quiet_seconds(self) -> float | None:

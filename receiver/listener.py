@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 
+from logdrive.limits import CONNECTION_BYTES
 from logdrive.net.stream import Stream
 from logdrive.wire.lumberjack.frames import RefusalCode
 from receiver.link import Farewell
@@ -30,10 +31,12 @@ class Sessions:
         self._open[stream] = session = Session(self._services, stream)
         counters.connections += 1
         counters.connections_open += 1
+        self._services.heap.change(CONNECTION_BYTES)
         try:
             await session.run()
         finally:
             counters.connections_open -= 1
+            self._services.heap.change(-CONNECTION_BYTES)
             del self._open[stream]
             self._changed.set()
 

@@ -1,12 +1,19 @@
 """How much the receiver holds of what it has read and that is not durable yet, per connection and in all.
 
-A connection asks `admit` before each read. Beyond a limit it waits for its own or everybody's batches to become durable.
-Where memory is full of parts of windows and nothing is on its way to the disk, one connection at a time is *overdrawn*:
-it reads on until its window is whole, so that the others come on too; it is closed if it keeps everybody waiting.
+A connection asks `admit` before each read, and before each step of opening an envelope. Beyond a
+limit it waits for its own or everybody's batches to become durable. A quarter of the memory is for
+connections that hold little: others may be full of long envelopes, and short windows still go through.
+
+Where memory is full of parts of windows, waiting for the disk does not help. Then
+
+- who holds memory, may go on, and makes no progress is closed, the one that holds most first;
+- one connection at a time is *overdrawn*: it reads on until its window is whole, so that the others
+  come on too. It is closed if it keeps everybody waiting.
 """
 
 import asyncio
-from collections import deque
+from collections.abc import Callable
+from typing import Final
 
 from logdrive.limits import KIB, MIB
 
@@ -15,19 +22,30 @@ _READ_BYTES = 1 * MIB
 _PAUSE_SECONDS = 0.01
 _TOLL = 5 * KIB // 2
 """What a batch counts beside its bytes: about what its objects take, here and in the store, until it is durable."""
+_LITTLE: Final = 256 * KIB
+"""Who holds no more of unfinished windows may use the last quarter of the memory: about one read."""
+_PROGRESS_BYTES: Final = 256 * KIB
+_STALLED_SECONDS: Final = 1.0
+"""A peer that holds memory and may go on brings so many bytes in so many seconds, or ends what it began."""
+_LOOK_SECONDS: Final = 0.25
 
 
 class Memory:
-    """The total over all connections, in bytes."""
+    """The total over all connections, in bytes. *on_change* is told by how much it grew or shrank."""
 
-    def __init__(self, total: int, per_connection: int) -> None:
+    def __init__(
+        self, total: int, per_connection: int, on_change: Callable[[int], None] = lambda size: None
+    ) -> None:
         self.total, self.per_connection = total, per_connection
+        self._on_change = on_change
         self.used = 0
         self.submitted = 0
         self._overdrawn: Account | None = None
         self._overdrawn_since = 0.0
-        self._waiting: deque[Account] = deque()
+        self._waiting: dict[Account, None] = {}  # in the order in which they came
+        self._holders: dict[Account, None] = {}  # of parts of windows
         self._pass: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
 
     def account(self) -> "Account":
         """Return a new connection's account."""
@@ -37,9 +55,9 @@ class Memory:
         """Decide whether *account* may read once; it may become the one that is overdrawn."""
         if account.submitted and account.used > self.per_connection:
             return False
-        if self.used <= self.total or self._overdrawn is account:
+        if self.used <= self._room(account) or self._overdrawn is account:
             return True
-        if self.submitted == 0 and self._overdrawn is None:
+        if self._overdrawn is None and self._stuck(account):
             self._overdrawn, self._overdrawn_since = account, asyncio.get_running_loop().time()
             return True
         return False
@@ -50,17 +68,22 @@ class Memory:
 
     async def wait(self, account: "Account") -> None:
         """Return once *account* may read."""
-        self._waiting.append(account)
+        self._waiting[account] = None
+        self._watch()
         try:
             await account.turn()
         finally:
-            if account in self._waiting:  # cancelled
-                self._waiting.remove(account)
+            self._waiting.pop(account, None)  # cancelled
 
     def move(self, account: "Account", *, buffered: int = 0, submitted: int = 0) -> None:
         """Book a change of what *account* holds."""
         self.used += buffered + submitted
         self.submitted += submitted
+        self._on_change(buffered + submitted)
+        if account.buffered:
+            self._holders[account] = None
+        else:
+            self._holders.pop(account, None)
         if self._overdrawn is account and account.used == 0:
             self._overdrawn = None
         if self._waiting and (buffered < 0 or submitted < 0):
@@ -72,19 +95,29 @@ class Memory:
             self._overdrawn = None
             self._let_in()
 
+    def _room(self, account: "Account") -> int:
+        """Return up to where *account* may go on without being overdrawn."""
+        return self.total if account.buffered <= _LITTLE else self.total - self.total // 4
+
+    def _stuck(self, account: "Account") -> bool:
+        """Tell whether there would be no room for *account* if all that is on its way to the disk were durable."""
+        return self.used - self.submitted > self._room(account)
+
+    # Those who wait ----------------------------------------------------------------------------------------------------
+
     def _let_in(self) -> None:
         """Let in as many of those who wait as there is room for, in the order in which they came; the rest a little later.
 
         Those let in have not read yet, so their bytes can't be counted; the pause lets the first ones read.
         """
         room = max(1, (self.total - self.used) // _READ_BYTES)
-        for _ in range(len(self._waiting)):
-            account = self._waiting.popleft()
-            if room and self.may_read(account):
+        for account in list(self._waiting):
+            if not room or (self.used > self.total and self._overdrawn is not None):
+                break
+            if self.may_read(account):
                 room -= 1
+                del self._waiting[account]
                 account.let_in()
-            else:
-                self._waiting.append(account)
         if room == 0 and self._waiting and self._pass is None:
             self._pass = asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._next_pass)
 
@@ -92,16 +125,53 @@ class Memory:
         self._pass = None
         self._let_in()
 
+    # Those who hold ----------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self._look is None:
+            self._look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look_round)
+
+    def _look_round(self) -> None:
+        """Close who holds memory without progress, while somebody waits whom the disk can't help."""
+        self._look = None
+        if not self._waiting:
+            return
+        stuck = [account for account in self._waiting if self._stuck(account)]
+        if stuck:
+            self._evict(self.used - min(map(self._room, stuck)))
+        self._let_in()
+        self._watch()
+
+    def _evict(self, wanted: int) -> None:
+        """Close connections that make no progress, those that hold most first, until *wanted* bytes will come free."""
+        now = asyncio.get_running_loop().time()
+        idle = [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
+        for holder in sorted(idle, key=lambda each: each.buffered, reverse=True):
+            if wanted <= 0:
+                return
+            wanted -= holder.buffered
+            holder.evict(
+                f"memory is full, and this connection has held {holder.buffered} bytes for"
+                f" {holder.stalled(now):.1f} s without ending what it began"
+            )
+
 
 class Account:
-    """What one connection holds: *buffered* bytes of unfinished frames and windows, and *submitted* ones on their way to the disk."""
+    """What one connection holds: *buffered* bytes of unfinished frames and windows, and *submitted* ones on their way to the disk.
 
-    __slots__ = ("_memory", "_turn", "buffered", "submitted")
+    *evict* is called, with the reason, where the connection is to be closed to free what it holds.
+    """
+
+    __slots__ = ("_grown_to", "_memory", "_reading_since", "_stalled", "_turn", "buffered", "evict", "submitted")
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self.buffered = self.submitted = 0
+        self.evict: Callable[[str], None] = lambda reason: None
         self._turn: asyncio.Future[None] | None = None
+        self._reading_since: float | None = None
+        self._stalled = 0.0  # seconds in which the peer could have sent something, since it last got on
+        self._grown_to = 0  # bytes buffered when it last got on
 
     @property
     def used(self) -> int:
@@ -112,6 +182,11 @@ class Account:
     def overdrawn_since(self) -> float | None:
         """Since when this connection reads beyond the limit, because somebody has to; None where it does not."""
         return self._memory.overdrawn_since(self)
+
+    @property
+    def admitted(self) -> bool:
+        """Whether this connection may go on at once; then it need not await `admit`."""
+        return self._memory.may_read(self)
 
     async def admit(self) -> None:
         """Return once this connection may read."""
@@ -128,9 +203,25 @@ class Account:
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)
 
+    def reads(self) -> None:
+        """Say that it is the peer's turn from now on: it may send."""
+        self._reading_since = asyncio.get_running_loop().time()
+
+    def has_read(self) -> None:
+        """Say that it is our turn: something came, or we look up for another reason."""
+        if self._reading_since is not None:
+            self._stalled += asyncio.get_running_loop().time() - self._reading_since
+            self._reading_since = None
+
+    def stalled(self, now: float) -> float:
+        """Return for how many seconds the peer could have ended what it began; 0 while it waits for us."""
+        return self._stalled + now - self._reading_since if self._reading_since is not None else 0.0
+
     def hold(self, buffered: int) -> None:
         """Say how many bytes of unfinished frames and windows there are now."""
         change, self.buffered = buffered - self.buffered, buffered
+        if change < 0 or change == buffered or buffered - self._grown_to >= _PROGRESS_BYTES:
+            self._stalled, self._grown_to = 0.0, buffered
         if change:
             self._memory.move(self, buffered=change)
 

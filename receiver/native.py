@@ -17,6 +17,7 @@ class NativeTalk:
 
     dialect = "logdrive/1"
     quiet_seconds: float | None = None
+    patient = True
 
     def __init__(self, link: Link) -> None:
         self._link = link

@@ -6,7 +6,9 @@ from random import Random
 import structlog
 
 from logdrive.clock import Clock
+from logdrive.heap import Heap
 from logdrive.net.stream import Peer
+from logdrive.net.turns import Turns
 from logdrive.sinks.base import Sink
 from logdrive.store.running import Failure
 from receiver.config import ListenConfig
@@ -32,6 +34,8 @@ class Services:
     foreign: CountingWriters
     dead: CountingWriters
     failure: Failure
+    heap: Heap = field(default_factory=Heap)
+    turns: Turns = field(default_factory=Turns)
     counters: Counters = field(default_factory=Counters)
     log: structlog.stdlib.BoundLogger = field(default_factory=lambda: structlog.get_logger("receiver"))
 

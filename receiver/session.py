@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.limits import LOGDRIVE_1, MIB, PLAIN_LUMBERJACK, RUN_RECORDS
+from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, RUN_RECORDS
 from logdrive.net.stream import Peer, Stream
+from logdrive.net.turns import Portion
 from logdrive.wire.lumberjack.frames import Frame, JsonRun, RefusalCode
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader
 from receiver.foreign import ForeignTalk
@@ -17,11 +18,10 @@ from receiver.services import Services
 
 _OVERDRAWN_SECONDS = 10.0
 """How long a connection may keep everybody waiting that reads beyond the memory limit, whatever it sends meanwhile."""
-_TURN_SECONDS, _TURN_BYTES = 0.02, 4 * MIB
-"""After so long, or so many bytes out of envelopes, the others have a turn before more of one read is looked at."""
-_SLICE_FRAMES = 1024
+_PORTION_STEPS = 16
+"""After so many of the reader's steps the others have a turn, and sooner where these take long."""
 _SLICE_EVENTS = RUN_RECORDS
-"""After so many events, a batch of them, the time is looked at: a peer may let every one be a window of its own."""
+"""So many events, a batch of them, are a step: a peer may let every one be a window of its own."""
 
 
 class Talk(Protocol):
@@ -32,6 +32,11 @@ class Talk(Protocol):
     @property
     def waiting(self) -> bool:
         """Whether the peer waits for us and may be told to go on waiting."""
+        ...
+
+    @property
+    def patient(self) -> bool:
+        """Whether the peer may be told at any time that we live."""
         ...
 
     @property
@@ -83,6 +88,7 @@ class Session:
         self._talk: Talk | None = None
         self._keepalive: Keepalive | None = None
         self._fed = 0
+        self._stopped = False  # reading, for want of memory
         dialect = dialect_of(stream.peer)
         self._reader = FrameReader(LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK, side="reader", dialect=dialect)
         self._log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
@@ -92,6 +98,7 @@ class Session:
         async with asyncio.TaskGroup() as group:
             link = self._link = Link(self._services, self._stream, group)
             link.on_leave = self._interrupt
+            link.account.evict = self._evict
             link.spawn(link.outbox.run())
             try:
                 await self._serve(link)
@@ -102,6 +109,9 @@ class Session:
         """End the conversation as soon as its reader looks up."""
         if self._link is not None:
             self._link.leave(farewell)
+
+    def _evict(self, reason: str) -> None:
+        self.leave(Farewell(RefusalCode.TRY_LATER, reason))
 
     # Reading -----------------------------------------------------------------------------------------------------------
 
@@ -121,6 +131,7 @@ class Session:
             say = self._log.debug if reason.told else self._log.info if reason.code is RefusalCode.DRAINING else self._log.warning
             say("connection ended here", reason=reason.text)
             farewell = reason
+            farewell.__traceback__ = None  # which would keep what was being read
         except TransientError as error:
             self._log.info("connection lost", reason=str(error))
             return
@@ -132,6 +143,7 @@ class Session:
         while True:
             await self._admitted(link)
             began, patience = loop.time(), self._patience(link, silent)
+            link.account.reads()
             try:
                 async with asyncio.timeout(patience) as self._scope:
                     return await self._stream.read()
@@ -139,11 +151,19 @@ class Session:
                 silent += loop.time() - began
                 self._lapse(link, silent)
             finally:
+                link.account.has_read()
                 self._scope = None
 
     async def _admitted(self, link: Link) -> None:
-        """Return once there is memory to go on with. Raises `Farewell` where we have had enough."""
-        admitted = False
+        """Return once there is memory to go on with. Raises `Farewell` where we have had enough.
+
+        The peer may be waiting for us though nothing of its window was read: it is kept patient.
+        """
+        if link.farewell is None and link.account.admitted:
+            return
+        admitted, self._stopped = False, True
+        if self._keepalive is not None:
+            self._keepalive.look()
         while not admitted and link.farewell is None:
             try:
                 async with asyncio.timeout(None) as self._scope:
@@ -153,6 +173,7 @@ class Session:
                 continue
             finally:
                 self._scope = None
+        self._stopped = False
         if link.farewell is not None:  # what failed may just have made the room that was waited for
             raise link.farewell
 
@@ -181,32 +202,24 @@ class Session:
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     async def _take(self, link: Link, data: bytes) -> None:
-        """Act on *data* in steps, an envelope at most in each: what many of them hold, packed small, is never in memory at once."""
-        loop = asyncio.get_running_loop()
+        """Act on *data* in small steps, with turns for the others between them.
+
+        What an envelope holds is asked for before it is unpacked: each step has to be admitted, as a read has.
+        """
         self._fed += len(data)
-        began, unpacked = loop.time(), self._reader.unpacked
+        portion = Portion(self._services.turns, _PORTION_STEPS)
         for frames in self._steps(link, data):
             assert self._talk is not None
-            await self._take_some(self._talk, frames)
+            for some in _slices(frames):
+                if some:
+                    self._talk.take(some)
+                await portion.step()
             self._hold(link)
-            if loop.time() - began > _TURN_SECONDS or self._reader.unpacked - unpacked > _TURN_BYTES:
-                await asyncio.sleep(0)
-                await self._admitted(link)
-                began, unpacked = loop.time(), self._reader.unpacked
+            await self._admitted(link)
         self._hold(link)
 
-    async def _take_some(self, talk: Talk, frames: Sequence[Frame]) -> None:
-        """Let *talk* have all *frames*, and the others a turn wherever that takes long."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        for some in _slices(frames):
-            talk.take(some)
-            if loop.time() - began > _TURN_SECONDS:
-                await asyncio.sleep(0)
-                began = loop.time()
-
     def _steps(self, link: Link, data: bytes) -> Iterator[Sequence[Frame]]:
-        """Give the frames in *data*, not too many at once; the first one ever makes us meet."""
+        """Give the frames in *data*, a few at a time; the first one ever makes us meet."""
         steps = self._reader.steps(data)
         while True:
             try:
@@ -217,12 +230,11 @@ class Session:
                     self._meet(link)
             if frames is None:
                 return
-            for start in range(0, len(frames), _SLICE_FRAMES):
-                yield frames[start : start + _SLICE_FRAMES] if len(frames) > _SLICE_FRAMES else frames
+            yield frames
 
     def _hold(self, link: Link) -> None:
         assembled = self._talk.assembled if self._talk is not None else 0
-        link.account.hold(self._fed - self._reader.offset + assembled)
+        link.account.hold(self._fed - self._reader.offset + self._reader.opened + assembled)
         if self._keepalive is not None:
             self._keepalive.look()
 
@@ -243,13 +255,15 @@ class Session:
         talk: Talk = NativeTalk(link) if self._reader.dialect == "logdrive/1" else ForeignTalk(link, self._reader.version)
         self._talk = talk
         seconds = self._services.listen.keepalive_seconds
-        self._keepalive = Keepalive(link.outbox, self._services.counters, seconds, lambda: talk.waiting)
+        self._keepalive = Keepalive(link.outbox, self._services.counters, seconds, lambda: talk.waiting or (self._stopped and talk.patient))
         self._log = link.log = self._log.bind(dialect=talk.dialect)
 
     # Parting -----------------------------------------------------------------------------------------------------------
 
     async def _part(self, link: Link, farewell: Farewell | None) -> None:
         """Say why, finish what was received where that is wanted, and close. The peer that only ended its side may still read."""
+        self._reader.forget()
+        link.account.hold(self._talk.assembled if self._talk is not None else 0)
         if self._talk is not None:
             if farewell is not None:
                 self._talk.goodbye(farewell)
@@ -288,4 +302,4 @@ def _slices(frames: Sequence[Frame]) -> Iterator[Sequence[Frame]]:
         if events >= _SLICE_EVENTS and at < len(frames):
             yield frames[start:at]
             start, events = at, 0
-    yield frames[start:] if start else frames
+    yield frames[start:] if start else frames  # none, too: that was a step all the same

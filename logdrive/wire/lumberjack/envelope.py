@@ -1,10 +1,14 @@
-"""The payload of a C frame: packing, and unpacking that never takes more memory than it may.
+"""The payload of a C frame: packing, and unpacking in pieces, so that memory can be asked for first.
 
-Lumberjack knows zlib (RFC 1950) only; `logdrive/1` takes zstd (RFC 8878) too. The two can't be mistaken: zstd's first two
-bytes fail zlib's header check.
+Lumberjack knows zlib (RFC 1950) only; `logdrive/1` takes zstd (RFC 8878) too. The two can't be
+mistaken: zstd's first two bytes fail zlib's header check.
+
+Nothing is given before the whole payload was found good: its size within the limits, its checksum
+right. Up to 8 MiB are kept while that is looked at, and given in one piece. What is longer is
+unpacked twice: once to look, keeping nothing, and once to give it piece by piece (adr/0019).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, cast
 
 import zstandard
@@ -16,7 +20,10 @@ Codec = Literal["zlib", "zstd"]
 
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _RATIO_FREE: Final = 64 * KIB  # so much may come out whatever went in
-_STEP: Final = 8 * MIB  # unpacked at a time; what is longer is copied once more, to join the steps, and so is what is packed after a step
+_STEP: Final = 2 * MIB  # unpacked at a time
+_FED: Final = 1 * MIB  # of what is packed, at a time: what a step leaves of it is copied
+KEPT: Final = 8 * MIB
+"""So much is kept while it is unpacked and given in one piece: any `logdrive/1` envelope is."""
 _MEASURED_STEP: Final = 64 * KIB  # unpacked at a time where only the size is asked for
 _InflateError: Final = cast("type[Exception]", isal_zlib.error)  # its type stub takes the class for an instance
 
@@ -40,40 +47,76 @@ def pack(payload: bytes | Sequence[bytes], codec: Codec = "zlib", level: int = 1
     return zstandard.ZstdCompressor(level=level).compress(data)
 
 
-def unpack(payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool) -> bytes:
-    """Return what *payload* holds. Raises `EnvelopeError`, having written at most one byte more than is allowed.
+def unpack(
+    payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool
+) -> bytes:
+    """Return all that *payload* holds, as `Unpacking` gives it. Raises `EnvelopeError`."""
+    return b"".join(Unpacking(payload, limits, zstd=zstd, exact=exact).pieces())
 
-    With *exact* nothing may follow the stream's end (`logdrive/1`, rule D1); without, what follows is skipped, as deployed
-    readers do, and a payload of no bytes holds nothing.
+
+class Unpacking:
+    """The way of one payload out of its envelope, in steps of at most 2 MiB of zlib or one of zstd.
+
+    With *exact* nothing may follow the stream's end (`logdrive/1`, rule D1); without, what follows
+    is skipped, as deployed readers do, and a payload of no bytes holds nothing.
     """
-    if not payload and not exact:
-        return b""
-    allowed = min(limits.inflated, max(_RATIO_FREE, limits.ratio * len(payload)))
-    if zstd and payload[:4] == ZSTD_MAGIC:
-        return _unpack_zstd(payload, allowed, limits.zstd_window)
-    return _unpack_zlib(payload, allowed, exact=exact)
 
+    def __init__(
+        self, payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool
+    ) -> None:
+        self._payload, self._exact = payload, exact
+        self._allowed = min(limits.inflated, max(_RATIO_FREE, limits.ratio * len(payload)))
+        self._window = limits.zstd_window if zstd and payload[:4] == ZSTD_MAGIC else None
+        self.held = 0
+        """Bytes unpacked that are kept here, between one step and the next."""
 
-def _unpack_zlib(payload: bytes | memoryview, allowed: int, *, exact: bool) -> bytes:
-    inflater = isal_zlib.decompressobj()
-    source = payload
-    pieces: list[bytes] = []
-    room = allowed + 1  # one byte more tells that there is more
-    try:
-        while not inflater.eof:
-            piece = inflater.decompress(source, min(_STEP, room))
-            if not piece and not source:
-                raise EnvelopeError("an envelope whose zlib stream is cut off")
-            pieces.append(piece)
-            room -= len(piece)
-            if not room:
-                raise _too_much(allowed)
-            source = inflater.unconsumed_tail
-    except _InflateError as error:
-        raise EnvelopeError(f"an envelope that does not inflate: {error}") from error
-    if exact and inflater.unused_data:
-        raise EnvelopeError("an envelope with bytes after its zlib stream")
-    return b"".join(pieces) if len(pieces) > 1 else pieces[0]
+    def pieces(self) -> Iterator[bytes]:
+        """Give what the payload holds, b"" after a step that was only a look.
+
+        Raises `EnvelopeError`, having written at most one byte more than is allowed, and before
+        any piece that is not empty.
+        """
+        if not self._payload and not self._exact:
+            return
+        if self._window is not None:
+            yield _unpack_zstd(self._payload, self._allowed, self._window)
+            return
+        kept: list[bytes] | None = []
+        for step in self._inflated():
+            if kept is not None and self.held + len(step) <= KEPT:
+                kept.append(step)
+                self.held += len(step)
+            else:  # too long to be kept: this is only a look from here on
+                kept, self.held = None, 0
+            yield b""
+        if kept is None:
+            yield from self._inflated()
+        else:
+            self.held = 0
+            yield kept[0] if len(kept) == 1 else b"".join(kept)
+
+    def _inflated(self) -> Iterator[bytes]:
+        """Give what zlib unpacks, a step at a time."""
+        inflater, view = isal_zlib.decompressobj(), memoryview(self._payload)
+        source: bytes | memoryview = b""
+        at, room = 0, self._allowed + 1  # one byte more tells that there is more
+        try:
+            while not inflater.eof:
+                if not source:
+                    source = view[at : at + _FED]
+                    at += len(source)
+                step = inflater.decompress(source, min(_STEP, room))
+                if not step and not source:
+                    raise EnvelopeError("an envelope whose zlib stream is cut off")
+                room -= len(step)
+                if not room:
+                    raise _too_much(self._allowed)
+                source = inflater.unconsumed_tail
+                yield step
+        except _InflateError as error:
+            raise EnvelopeError(f"an envelope that does not inflate: {error}") from error
+        if self._exact and (inflater.unused_data or at < len(view)):
+            raise EnvelopeError("an envelope with bytes after its zlib stream")
 
 
 def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> bytes:
