@@ -33,9 +33,7 @@ _LOOK_SECONDS: Final = 0.25
 class Memory:
     """The total over all connections, in bytes. *on_change* is told by how much it grew or shrank."""
 
-    def __init__(
-        self, total: int, per_connection: int, on_change: Callable[[int], None] = lambda size: None
-    ) -> None:
+    def __init__(self, total: int, per_connection: int, on_change: Callable[[int], None] = lambda size: None) -> None:
         self.total, self.per_connection = total, per_connection
         self._on_change = on_change
         self.used = 0

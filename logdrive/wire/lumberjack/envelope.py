@@ -47,9 +47,7 @@ def pack(payload: bytes | Sequence[bytes], codec: Codec = "zlib", level: int = 1
     return zstandard.ZstdCompressor(level=level).compress(data)
 
 
-def unpack(
-    payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool
-) -> bytes:
+def unpack(payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool) -> bytes:
     """Return all that *payload* holds, as `Unpacking` gives it. Raises `EnvelopeError`."""
     return b"".join(Unpacking(payload, limits, zstd=zstd, exact=exact).pieces())
 
@@ -61,9 +59,7 @@ class Unpacking:
     is skipped, as deployed readers do, and a payload of no bytes holds nothing.
     """
 
-    def __init__(
-        self, payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool
-    ) -> None:
+    def __init__(self, payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool) -> None:
         self._payload, self._exact = payload, exact
         self._allowed = min(limits.inflated, max(_RATIO_FREE, limits.ratio * len(payload)))
         self._window = limits.zstd_window if zstd and payload[:4] == ZSTD_MAGIC else None

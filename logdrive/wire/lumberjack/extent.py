@@ -16,23 +16,12 @@ _Bytes = bytes | bytearray
 class Extent:
     """Measures frames. Keeps its place inside a half-read D frame, so that no byte of one is looked at twice."""
 
-    __slots__ = ("_items", "_limits", "_measures", "_reach")
+    __slots__ = ("_items", "_limits", "_reach")
 
     def __init__(self, limits: LumberjackLimits) -> None:
         self._limits = limits
         self._items = 0  # keys and values still to come of the D frame at hand
         self._reach = 0  # its bytes accounted for; 0 between frames
-        self._measures: dict[int, Callable[[_Bytes, int, int, int], int]] = {
-            ord("W"): self._window,
-            ord("A"): lambda data, at, have, offset: SHORT.size,
-            ord("C"): self._envelope,
-            ord("J"): self._json,
-            ord("D"): self._data,
-            ord("S"): self._source,
-            ord("P"): lambda data, at, have, offset: POSITION.size,
-            ord("B"): lambda data, at, have, offset: RUN.size,
-            ord("E"): self._refusal,
-        }
 
     def of(self, data: _Bytes, at: int, offset: int) -> int:
         """Return the least length that the frame at *at* has, as far as its bytes tell.
@@ -40,7 +29,7 @@ class Extent:
         The frame is whole if so many bytes are there. *at* must have `KIND_HEAD` bytes, of a known type. Raises
         `ProtocolError` with *offset* where a limit forbids the frame.
         """
-        return self._measures[data[at + 1]](data, at, len(data) - at, offset)
+        return _MEASURES[data[at + 1]](self, data, at, len(data) - at, offset)
 
     def _window(self, data: _Bytes, at: int, have: int, offset: int) -> int:
         if have >= SHORT.size:
@@ -95,3 +84,16 @@ class Extent:
         if size > limit:
             raise ProtocolError(f"{what.format(size)}, over {limit},", offset=offset, code=RefusalCode.LIMIT)
         return size
+
+
+_MEASURES: Final[dict[int, Callable[[Extent, _Bytes, int, int, int], int]]] = {
+    ord("W"): Extent._window,
+    ord("A"): lambda extent, data, at, have, offset: SHORT.size,
+    ord("C"): Extent._envelope,
+    ord("J"): Extent._json,
+    ord("D"): Extent._data,
+    ord("S"): Extent._source,
+    ord("P"): lambda extent, data, at, have, offset: POSITION.size,
+    ord("B"): lambda extent, data, at, have, offset: RUN.size,
+    ord("E"): Extent._refusal,
+}
