@@ -6,7 +6,8 @@ connections that hold little: others may be full of long envelopes, and short wi
 
 Where memory is full of parts of windows, waiting for the disk does not help. Then
 
-- who holds memory, may go on, and makes no progress is closed, the one that holds most first;
+- who holds memory, may go on, and makes no progress is closed, the one that holds most first, and
+  then, if not even short windows go through, who has held anything for long, waiting for us;
 - one connection at a time is *overdrawn*: it reads on until its window is whole, so that the others
   come on too. It is closed if it keeps everybody waiting.
 """
@@ -27,7 +28,11 @@ _LITTLE: Final = 256 * KIB
 _PROGRESS_BYTES: Final = 256 * KIB
 _STALLED_SECONDS: Final = 1.0
 """A peer that holds memory and may go on brings so many bytes in so many seconds, or ends what it began."""
+_HELD_SECONDS: Final = 5.0
+"""So long a connection that waits for us may hold anything while not even short windows go through."""
 _LOOK_SECONDS: Final = 0.25
+_OVERDRAWN_SECONDS: Final = 10.0
+"""So long a peer that is overdrawn may take to end its window, whatever it sends meanwhile."""
 
 
 class Memory:
@@ -39,8 +44,9 @@ class Memory:
         self.used = 0
         self.submitted = 0
         self._overdrawn: Account | None = None
-        self._overdrawn_since = 0.0
-        self._waiting: dict[Account, None] = {}  # in the order in which they came
+        self._overdrawn_from = 0.0  # seconds that its peer had had before
+        self._waiting: tuple[dict[Account, None], ...] = ({}, {})  # who holds little, and who more, as they came
+        self._next = 0  # of these is overdrawn
         self._holders: dict[Account, None] = {}  # of parts of windows
         self._pass: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
@@ -51,27 +57,28 @@ class Memory:
 
     def may_read(self, account: "Account") -> bool:
         """Decide whether *account* may read once; it may become the one that is overdrawn."""
-        if account.submitted and account.used > self.per_connection:
-            return False
-        if self.used <= self._room(account) or self._overdrawn is account:
+        if self._fits(account) or (self._overdrawn is account and not account.over):
             return True
-        if self._overdrawn is None and self._stuck(account):
-            self._overdrawn, self._overdrawn_since = account, asyncio.get_running_loop().time()
+        if self._overdrawn is None and self._stuck(account) and not account.over:
+            self._overdraw(account)
             return True
         return False
 
-    def overdrawn_since(self, account: "Account") -> float | None:
-        """Return when, on the loop's time, *account* was let read beyond the total because somebody has to; None: it was not."""
-        return self._overdrawn_since if self._overdrawn is account else None
+    def patience(self, account: "Account") -> float | None:
+        """Return for how many seconds more *account*'s peer may keep the others waiting; None where it does not."""
+        if self._overdrawn is not account or not account.buffered:
+            return None
+        return max(0.0, self._overdrawn_from + _OVERDRAWN_SECONDS - account.waited)
 
     async def wait(self, account: "Account") -> None:
         """Return once *account* may read."""
-        self._waiting[account] = None
+        queue = self._waiting[account.buffered > _LITTLE]
+        queue[account] = None
         self._watch()
         try:
             await account.turn()
         finally:
-            self._waiting.pop(account, None)  # cancelled
+            queue.pop(account, None)  # cancelled
 
     def move(self, account: "Account", *, buffered: int = 0, submitted: int = 0) -> None:
         """Book a change of what *account* holds."""
@@ -84,7 +91,7 @@ class Memory:
             self._holders.pop(account, None)
         if self._overdrawn is account and account.used == 0:
             self._overdrawn = None
-        if self._waiting and (buffered < 0 or submitted < 0):
+        if any(self._waiting) and (buffered < 0 or submitted < 0):
             self._let_in()
 
     def close(self, account: "Account") -> None:
@@ -97,27 +104,52 @@ class Memory:
         """Return up to where *account* may go on without being overdrawn."""
         return self.total if account.buffered <= _LITTLE else self.total - self.total // 4
 
+    def _fits(self, account: "Account") -> bool:
+        return self.used <= self._room(account) and not account.over
+
     def _stuck(self, account: "Account") -> bool:
         """Tell whether there would be no room for *account* if all that is on its way to the disk were durable."""
         return self.used - self.submitted > self._room(account)
 
+    def _overdraw(self, account: "Account") -> None:
+        self._overdrawn, self._overdrawn_from = account, account.waited
+
     # Those who wait ----------------------------------------------------------------------------------------------------
 
     def _let_in(self) -> None:
-        """Let in as many of those who wait as there is room for, in the order in which they came; the rest a little later.
+        """Let in as many of those who wait as there is room for, who hold little first, as they came; the rest a little later.
 
         Those let in have not read yet, so their bytes can't be counted; the pause lets the first ones read.
         """
-        room = max(1, (self.total - self.used) // _READ_BYTES)
-        for account in list(self._waiting):
-            if not room or (self.used > self.total and self._overdrawn is not None):
-                break
-            if self.may_read(account):
-                room -= 1
-                del self._waiting[account]
-                account.let_in()
-        if room == 0 and self._waiting and self._pass is None:
+        room = max(1, (self.total - self.used) // _READ_BYTES) if self.used <= self.total else 0
+        for queue in self._waiting:
+            for account in list(queue) if room else ():
+                if self._fits(account):
+                    del queue[account]
+                    account.let_in()
+                    room -= 1
+                    if not room:
+                        break
+        self._let_in_overdrawn()
+        if self.used <= self.total and not room and any(self._waiting) and self._pass is None:
             self._pass = asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._next_pass)
+
+    def _let_in_overdrawn(self) -> None:
+        """Let the one in that is overdrawn, or make one so that is stuck: of those who hold little, then of the others, in turn."""
+        if self._overdrawn is not None:
+            for queue in self._waiting:
+                if self._overdrawn in queue and not self._overdrawn.over:
+                    del queue[self._overdrawn]
+                    self._overdrawn.let_in()
+            return
+        for kind in (self._next, 1 - self._next):
+            for account in self._waiting[kind]:
+                if self._stuck(account) and not account.over:
+                    del self._waiting[kind][account]
+                    self._overdraw(account)
+                    account.let_in()
+                    self._next = 1 - kind
+                    return
 
     def _next_pass(self) -> None:
         self._pass = None
@@ -132,26 +164,32 @@ class Memory:
     def _look_round(self) -> None:
         """Close who holds memory without progress, while somebody waits whom the disk can't help."""
         self._look = None
-        if not self._waiting:
+        if not any(self._waiting):
             return
-        stuck = [account for account in self._waiting if self._stuck(account)]
-        if stuck:
-            self._evict(self.used - min(map(self._room, stuck)))
+        now = asyncio.get_running_loop().time()
+        little, more = (any(map(self._stuck, queue)) for queue in self._waiting)
+        if little or more:
+            idle = [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
+            left = self._evict(idle, self.used - (self.total // 2 if little else self.total - self.total // 4), now)
+            if little and left > 0 and not (self._overdrawn and self._overdrawn.submitted):  # for which the disk has to come first
+                held = [account for queue in self._waiting for account in queue if account.buffered]
+                self._evict([account for account in held if now - account.since >= _HELD_SECONDS], left, now)
+        if self._overdrawn is not None and self._overdrawn.used == 0:  # a peer that is idle
+            self._overdrawn = None
         self._let_in()
         self._watch()
 
-    def _evict(self, wanted: int) -> None:
-        """Close connections that make no progress, those that hold most first, until *wanted* bytes will come free."""
-        now = asyncio.get_running_loop().time()
-        idle = [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
-        for holder in sorted(idle, key=lambda each: each.buffered, reverse=True):
+    def _evict(self, accounts: list["Account"], wanted: int, now: float) -> int:
+        """Close connections of *accounts*, those that hold most first, until *wanted* bytes will come free; return the rest."""
+        for account in sorted(accounts, key=lambda each: each.buffered, reverse=True):
             if wanted <= 0:
-                return
-            wanted -= holder.buffered
-            holder.evict(
-                f"memory is full, and this connection has held {holder.buffered} bytes for"
-                f" {holder.stalled(now):.1f} s without ending what it began"
+                break
+            wanted -= account.buffered
+            account.evict(
+                f"memory is full, and this connection has held {account.buffered} bytes for"
+                f" {now - account.since:.1f} s without ending what it began"
             )
+        return wanted
 
 
 class Account:
@@ -160,7 +198,7 @@ class Account:
     *evict* is called, with the reason, where the connection is to be closed to free what it holds.
     """
 
-    __slots__ = ("_grown_to", "_memory", "_reading_since", "_stalled", "_turn", "buffered", "evict", "submitted")
+    __slots__ = ("_grown_to", "_memory", "_reading_since", "_stalled", "_turn", "buffered", "evict", "since", "submitted", "waited")
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -168,7 +206,11 @@ class Account:
         self.evict: Callable[[str], None] = lambda reason: None
         self._turn: asyncio.Future[None] | None = None
         self._reading_since: float | None = None
-        self._stalled = 0.0  # seconds in which the peer could have sent something, since it last got on
+        self.waited = 0.0
+        """Seconds in which the peer could have sent something, ever."""
+        self.since = 0.0
+        """When, on the loop's time, the peer last got on: ended something it had begun, or brought a fair part of it."""
+        self._stalled = 0.0  # of these, since it last got on
         self._grown_to = 0  # bytes buffered when it last got on
 
     @property
@@ -177,9 +219,14 @@ class Account:
         return self.buffered + self.submitted
 
     @property
-    def overdrawn_since(self) -> float | None:
-        """Since when this connection reads beyond the limit, because somebody has to; None where it does not."""
-        return self._memory.overdrawn_since(self)
+    def over(self) -> bool:
+        """Whether this connection has to wait for batches of its own to become durable."""
+        return self.submitted > 0 and self.used > self._memory.per_connection
+
+    @property
+    def patience(self) -> float | None:
+        """For how many seconds more the peer may keep the others waiting, who reads beyond the limit; None where it does not."""
+        return self._memory.patience(self)
 
     @property
     def admitted(self) -> bool:
@@ -208,7 +255,9 @@ class Account:
     def has_read(self) -> None:
         """Say that it is our turn: something came, or we look up for another reason."""
         if self._reading_since is not None:
-            self._stalled += asyncio.get_running_loop().time() - self._reading_since
+            seconds = asyncio.get_running_loop().time() - self._reading_since
+            self.waited += seconds
+            self._stalled += seconds
             self._reading_since = None
 
     def stalled(self, now: float) -> float:
@@ -220,6 +269,7 @@ class Account:
         change, self.buffered = buffered - self.buffered, buffered
         if change < 0 or change == buffered or buffered - self._grown_to >= _PROGRESS_BYTES:
             self._stalled, self._grown_to = 0.0, buffered
+            self.since = asyncio.get_running_loop().time()
         if change:
             self._memory.move(self, buffered=change)
 

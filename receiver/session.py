@@ -16,8 +16,6 @@ from receiver.link import Farewell, Link
 from receiver.native import NativeTalk
 from receiver.services import Services
 
-_OVERDRAWN_SECONDS = 10.0
-"""How long a connection may keep everybody waiting that reads beyond the memory limit, whatever it sends meanwhile."""
 _PORTION_STEPS = 16
 """After so many of the reader's steps the others have a turn, and sooner where these take long."""
 _SLICE_EVENTS = RUN_RECORDS
@@ -179,9 +177,8 @@ class Session:
 
     def _patience(self, link: Link, silent: float) -> float:
         """Return for how long the peer may be silent, after *silent* seconds of it, before something is due."""
-        since = link.account.overdrawn_since
-        if since is not None:
-            return max(0.0, since + _OVERDRAWN_SECONDS - asyncio.get_running_loop().time())
+        if (patience := link.account.patience) is not None:
+            return patience
         quiet = self._talk.quiet_seconds if self._talk is not None else None
         return quiet if quiet is not None and not silent else self._services.listen.idle_seconds
 
@@ -189,7 +186,7 @@ class Session:
         """Act on a silence. Raises `Farewell` where it was too long."""
         if link.farewell is not None:
             return
-        if link.account.overdrawn_since is not None:
+        if link.account.patience == 0:
             raise Farewell(RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window")
         if silent >= self._services.listen.idle_seconds and not link.acks.owing:
             raise Farewell(RefusalCode.DRAINING, f"idle for {silent:.0f} s", finish=True)

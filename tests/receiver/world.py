@@ -15,6 +15,7 @@ from logdrive.store.engine import Store
 from receiver import app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
+from receiver.memory import Memory
 from tests.receiver.peers import NativePeer, Peer
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor
@@ -50,6 +51,7 @@ class World:
     stop: asyncio.Event
     task: "asyncio.Task[None]"
     counters: Counters
+    memory: Memory
     port: int
     name: str
 
@@ -123,7 +125,7 @@ async def receiver(
     await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
-    yield World(network, disk, executor, stop, task, started.result().counters, started.result().address[1], host)
+    yield World(network, disk, executor, stop, task, started.result().counters, started.result().memory, started.result().address[1], host)
     executor.delay = 0.0
     if not task.done():
         stop.set()

@@ -1,0 +1,171 @@
+"""Peers that pack much into little, or hold what they do not end: the memory stays bounded, and the others are served meanwhile."""
+
+import asyncio
+import os
+import tracemalloc
+from random import Random
+from uuid import UUID
+
+from logdrive.limits import KIB, MIB
+from logdrive.wire.lumberjack.envelope import KEPT, pack
+from logdrive.wire.lumberjack.frames import Ack, Envelope, Json, JsonRun, Refusal, RefusalCode, Window
+from logdrive.wire.lumberjack.reader import STEP_FRAMES
+from receiver.session import _PORTION_STEPS
+from tests.receiver.peers import NativePeer, Peer, run_of
+from tests.receiver.world import SYNC_SECONDS, World, configuration, in_virtual_time, receiver
+
+A = UUID(int=0xA)
+EVENT = b'"' + b" " * (700 * KIB) + b'"'
+BOMB_EVENTS = 40
+BOMB = Window(BOMB_EVENTS).encode() + Envelope(pack(JsonRun.of(1, [EVENT] * BOMB_EVENTS).encode())).encode()
+"""28 MB of events."""
+UNFINISHED = Window(1).encode() + b"2C" + (6 * MIB).to_bytes(4, "big") + os.urandom(4 * MIB)
+
+
+def window(number: int) -> bytes:
+    """Return a Beat's window of three events."""
+    return Window(3).encode() + Envelope(pack(JsonRun.of(1, [b'{"n":%d}' % number] * 3).encode())).encode()
+
+
+async def _served(peer: Peer, windows: int) -> float:
+    """Send *windows*, one after the other; return for how long one had to wait at most."""
+    loop, longest = asyncio.get_running_loop(), 0.0
+    for number in range(windows):
+        began = loop.time()
+        await peer.send(window(number))
+        assert await peer.next() == Ack(3)
+        longest = max(longest, loop.time() - began)
+    return longest
+
+
+@in_virtual_time
+async def test_what_envelopes_hold_is_not_unpacked_before_there_is_memory_for_it() -> None:
+    async with receiver(config=configuration(connection_bytes=8 * MIB, total_bytes=16 * MIB)) as world:
+        bad = [await world.foreign(f"bad-{n}", f"cn:bad-{n}") for n in range(8)]
+        world.stall(60.0)
+        tracemalloc.start()
+        try:
+            for peer in bad:
+                await peer.send(BOMB)
+            await asyncio.sleep(30)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert 12 * MIB < world.memory.used < (16 + 8) * MIB + KEPT, "the limit, and one that goes beyond it up to its own"
+        assert peak < 80 * MIB, "eight envelopes hold 224 MB"
+        world.executor.delay = SYNC_SECONDS
+        for peer in bad:
+            assert await peer.next(600) == Ack(BOMB_EVENTS)
+        assert world.memory.used == 0
+
+
+@in_virtual_time
+async def test_the_others_have_turns_amid_an_envelope() -> None:
+    """Each of ten envelopes has 20,000 events that are frames of their own; in a round of the loop a few hundred are stored."""
+    numbers = Random(1)
+    events = 20_000
+    content = b"".join(Json(numbers.randrange(1, 1 << 32), b"{}").encode() for _ in range(events))
+    hostile = Window(events).encode() + Envelope(pack(content)).encode()
+    async with receiver() as world:
+        bad = [await world.foreign(f"bad-{n}", f"cn:bad-{n}") for n in range(10)]
+        for peer in bad:
+            await peer.send(hostile)
+        growth, stored = [], 0
+        while stored < 10 * events:
+            await asyncio.sleep(0)
+            growth.append(world.counters.events - stored)
+            stored = world.counters.events
+        assert len([size for size in growth if size]) >= 10 * events // (_PORTION_STEPS * STEP_FRAMES)
+        portions = sorted(growth, reverse=True)
+        assert portions[10] <= _PORTION_STEPS * STEP_FRAMES, "once each has begun, one goes on in a round"
+
+
+@in_virtual_time
+async def test_windows_go_through_beside_forty_connections_that_end_nothing() -> None:
+    async with receiver(config=configuration(total_bytes=64 * MIB)) as world:
+        good = await world.foreign()
+        before = await _served(good, 5)
+        senders = [asyncio.create_task(_hold(world, n)) for n in range(40)]
+        await asyncio.sleep(0.1)
+        assert world.memory.used > 48 * MIB
+        longest = await _served(good, 200)
+        assert longest < before + 0.1
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
+
+
+@in_virtual_time
+async def test_windows_go_through_though_more_connections_than_there_is_memory_for_end_nothing() -> None:
+    async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
+        good = await world.foreign()
+        await _served(good, 1)
+        senders = [asyncio.create_task(_hold(world, n)) for n in range(60)]
+        await asyncio.sleep(0.1)
+        assert world.memory.used > 8 * MIB
+        assert await _served(good, 20) < 5
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
+
+
+async def _hold(world: World, number: int) -> None:
+    """Hold an envelope that never ends; come again whenever the connection is closed."""
+    while True:
+        peer = await world.native(f"bad-{number}", f"cn:bad-{number}")
+        sending = asyncio.create_task(peer.send(UNFINISHED))
+        while (await peer.next(3600)) is not None:
+            pass
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        await asyncio.sleep(0.5)
+
+
+@in_virtual_time
+async def test_who_holds_memory_without_progress_is_told_to_come_again_once_others_want_it() -> None:
+    async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
+        bad = [await world.native(f"bad-{n}", f"cn:bad-{n}") for n in range(3)]
+        sending = [asyncio.create_task(peer.send(UNFINISHED)) for peer in bad]
+        await asyncio.sleep(0.1)
+        good = await world.native()
+        await good.register(0, A)
+        last = await good.send_window(run_of(0, 0, 100, lines=10))
+        await good.acknowledged(last)
+        told = await asyncio.gather(*(peer.next(5) for peer in bad), return_exceptions=True)
+        refusals = [frame for frame in told if isinstance(frame, Refusal)]
+        assert refusals
+        assert {frame.code for frame in refusals} == {RefusalCode.TRY_LATER}
+        assert all("without ending what it began" in frame.text for frame in refusals)
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+
+
+@in_virtual_time
+async def test_a_peer_whose_window_is_not_even_read_for_want_of_memory_gets_keepalives() -> None:
+    async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
+        agent, beat, full = await world.native(), await world.foreign(), await world.native("full", "cn:full")
+        await agent.register(0, A)
+        await full.register(0, A)
+        assert await _served(beat, 1) < 1
+        world.stall(60.0)
+        filling = asyncio.create_task(_fill(full))
+        await asyncio.sleep(10)
+        await agent.send_window(run_of(0, 0, 100, lines=10))
+        await beat.send(window(1))
+        for peer in (agent, beat):
+            assert await peer.next(10, keepalives=True) == Ack(0)
+            assert await peer.next(10, keepalives=True) == Ack(0)
+        assert world.counters.batches < 15, "what the two sent was not read"
+        filling.cancel()
+        await asyncio.gather(filling, return_exceptions=True)
+        world.executor.delay = SYNC_SECONDS
+
+
+async def _fill(peer: NativePeer) -> None:
+    """Send windows of 700 kB each, ten times what the receiver may hold."""
+    position = 0
+    for _ in range(100):
+        end = position + 700_000
+        await peer.send_window(run_of(0, position, end, lines=70_000))
+        position = end
