@@ -5,6 +5,7 @@ The calls are glibc's. With other C libraries nothing happens: musl gives memory
 
 import asyncio
 import ctypes
+import gc
 from collections.abc import Callable
 from typing import Final
 
@@ -38,12 +39,15 @@ def give_back_freed_memory() -> None:
 class Heap:
     """Follows how many bytes connections hold, and has the heap trimmed some seconds after a peak.
 
-    Without that, a crowd that came once would be seen in the process's size for ever.
+    Without that, a crowd that came once would be seen in the process's size for ever. *collect*
+    finds objects that refer to one another, as those of a connection do; it looks at all there are,
+    and so is called after many connections only.
     """
 
-    def __init__(self, trim: Callable[[], None] = give_back_freed_memory) -> None:
-        self._trim = trim
+    def __init__(self, trim: Callable[[], None] = give_back_freed_memory, collect: Callable[[], object] = gc.collect) -> None:
+        self._trim, self._collect = trim, collect
         self._held = self._peak = 0
+        self._left = 0  # bytes of connections, since the last collection
         self._timer: asyncio.TimerHandle | None = None
 
     def change(self, size: int) -> None:
@@ -54,7 +58,15 @@ class Heap:
         elif self._timer is None and self._peak - self._held >= _WORTH:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._give_back)
 
+    def leaves(self, size: int) -> None:
+        """Say that a connection has ended that was counted as *size* bytes."""
+        self._left += size
+        self.change(-size)
+
     def _give_back(self) -> None:
         self._timer = None
         self._peak = self._held
+        if self._left >= _WORTH // 2:
+            self._left = 0
+            self._collect()
         self._trim()

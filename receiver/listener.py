@@ -36,7 +36,7 @@ class Sessions:
             await session.run()
         finally:
             counters.connections_open -= 1
-            self._services.heap.change(-CONNECTION_BYTES)
+            self._services.heap.leaves(CONNECTION_BYTES)
             del self._open[stream]
             self._changed.set()
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from logdrive.heap import Heap, give_back_freed_memory
-from logdrive.limits import MIB
+from logdrive.limits import KIB, MIB
 from tests.support import virtual_time
 
 
@@ -40,6 +40,23 @@ def test_a_second_peak_is_followed_by_a_second_trim() -> None:
 
 def test_a_peak_that_stays_is_left_alone() -> None:
     assert trims((0, 100), (3600, -10)) == []
+
+
+def test_objects_are_collected_after_many_connections_have_left_and_not_after_windows() -> None:
+    async def scene(connections: int) -> list[str]:
+        found: list[str] = []
+        heap = Heap(lambda: found.append("trim"), lambda: found.append("collect"))
+        heap.change(100 * MIB)
+        for _ in range(connections):
+            heap.change(32 * KIB)
+        for _ in range(connections):
+            heap.leaves(32 * KIB)
+        heap.change(-100 * MIB)
+        await asyncio.sleep(60)
+        return found
+
+    assert virtual_time.run(scene(1000)) == ["collect", "trim"]
+    assert virtual_time.run(scene(10)) == ["trim"]
 
 
 def test_the_heap_of_this_process_can_be_trimmed_whatever_its_c_library() -> None:

@@ -67,6 +67,11 @@ def frames_bomb() -> bytes:
     return Envelope(zlib.compress(frame * 8180, 9)).encode(VERSION_1)
 
 
+def frames_of_one_number() -> bytes:
+    """Return an envelope of 6 kB with 262,000 frames that have the same number, so that each is one of its own."""
+    return Window(262_000).encode() + Envelope(zlib.compress(Json(1, b"{}").encode() * 262_000, 9)).encode()
+
+
 def events_bomb() -> tuple[bytes, int]:
     """Return a window of 60 KB whose events take 58 MB, and how many they are: no limit forbids it."""
     event, count = b'"' + b" " * (700 * KIB) + b'"', 81
@@ -125,6 +130,7 @@ ATTACKS: dict[str, Attack] = {
     "a zstd window of 2 GiB": Attack(
         NATIVE, lambda: Window(1).encode() + Envelope(b"\x28\xb5\x2f\xfd\x00\xa8" + b"\0" * 20).encode(), "zstd window of", 2
     ),
+    "a frame's number a quarter of a million times": Attack(PLAIN, frames_of_one_number, "more frames than its size allows"),
     "eight million empty pairs": Attack(PLAIN, frames_bomb, "pairs"),
     # Contradictions
     "deep attributes": Attack(

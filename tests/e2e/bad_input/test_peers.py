@@ -76,6 +76,27 @@ def test_bombs_below_every_limit_are_stored_within_bounded_memory(receiver: Vict
     assert receiver.most_memory() < 600 * MIB
 
 
+def test_twenty_bombs_at_once_take_no_more_memory_than_a_few_and_give_it_back(receiver: Victim) -> None:
+    """Each holds 58 MB of events: a receiver that opened them as they came would take more than a gigabyte."""
+    bomb, events = events_bomb()
+
+    async def peer() -> None:
+        stream = await SystemTransport().connect("127.0.0.1", receiver.port, receiver.pki.client(name="localhost", alpn=()))
+        peer = Peer(stream, "lumberjack")
+        await peer.send(bomb)
+        assert await peer.next() == Ack(events)
+        await stream.close()
+
+    async def scene() -> None:
+        async with receiver.others_go_on(), asyncio.TaskGroup() as group:
+            for _ in range(20):
+                group.create_task(peer())
+        await eventually(lambda: receiver.memory() < 200 * MIB, 15)
+
+    asyncio.run(scene())
+    assert receiver.most_memory() < 600 * MIB
+
+
 def test_a_crowd_of_bad_peers_at_once_leaves_nothing_behind(receiver: Victim) -> None:
     async def scene() -> None:
         before, pick = receiver.descriptors(), random.Random(7)

@@ -30,8 +30,15 @@ class Victim:
 
     def most_memory(self) -> int:
         """Return the most bytes that the process ever had in memory."""
+        return self._status("VmHWM")
+
+    def memory(self) -> int:
+        """Return how many bytes the process has in memory."""
+        return self._status("VmRSS")
+
+    def _status(self, name: str) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(name))
 
     def descriptors(self) -> int:
         """Return how many files and sockets the process has open."""

@@ -139,5 +139,6 @@ def test_the_limits_are_those_of_the_documents() -> None:
     """docs/protocols/lumberjack.md, rules R3 and D1."""
     plain, native = PLAIN_LUMBERJACK, LOGDRIVE_1
     assert (plain.envelope, plain.inflated, plain.payload, plain.pairs, plain.item) == (1 << 24, 1 << 26, 1 << 24, 1024, 1 << 20)
+    assert (plain.frames_free, plain.frames_per_byte) == (native.frames_free, native.frames_per_byte) == (4096, 2)
     assert (native.envelope, native.inflated, native.payload, native.window) == (1 << 23, 1 << 23, 768 << 10, 65_535)
     assert (native.attributes, native.error_text, native.zstd_window) == (16 << 10, 1 << 10, 1 << 23)
