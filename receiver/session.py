@@ -16,6 +16,7 @@ from receiver.link import Farewell, Link
 from receiver.native import NativeTalk
 from receiver.services import Services
 
+_MOMENT = 0.001  # seconds: less is none
 _PORTION_STEPS = 16
 """After so many of the reader's steps the others have a turn, and sooner where these take long."""
 _SLICE_EVENTS = RUN_RECORDS
@@ -147,6 +148,7 @@ class Session:
                     return await self._stream.read()
             except TimeoutError:
                 silent += loop.time() - began
+                link.account.has_read()
                 self._lapse(link, silent)
             finally:
                 link.account.has_read()
@@ -186,7 +188,8 @@ class Session:
         """Act on a silence. Raises `Farewell` where it was too long."""
         if link.farewell is not None:
             return
-        if link.account.patience == 0:
+        patience = link.account.patience
+        if patience is not None and patience < _MOMENT:
             raise Farewell(RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window")
         if silent >= self._services.listen.idle_seconds and not link.acks.owing:
             raise Farewell(RefusalCode.DRAINING, f"idle for {silent:.0f} s", finish=True)

@@ -15,6 +15,7 @@ from logdrive.net.handshake import SilentPeerError
 from logdrive.net.readiness import drain
 from logdrive.net.stream import Accept
 from logdrive.net.system_stream import SystemStream
+from logdrive.net.wires import read_bytes
 
 _log = structlog.get_logger("logdrive.net")
 _ACCEPTS_A_TURN: Final = 64
@@ -31,6 +32,10 @@ class Admission:
         self.limit, self.count = limit, 0
         self._refused = 0
         self._said = float("-inf")
+
+    def read_bytes(self) -> int:
+        """Return how many bytes one read of a connection may bring: the less, the more of them there are."""
+        return read_bytes(self.count)
 
     def refuse(self, peer: str, now: float) -> None:
         """Count a connection turned away, and say so, but not for each one of a flood."""

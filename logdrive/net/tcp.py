@@ -34,6 +34,7 @@ class SystemTransport:
     def __init__(self, *, max_connections: int = 10_000, connect_timeout: float = 10.0, handshake_timeout: float = 10.0) -> None:
         self._connect_timeout, self._handshake_timeout = connect_timeout, handshake_timeout
         self._admission = Admission(max_connections)
+        self._most = self._admission.read_bytes
         self._client_contexts = Contexts(client_context)
         self._server_contexts = Contexts(server_context)
 
@@ -97,11 +98,11 @@ class SystemTransport:
         except OSError as error:
             raise socket_failure(peer, error) from error
         if tls is None:
-            return SystemStream(sock, PlainWire(sock, peer), Peer(peer))
+            return SystemStream(sock, PlainWire(sock, peer, self._most), Peer(peer))
         connection = server_connection(self._server_contexts.get(tls), sock)
         await first_byte(sock, peer, self._handshake_timeout)
         known = await shake_hands(connection, sock, peer, self._handshake_timeout)
-        return SystemStream(sock, TlsWire(connection, peer, None), known)
+        return SystemStream(sock, TlsWire(connection, peer, None, self._most), known)
 
 
 def _tune(sock: socket.socket) -> None:

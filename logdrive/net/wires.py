@@ -5,16 +5,19 @@ OpenSSL reads and writes the socket itself; a memory BIO in between would cost t
 
 import enum
 import socket
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from OpenSSL import SSL
 
 from logdrive.errors import RejectedError, TransientError
-from logdrive.limits import KIB
+from logdrive.limits import KIB, MIB
 from logdrive.net.failures import reasons_of, socket_failure, tls_failure
 from logdrive.net.verification import Handshake
 
 READ_BYTES: Final = 256 * KIB
+READS_BYTES: Final = 64 * MIB
+"""What the reads of all accepted connections may bring in one round of the loop, in which nobody can be stopped any more."""
 _RECORD_BYTES: Final = 16 * KIB  # a TLS record's most; one read into OpenSSL returns no more than one record
 _RECORDS: Final = 64  # so many in one turn, however small: a peer that sends single bytes must not keep the others waiting
 
@@ -24,6 +27,15 @@ class Want(enum.Enum):
 
     READ = "readable"
     WRITE = "writable"
+
+
+def read_bytes(connections: int) -> int:
+    """Return how many bytes one read may bring where there are so many *connections*: a TLS record's at the least."""
+    return max(_RECORD_BYTES, min(READ_BYTES, READS_BYTES // max(1, connections)))
+
+
+def _alone() -> int:
+    return READ_BYTES
 
 
 class Wire(Protocol):
@@ -46,17 +58,17 @@ class Wire(Protocol):
 
 
 class PlainWire:
-    """A TCP socket as it is."""
+    """A TCP socket as it is. *most* says how many bytes the next read may bring."""
 
     more = False
 
-    def __init__(self, sock: socket.socket, peer: str) -> None:
-        self._socket, self._peer = sock, peer
+    def __init__(self, sock: socket.socket, peer: str, most: Callable[[], int] = _alone) -> None:
+        self._socket, self._peer, self._most = sock, peer, most
 
     def receive(self) -> bytes | Want:
         """Return what the kernel has."""
         try:
-            return self._socket.recv(READ_BYTES)
+            return self._socket.recv(self._most())
         except BlockingIOError:
             return Want.READ
         except OSError as error:
@@ -80,11 +92,18 @@ class TlsWire:
     """A pyOpenSSL connection, its handshake done.
 
     Costs what OpenSSL costs, and up to a fifth more to receive. *our_certificate* names what was shown to the peer: under
-    TLS 1.3 its refusal comes only with the first read or write.
+    TLS 1.3 its refusal comes only with the first read or write. *most* is as `PlainWire`'s.
     """
 
-    def __init__(self, connection: SSL.Connection, peer: str, our_certificate: str | None) -> None:
+    def __init__(
+        self,
+        connection: SSL.Connection,
+        peer: str,
+        our_certificate: str | None,
+        most: Callable[[], int] = _alone,
+    ) -> None:
         self._connection, self._peer, self._ours = connection, peer, our_certificate
+        self._most = most
         self._late: TransientError | None = None
         self._ended = False
         self._heard = False
@@ -108,10 +127,10 @@ class TlsWire:
 
     def _receive_into(self, parts: list[bytes]) -> Want | None:
         """Fill *parts* up to the limit; return what to wait for before more can come."""
-        receive, size = self._connection.recv, 0
+        receive, size, most = self._connection.recv, 0, self._most()
         try:
-            while size < READ_BYTES and len(parts) < _RECORDS:
-                parts.append(receive(min(_RECORD_BYTES, READ_BYTES - size)))
+            while size < most and len(parts) < _RECORDS:
+                parts.append(receive(min(_RECORD_BYTES, most - size)))
                 size += len(parts[-1])
         except SSL.WantReadError:
             return Want.READ

@@ -169,3 +169,23 @@ async def _fill(peer: NativePeer) -> None:
         end = position + 700_000
         await peer.send_window(run_of(0, position, end, lines=70_000))
         position = end
+
+
+@in_virtual_time
+async def test_who_is_overdrawn_and_gets_on_slowly_is_closed_after_its_time_all_the_same() -> None:
+    async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
+        peer = await world.foreign()
+        began = asyncio.get_running_loop().time()
+        sending = asyncio.create_task(_crawl(peer))
+        assert await peer.next(60) is None
+        assert 9 < asyncio.get_running_loop().time() - began < 13
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+async def _crawl(peer: Peer) -> None:
+    """Begin an envelope of 16 MiB, and go on with it at 300 kB a second."""
+    await peer.send(Window(1).encode(), b"2C" + (16 * MIB).to_bytes(4, "big"), bytes(7 * MIB))
+    while True:
+        await asyncio.sleep(0.5)
+        await peer.send(bytes(150_000))
