@@ -46,7 +46,7 @@ class Memory:
         self._overdrawn: Account | None = None
         self._overdrawn_from = 0.0  # seconds that its peer had had before
         self._waiting: tuple[dict[Account, None], ...] = ({}, {})  # who holds little, and who more, as they came
-        self._next = 0  # of these is overdrawn
+        self._next_much = False  # whether one of the latter is overdrawn next
         self._holders: dict[Account, None] = {}  # of parts of windows
         self._pass: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
@@ -59,7 +59,7 @@ class Memory:
         """Decide whether *account* may read once; it may become the one that is overdrawn."""
         if self._fits(account) or (self._overdrawn is account and not account.over):
             return True
-        if self._overdrawn is None and self._stuck(account) and not account.over:
+        if self._overdrawn is None and self._stuck(account.holds_much) and not account.over:
             self._overdraw(account)
             return True
         return False
@@ -72,7 +72,7 @@ class Memory:
 
     async def wait(self, account: "Account") -> None:
         """Return once *account* may read."""
-        queue = self._waiting[account.buffered > _LITTLE]
+        queue = self._waiting[account.holds_much]
         queue[account] = None
         self._watch()
         try:
@@ -100,16 +100,16 @@ class Memory:
             self._overdrawn = None
             self._let_in()
 
-    def _room(self, account: "Account") -> int:
-        """Return up to where *account* may go on without being overdrawn."""
-        return self.total if account.buffered <= _LITTLE else self.total - self.total // 4
+    def _room(self, much: bool) -> int:
+        """Return up to where connections may go on without being overdrawn that hold little, or *much*."""
+        return self.total - self.total // 4 if much else self.total
+
+    def _stuck(self, much: bool) -> bool:
+        """Tell whether there would be no room for them if all that is on its way to the disk were durable."""
+        return self.used - self.submitted > self._room(much)
 
     def _fits(self, account: "Account") -> bool:
-        return self.used <= self._room(account) and not account.over
-
-    def _stuck(self, account: "Account") -> bool:
-        """Tell whether there would be no room for *account* if all that is on its way to the disk were durable."""
-        return self.used - self.submitted > self._room(account)
+        return self.used <= self._room(account.holds_much) and not account.over
 
     def _overdraw(self, account: "Account") -> None:
         self._overdrawn, self._overdrawn_from = account, account.waited
@@ -142,14 +142,14 @@ class Memory:
                     del queue[self._overdrawn]
                     self._overdrawn.let_in()
             return
-        for kind in (self._next, 1 - self._next):
-            for account in self._waiting[kind]:
-                if self._stuck(account) and not account.over:
-                    del self._waiting[kind][account]
-                    self._overdraw(account)
-                    account.let_in()
-                    self._next = 1 - kind
-                    return
+        for much in (self._next_much, not self._next_much):
+            account = next((each for each in self._waiting[much] if not each.over), None) if self._stuck(much) else None
+            if account is not None:
+                del self._waiting[much][account]
+                self._overdraw(account)
+                account.let_in()
+                self._next_much = not much
+                return
 
     def _next_pass(self) -> None:
         self._pass = None
@@ -167,17 +167,20 @@ class Memory:
         if not any(self._waiting):
             return
         now = asyncio.get_running_loop().time()
-        little, more = (any(map(self._stuck, queue)) for queue in self._waiting)
-        if little or more:
-            idle = [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
-            left = self._evict(idle, self.used - (self.total // 2 if little else self.total - self.total // 4), now)
-            if little and left > 0 and not (self._overdrawn and self._overdrawn.submitted):  # for which the disk has to come first
+        if self._waiting[False] and self._stuck(False):  # not even a short window goes through: make room for many
+            left = self._evict(self._stalled(now), self.used - self.total // 2, now)
+            if left > 0 and not (self._overdrawn and self._overdrawn.submitted):  # for which the disk has to come first
                 held = [account for queue in self._waiting for account in queue if account.buffered]
                 self._evict([account for account in held if now - account.since >= _HELD_SECONDS], left, now)
+        elif self._waiting[True] and self._stuck(True):
+            self._evict(self._stalled(now), self.used - self._room(True), now)
         if self._overdrawn is not None and self._overdrawn.used == 0:  # a peer that is idle
             self._overdrawn = None
         self._let_in()
         self._watch()
+
+    def _stalled(self, now: float) -> list["Account"]:
+        return [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
 
     def _evict(self, accounts: list["Account"], wanted: int, now: float) -> int:
         """Close connections of *accounts*, those that hold most first, until *wanted* bytes will come free; return the rest."""
@@ -217,6 +220,11 @@ class Account:
     def used(self) -> int:
         """All bytes held."""
         return self.buffered + self.submitted
+
+    @property
+    def holds_much(self) -> bool:
+        """Whether it holds too much of unfinished windows for the last quarter of the memory."""
+        return self.buffered > _LITTLE
 
     @property
     def over(self) -> bool:
