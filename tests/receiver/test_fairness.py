@@ -8,10 +8,10 @@ from uuid import UUID
 
 from logdrive.limits import KIB, MIB
 from logdrive.wire.lumberjack.envelope import KEPT, pack
-from logdrive.wire.lumberjack.frames import Ack, Envelope, Json, JsonRun, Refusal, RefusalCode, Window
+from logdrive.wire.lumberjack.frames import Ack, Envelope, Json, JsonRun, Position, Refusal, RefusalCode, Source, Window
 from logdrive.wire.lumberjack.reader import STEP_FRAMES
 from receiver.session import _PORTION_STEPS
-from tests.receiver.peers import NativePeer, Peer, run_of
+from tests.receiver.peers import Peer, run_of
 from tests.receiver.world import SYNC_SECONDS, World, configuration, in_virtual_time, receiver
 
 A = UUID(int=0xA)
@@ -142,33 +142,37 @@ async def test_who_holds_memory_without_progress_is_told_to_come_again_once_othe
 
 
 @in_virtual_time
-async def test_a_peer_whose_window_is_not_even_read_for_want_of_memory_gets_keepalives() -> None:
+async def test_a_peer_that_is_not_even_read_for_want_of_memory_gets_keepalives() -> None:
     async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
-        agent, beat, full = await world.native(), await world.foreign(), await world.native("full", "cn:full")
-        await agent.register(0, A)
-        await full.register(0, A)
+        beat, full = await world.foreign(), await world.foreign("full", "cn:full")
         assert await _served(beat, 1) < 1
         world.stall(60.0)
         filling = asyncio.create_task(_fill(full))
         await asyncio.sleep(10)
-        await agent.send_window(run_of(0, 0, 100, lines=10))
+        read = world.counters.batches
+
+        agent = await world.native()
+        await agent.send(Source(0, A, b"{}").encode())
+        await beat.send(Window(0).encode())  # is answered, as the receiver was reading, and stops now
+        assert await beat.next(1, keepalives=True) == Ack(0)
         await beat.send(window(1))
         for peer in (agent, beat):
             assert await peer.next(10, keepalives=True) == Ack(0)
             assert await peer.next(10, keepalives=True) == Ack(0)
-        assert world.counters.batches < 15, "what the two sent was not read"
+        assert world.counters.batches == read, "what the two sent was not read"
+        assert world.counters.sources_registered == 0
+
+        world.executor.delay = SYNC_SECONDS
+        assert await beat.next(120) == Ack(3)
+        assert isinstance(await agent.next(120), Position)
         filling.cancel()
         await asyncio.gather(filling, return_exceptions=True)
-        world.executor.delay = SYNC_SECONDS
 
 
-async def _fill(peer: NativePeer) -> None:
-    """Send windows of 700 kB each, ten times what the receiver may hold."""
-    position = 0
-    for _ in range(100):
-        end = position + 700_000
-        await peer.send_window(run_of(0, position, end, lines=70_000))
-        position = end
+async def _fill(peer: Peer) -> None:
+    """Send windows of 100 kB each, several times what the receiver may hold."""
+    for _ in range(300):
+        await peer.send(Window(1).encode() + Json(1, b'"' + b"x" * 100_000 + b'"').encode())
 
 
 @in_virtual_time
