@@ -33,11 +33,20 @@ def described(found: inspect.Type) -> str:
 
 
 def _range(found: inspect.IntType | inspect.FloatType) -> str:
-    low = f"from {found.ge:g}" if found.ge is not None else f"above {found.gt:g}" if found.gt is not None else ""
-    high = f"to {found.le:g}" if found.le is not None else f"below {found.lt:g}" if found.lt is not None else ""
-    if low and not high and found.ge is not None:
-        return f" of {found.ge:g} or more"
+    low = _bound("from", found.ge) or _bound("above", found.gt)
+    high = _bound("to", found.le) or _bound("below", found.lt)
+    if found.ge is not None and not high:
+        return f" of {_plain(found.ge)} or more"
     return "".join(f" {word}" for word in (low, high) if word)
+
+
+def _bound(word: str, value: float | None) -> str:
+    return "" if value is None else f"{word} {_plain(value)}"
+
+
+def _plain(value: float) -> str:
+    """Return *value* as it is written in a file: all its digits, and no exponent where it is whole."""
+    return str(int(value)) if value == int(value) else repr(value)
 
 
 def _text(found: inspect.StrType) -> str:
