@@ -11,7 +11,7 @@ from agent.origin import FirstLine
 from agent.overlooked import overlooked
 from agent.patterns import Found, Inputs, Listing
 from logdrive.address import host_port
-from logdrive.disk import Disk
+from logdrive.disk import Disk, words_of
 from logdrive.errors import LogdriveError, StorageError
 from logdrive.limits import FIRST_LINE_BYTES
 from logdrive.net.stream import Transport
@@ -58,7 +58,7 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
     inputs = Inputs(config.input)
     found = list(inputs.scan(listing))
     files = [_file(config, each, checkpoint, disk) for each in found]
-    findings = [finding]
+    findings = [_state_dir(config.agent.state_dir, disk), finding]
     findings += [
         Finding("directory", ok=False, detail=f"{path}: {error.strerror or error}") for path, error in sorted(listing.troubles.items())
     ]
@@ -72,6 +72,16 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
         findings.append(Finding("files", ok=True, detail=detail, warn=True))
     findings += [Finding(name, ok=True, detail=text, warn=True) for name, text in overlooked(found, inputs, checkpoint, listing)]
     return Checked(files, findings + [await _receiver(config, host, transport) for host in config.output.hosts])
+
+
+def _state_dir(path: str, disk: Disk) -> Finding:
+    """Look whether a start could make the state directory and write into it."""
+    try:
+        disk.try_directory(path)
+    except OSError as error:
+        remedy = "name a directory that the agent's user may make and write into"
+        return Finding("agent.state_dir", ok=False, detail=f"{path} can't be used ({words_of(error)}): {remedy}")
+    return Finding("agent.state_dir", ok=True, detail=f"{path} can be written")
 
 
 def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Finding]:

@@ -48,6 +48,10 @@ class Disk(Protocol):
         """Create *path* and its parents where missing."""
         ...
 
+    def try_directory(self, path: str) -> None:
+        """Raise the OSError, naming the place, for which *path* can't be made or written into; nothing is left behind."""
+        ...
+
     def sync_directory(self, path: str) -> None:
         """Return once the names in *path* are durable."""
         ...
@@ -131,6 +135,20 @@ class SystemDisk:
     def make_directory(self, path: str) -> None:
         """Create with parents."""
         os.makedirs(path, mode=0o750, exist_ok=True)
+
+    def try_directory(self, path: str) -> None:
+        """Make the first directory that is missing and take it away again: permissions alone don't tell, as in /proc."""
+        missing, place = "", os.path.abspath(path)
+        while not os.path.lexists(place):
+            missing, place = place, os.path.dirname(place)
+        if not os.path.isdir(place):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
+        if missing:
+            os.mkdir(missing, mode=0o750)
+            with contextlib.suppress(OSError):
+                os.rmdir(missing)  # unless somebody has put something there meanwhile
+        elif not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in *path* durable."""

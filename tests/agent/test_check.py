@@ -61,6 +61,25 @@ def test_files_that_the_agent_may_not_read_are_counted() -> None:
     run(main())
 
 
+def test_a_state_directory_that_can_not_be_made_is_told_with_its_remedy() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 1))
+        world.disk.write("/state/file", b"")
+        world.settings["agent"]["state_dir"] = "/state/file/agent"
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        told = {finding.name: finding for finding in checked.findings}["agent.state_dir"]
+        assert not told.ok
+        assert told.detail.startswith("/state/file/agent can't be used (Not a directory: /state/file): name a directory")
+        world.settings["agent"]["state_dir"] = "/state/agent"
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        assert {finding.name: finding for finding in checked.findings}["agent.state_dir"].ok
+
+    run(main())
+
+
 def test_what_stands_in_the_way() -> None:
     async def main() -> None:
         world = World(start="end")

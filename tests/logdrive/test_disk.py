@@ -133,3 +133,15 @@ def test_mount_point_holds_the_path(tmp_path: Path) -> None:
     assert os.path.ismount(mount)
     assert str(tmp_path).startswith(mount)
     assert disk.mount_point("/proc/self") == "/proc"
+
+
+def test_a_directory_is_tried_without_leaving_anything(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    disk.try_directory(str(tmp_path))
+    disk.try_directory(str(tmp_path / "one" / "two"))
+    with pytest.raises(NotADirectoryError) as refused:
+        disk.try_directory(str(tmp_path / "file" / "two"))
+    assert refused.value.filename == str(tmp_path / "file")
+    with pytest.raises(OSError, match="/proc/none"):
+        disk.try_directory("/proc/none/of/it")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

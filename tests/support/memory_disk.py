@@ -179,6 +179,13 @@ class MemoryDisk:
             self.make_directory(os.path.dirname(path))
             self._directories[path] = _Directory()
 
+    def try_directory(self, path: str) -> None:
+        """Raise OSError where *path*, or a parent that would have to be one, is no directory."""
+        while path not in self._directories:
+            if path in self._files:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+            path = os.path.dirname(path)
+
     def sync_directory(self, path: str) -> None:
         """Make the names in *path* durable."""
         if path not in self._directories:
