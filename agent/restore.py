@@ -113,6 +113,7 @@ class Restorer:
         if _like_others(entry, stat):
             self._doubtful.append(entry)
         self._tailer.follow(Followed(generation, source, counting=source.counting))
+        self._tailer.close_if_crowded(generation)
 
     def _doubt(self, entry: Entry) -> None:
         """Tell of the life that may have been before what is there now (rule P4): of no byte, with an end that nobody saw."""

@@ -25,6 +25,7 @@ from agent.held import Held
 from agent.origin import Namer, machine_agent_id
 from agent.patterns import Inputs
 from agent.producer import Producer
+from agent.shortage import CODES
 from agent.source import Acknowledged, Counting, Source, State
 from agent.tailer import Tailer
 from agent.talk import Services
@@ -130,6 +131,10 @@ def _follow(files: Sequence[str], settings: InputTable, book: Book, tailer: Tail
             tailer.open(generation)
             tailer.follow(Followed(generation, counting=Counting.MANY, ships_unfinished=True))
         except OSError as error:
+            if error.errno in CODES:  # it would be said of all that follow
+                remedy = f"no more than {len(book.living)} of {len(files)} can be open: raise the limit (ulimit -n), or ship fewer at once"
+                mistakes.append(Mistake("files", "", remedy))
+                break
             mistakes.append(Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}"))
     if mistakes:
         raise ConfigError("agent ship", mistakes)

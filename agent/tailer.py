@@ -21,6 +21,7 @@ from agent.missing import Missing
 from agent.origin import FirstLine, Identity, Namer
 from agent.patterns import Found
 from agent.run import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, data_runs
+from agent.shortage import CODES, Shortage
 from agent.source import Counting, Source
 from logdrive.clock import Clock
 from logdrive.disk import Disk, FileStat
@@ -59,7 +60,7 @@ class Tailer:
         self._book, self._demand = book, demand
         self._namer, self._disk, self._clock, self._encoder_of, self._log = namer, disk, clock, encoder_of, log
         self._max_open, self._close_idle, self._handles = min(max_open_files, handles), close_idle_seconds, handles
-        self._held = held
+        self._held, self._shortage = held, Shortage(log)
         self.missing = Missing(scans=scans)
         """Whom scans have to look for, before they are given up."""
         self._lacked_at = -_CLOSE_LOOK_SECONDS
@@ -115,6 +116,7 @@ class Tailer:
         About 4 µs for a file that rests: the heap, and one read.
         """
         now, queue = self._clock.monotonic(), self._queue
+        self._shortage.tell_if_due(now, self._open)
         for _ in range(most):
             if not queue or queue[0][0] > now:
                 break
@@ -229,11 +231,20 @@ class Tailer:
     def open(self, generation: Generation) -> None:
         """Open it unless it is. Raises OSError; `FileNotFoundError` where its name is gone or another's."""
         if generation.file is None:
-            if self._open >= self._handles:
-                self._lacked_at = self._clock.monotonic()
-                raise OSError(errno.EMFILE, "as many files are open as may be: raise the limit (ulimit -n, LimitNOFILE)")
-            generation.open(self._disk)
+            try:
+                if self._open >= self._handles:
+                    raise OSError(errno.EMFILE, "as many files are open as may be: raise the limit (ulimit -n, LimitNOFILE)")
+                generation.open(self._disk)
+            except OSError as error:
+                if error.errno in CODES:
+                    self._lacked_at = self._clock.monotonic()
+                raise
             self._open += 1
+
+    def close_if_crowded(self, generation: Generation) -> None:
+        """Give its handle back where as many are open as may be: what comes next needs one, too."""
+        if self._open >= self._max_open:
+            self.close(generation)
 
     def close(self, generation: Generation) -> None:
         """Give its handle back."""
@@ -350,7 +361,9 @@ class Tailer:
 
     def _trouble(self, followed: Followed, error: OSError) -> None:
         text = error.strerror or str(error)
-        if text != followed.trouble:
+        if error.errno in CODES:
+            self._shortage.lacks(followed.generation.place.key, error.errno, self._clock.monotonic())
+        elif text != followed.trouble:
             self._log.warning("file can't be read", path=followed.generation.place.name, reason=text)
         followed.trouble = text
         if error.errno == errno.ESTALE:  # NFS: this handle never works again, the file behind it may

@@ -5,6 +5,7 @@ import errno
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -179,6 +180,43 @@ def test_more_files_than_the_process_may_have_open_are_all_delivered() -> None:
         for path in paths:
             assert contents(world.stored(path)) == [lines(0, 6)]
         await world.stop()
+
+    run(main())
+
+
+class _Told:
+    """A log that keeps its warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[tuple[str, dict[str, object]]] = []
+
+    def info(self, event: str, **_: object) -> None: ...
+
+    def warning(self, event: str, **words: object) -> None:
+        self.warnings.append((event, words))
+
+
+def test_files_without_a_handle_are_told_in_one_warning_with_their_number_and_the_remedy() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        for number in range(40):
+            world.write(lines(0, 2), f"/logs/{number:02d}.log")
+        for start in range(2):
+            log = _Told()
+            world.start(open_files=24, log=log)
+            await world.clock.sleep(90)
+            await world.settle()
+            assert all("can't be" not in event for event, _ in log.warnings), "no warning for each file"
+            told = [words for event, words in log.warnings if event == "files wait to be opened: no handle is left"]
+            if start == 0:
+                ((words),) = told
+                assert words["files"] == 28
+                assert words["open_files"] == 12
+                assert "LimitNOFILE" in str(words["remedy"])
+            else:
+                assert sum(cast("int", words["files"]) for words in told) <= 4, "files known before are looked at, and closed again"
+            await world.stop()
 
     run(main())
 

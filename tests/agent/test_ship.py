@@ -1,6 +1,7 @@
 """Shipping files once: everything arrives, a second run sends nothing, and what can't be is said (P3, G3, history 16)."""
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.stream import Stream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.inline import InlineExecutor
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 
@@ -132,6 +134,34 @@ def test_files_that_cannot_be_read_are_named_all_at_once() -> None:
         with pytest.raises(ConfigError) as caught:
             await shipped(world, LOG, "/logs/none.log", "/logs")
         assert [mistake.value for mistake in caught.value.mistakes] == ["/logs/none.log", "/logs"]
+
+    run(main())
+
+
+class _FewHandles(MemoryDisk):
+    """A disk of a process that may have *handles* more files open."""
+
+    handles = 1000
+
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+        if self.handles == 0:
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        self.handles -= 1
+        return super().open(path, write=write, create=create, private=private, direct=direct)
+
+
+def test_a_limit_of_open_files_is_named_once() -> None:
+    async def main() -> None:
+        world = World()
+        world.disk = disk = _FewHandles(["/logs"])
+        paths = [f"/logs/{number:02d}.log" for number in range(40)]
+        for path in paths:
+            world.write(lines(0, 1), path)
+        disk.handles = 5
+        with pytest.raises(ConfigError) as caught:
+            await shipped(world, *paths)
+        (mistake,) = caught.value.mistakes
+        assert mistake.remedy.startswith("no more than 5 of 40 can be open")
 
     run(main())
 

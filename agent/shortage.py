@@ -1,0 +1,42 @@
+"""Files that can't be opened because there is no handle left: one warning for all of them, with their number and the remedy."""
+
+import errno
+from typing import Any, Final
+
+Key = tuple[int, int]
+
+CODES: Final = (errno.EMFILE, errno.ENFILE)
+_COUNTING_SECONDS: Final = 1.0
+"""After the first file that lacks a handle others are counted for so long before they are told together."""
+_AGAIN_SECONDS: Final = 600.0
+_REMEDY: Final = "raise LimitNOFILE in the service's unit (ulimit -n elsewhere): files take turns until then"
+_REMEDY_SYSTEM: Final = "the whole machine has too many files open: raise fs.file-max (sysctl)"
+
+
+class Shortage:
+    """Counts the files that lacked a handle since it was told last, and tells of them at most every ten minutes."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._lacking: set[Key] = set()
+        self._since = 0.0
+        self._told_at: float | None = None
+        self._system = False
+
+    def lacks(self, key: Key, code: int, now: float) -> None:
+        """Take notice that the file *key* could not be opened at *now* (s), for the reason *code*, one of `CODES`."""
+        if not self._lacking:
+            self._since = now
+        self._lacking.add(key)
+        self._system = code == errno.ENFILE
+
+    def tell_if_due(self, now: float, handles: int) -> None:
+        """Warn of the files that lacked a handle, if that is due; *handles* is how many the others have."""
+        if not self._lacking or now - self._since < _COUNTING_SECONDS:
+            return
+        if self._told_at is not None and now - self._told_at < _AGAIN_SECONDS:
+            return
+        remedy = _REMEDY_SYSTEM if self._system else _REMEDY
+        self._log.warning("files wait to be opened: no handle is left", files=len(self._lacking), open_files=handles, remedy=remedy)
+        self._lacking.clear()
+        self._told_at = now
