@@ -7,7 +7,7 @@ levels of directories, none included.
 import fnmatch
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,12 +83,21 @@ class Pattern:
                         yield from self._expand(path, part + 1, listing, 0)
 
 
-class Listing:
-    """Directories as they are during one scan, each listed once. *listed* are those that patterns looked into."""
+Key = tuple[int, int]
+"""Device and inode."""
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+
+class Listing:
+    """Directories as they are during one scan, each listed once. *listed* are those that patterns looked into.
+
+    *known* tells whether a path whose directory names this device and inode is a file that needs no look.
+    """
+
+    def __init__(self, disk: Disk, known: Callable[[str, Key], bool] = lambda path, key: False) -> None:
+        self._disk, self._known = disk, known
         self._names: dict[str, list[str]] = {}
+        self._inodes: dict[str, dict[str, int]] = {}
+        self._devices: dict[str, int] = {}
         self._directories: dict[str, list[str]] = {}
         self.troubles: dict[str, OSError] = {}
 
@@ -101,11 +110,19 @@ class Listing:
         """Return the entries of *directory*, sorted; none where it can't be listed."""
         if directory not in self._names:
             try:
-                self._names[directory] = sorted(self._disk.names(directory))
+                self._inodes[directory] = self._disk.inodes(directory)
+                self._devices[directory] = self._disk.stat(directory).device
+                self._names[directory] = sorted(self._inodes[directory])
             except OSError as error:
                 self._names[directory] = []
                 self.troubles[directory] = error
         return self._names[directory]
+
+    def is_known(self, path: str) -> bool:
+        """Tell, without a look at the file, whether *path* is one that is known already."""
+        directory, _, name = path.rpartition("/")
+        inode = self._inodes.get(directory or "/", {}).get(name, 0)
+        return inode != 0 and self._known(path, (self._devices[directory or "/"], inode))
 
     def directories(self, directory: str) -> list[str]:
         """Return the directories in *directory* that have no leading dot."""
@@ -158,12 +175,12 @@ class Inputs:
         return any(pattern.matches(path) for _, paths, exclude in self._inputs for pattern in (*paths, *exclude))
 
     def scan(self, listing: Listing) -> Iterator[Found]:
-        """Yield all regular files that the inputs name, each path once."""
+        """Yield all regular files that the inputs name, each path once; not those that *listing* knows."""
         seen: set[str] = set()
         for table, paths, exclude in self._inputs:
             for pattern in paths:
                 for path in pattern.expand(listing):
-                    if path in seen or any(unwanted.matches(path) for unwanted in exclude):
+                    if path in seen or listing.is_known(path) or any(unwanted.matches(path) for unwanted in exclude):
                         continue
                     seen.add(path)
                     stat = listing.stat(path)

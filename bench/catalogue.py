@@ -2,7 +2,19 @@
 
 from collections.abc import Sequence
 
-from bench import acknowledgement, codec, decode, end_to_end, spark_table, store_append, store_flood, store_open, store_read, store_tail
+from bench import (
+    acknowledgement,
+    agent_idle,
+    codec,
+    decode,
+    end_to_end,
+    spark_table,
+    store_append,
+    store_flood,
+    store_open,
+    store_read,
+    store_tail,
+)
 from bench.measure import Benchmark
 from bench.peer_group import peers
 
@@ -12,6 +24,7 @@ def groups() -> Sequence[Sequence[Benchmark]]:
     return (
         [*end_to_end.BENCHMARKS, *peers()],
         acknowledgement.BENCHMARKS,
+        agent_idle.BENCHMARKS,
         codec.BENCHMARKS,
         decode.BENCHMARKS,
         *store_append.APPENDS,

@@ -36,6 +36,10 @@ class Disk(Protocol):
         """Return the entries of *directory*, in no order."""
         ...
 
+    def inodes(self, directory: str) -> dict[str, int]:
+        """Return the entries of *directory*, in no order, with the inodes of regular files, 0 for others; they are not looked at."""
+        ...
+
     def replace(self, source: str, target: str) -> None:
         """Rename, atomically, over what may be there."""
         ...
@@ -123,6 +127,11 @@ class SystemDisk:
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*."""
         return os.listdir(directory)
+
+    def inodes(self, directory: str) -> dict[str, int]:
+        """Return the entries of *directory* with their inodes, as the directory itself has them."""
+        with os.scandir(directory) as entries:
+            return {entry.name: entry.inode() if entry.is_file(follow_symlinks=False) else 0 for entry in entries}
 
     def replace(self, source: str, target: str) -> None:
         """Rename atomically."""

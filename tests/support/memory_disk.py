@@ -158,6 +158,14 @@ class MemoryDisk:
             raise self._missing(directory)
         return sorted(os.path.basename(p) for p in (*self._files, *self._directories) if p != "/" and os.path.dirname(p) == directory)
 
+    def inodes(self, directory: str) -> dict[str, int]:
+        """Return the entries of *directory* with the inodes of files, 0 for directories."""
+        found = {}
+        for name in self.names(directory):
+            stat = self.stat(os.path.join(directory, name))
+            found[name] = stat.inode if stat.is_file else 0
+        return found
+
     def replace(self, source: str, target: str) -> None:
         """Rename, atomically, over what may be there."""
         if source not in self._files:

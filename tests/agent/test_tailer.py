@@ -1,0 +1,177 @@
+"""The tailer by itself: how often files are looked at, and how many are open at a time."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from agent.book import Book, Followed
+from agent.config import InputTable
+from agent.demand import Demand
+from agent.encoder import BlockEncoder
+from agent.generation import Generation
+from agent.held import Held
+from agent.origin import Namer
+from agent.patterns import Inputs, Listing
+from agent.source import Counting
+from agent.tailer import Tailer
+from tests.agent.world import lines
+from tests.support.memory_disk import MemoryDisk
+
+HOUR = 3600.0
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    now = HOUR
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("the tailer does not sleep")
+
+
+class Log:
+    """Keeps nothing."""
+
+    def info(self, event: str, **_: object) -> None: ...
+
+    def warning(self, event: str, **_: object) -> None: ...
+
+
+class Tail:
+    """A tailer with *files* files of two lines; `read_all` reads as a connection would."""
+
+    def __init__(self, files: int, *, max_open_files: int = 1_000_000, handles: int = 1_000_000, close_idle_seconds: float = 300.0) -> None:
+        self.disk, self.clock = MemoryDisk(["/logs"]), Clock()
+        self.paths = [f"/logs/{number:05d}.log" for number in range(files)]
+        for path in self.paths:
+            self.disk.write(path, lines(0, 2))
+        inputs = Inputs([InputTable(paths=["/logs/*.log"])])
+        self.book = Book("h", "a", inputs)
+        self.tailer = Tailer(
+            self.book,
+            Demand(),
+            namer=Namer("a", "h", self.disk),
+            disk=self.disk,
+            clock=self.clock,
+            encoder_of=lambda source: BlockEncoder(),
+            max_open_files=max_open_files,
+            close_idle_seconds=close_idle_seconds,
+            handles=handles,
+            held=Held(1.0, 1 << 30),
+            log=Log(),
+        )
+        for found in inputs.scan(Listing(self.disk)):
+            self.tailer.found(found, Counting.KNOWN)
+
+    def followed(self, path: str) -> Followed:
+        return next(each for each in self.book.living.values() if each.generation.place.path == path)
+
+    def open(self) -> set[str]:
+        """Return the paths of the files that are open."""
+        return {each.generation.place.path for each in self.book.living.values() if each.generation.file is not None}
+
+    def read_all(self) -> None:
+        for each in self.book.living.values():
+            while each.generation.file is not None and each.generation.has_lines:
+                each.generation.read(self.clock.now)
+
+    def passes(self, seconds: float) -> Iterator[None]:
+        """Let time pass, and the tailer poll when it is due; yields after each round."""
+        until = self.clock.now + seconds
+        while self.clock.now < until:
+            wait = self.tailer.poll_due(1_000_000)
+            assert wait is not None
+            yield
+            self.clock.now += max(0.01, wait)
+
+    def rests(self, seconds: float) -> None:
+        for _ in self.passes(seconds):
+            self.read_all()
+
+
+@pytest.mark.parametrize(("files", "at_most"), [(10, 0.25), (4000, 2.0)])
+def test_growth_after_a_long_rest_is_seen_within_the_interval_documented(files: int, at_most: float) -> None:
+    tail = Tail(files)
+    tail.rests(90)
+    for path in tail.paths[:10]:
+        began, seen = tail.clock.now, tail.followed(path).generation.seen
+        tail.disk.write(path, lines(2, 1))
+        for _ in tail.passes(20):
+            if tail.followed(path).generation.seen > seen:
+                break
+        assert tail.clock.now - began <= at_most + 0.05
+
+
+def test_files_at_rest_are_polled_two_thousand_times_a_second_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    tail = Tail(4000)
+    tail.rests(90)
+    polls, looks = 0, 0
+    rests, look = Generation.rests, Generation.look
+
+    def counted_poll(generation: Generation) -> bool:
+        nonlocal polls
+        polls += 1
+        return rests(generation)
+
+    def counted_look(generation: Generation, *arguments: object) -> None:
+        nonlocal looks
+        looks += 1
+        look(generation, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Generation, "rests", counted_poll)
+    monkeypatch.setattr(Generation, "look", counted_look)
+    tail.rests(40)
+    assert 40 * 1200 < polls + looks <= 40 * 2000
+    assert looks <= 4 * 4000 + 4000, "a close look every ten seconds"
+
+
+def test_a_file_that_has_just_grown_is_looked_at_soon_again() -> None:
+    tail = Tail(4000)
+    tail.rests(90)
+    path = tail.paths[7]
+    tail.disk.write(path, lines(2, 1))
+    tail.rests(3)
+    for number in range(3, 40):
+        began, seen = tail.clock.now, tail.followed(path).generation.seen
+        tail.disk.write(path, lines(number, 1))
+        for _ in tail.passes(20):
+            if tail.followed(path).generation.seen > seen:
+                break
+        assert tail.clock.now - began <= 0.85, "4,000 files at 5,000 looks a second"
+
+
+def test_no_more_files_are_open_than_there_are_handles() -> None:
+    tail = Tail(40, handles=12)
+    for _ in tail.passes(30):
+        assert len(tail.open()) <= 12
+    assert len(tail.open()) == 12
+
+
+def test_beyond_max_open_files_those_that_rest_longest_are_closed_and_no_more_than_need_be() -> None:
+    tail = Tail(40, max_open_files=16, close_idle_seconds=100)
+    tail.rests(60)
+    assert len(tail.open()) == 40, "each has grown within the last 100 s"
+    late = set(tail.paths[:20])
+    for path in late:
+        tail.disk.write(path, lines(2, 1))
+    tail.rests(60)
+    assert tail.open() == late, "these have grown 60 s ago, the others 120 s"
+    tail.rests(60)
+    assert len(tail.open()) == 16, "one more would be too many, one fewer too few"
+
+
+def test_a_file_with_lines_to_read_is_not_closed_however_many_are_open() -> None:
+    tail = Tail(40, max_open_files=16, close_idle_seconds=100)
+    tail.rests(60)
+    behind = tail.paths[33]
+    tail.disk.write(behind, lines(2, 1))
+    for _ in tail.passes(300):  # nobody reads
+        pass
+    assert behind in tail.open()
+    assert len(tail.open()) == 16
