@@ -15,7 +15,7 @@ from agent.patterns import Inputs, Listing
 from agent.source import Counting
 from agent.tailer import Tailer
 from tests.agent.world import lines
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 HOUR = 3600.0
 
@@ -43,11 +43,21 @@ class Log:
     def warning(self, event: str, **_: object) -> None: ...
 
 
+class CountingDisk(MemoryDisk):
+    """Counts how often files were opened."""
+
+    opened = 0
+
+    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+        self.opened += 1
+        return super().open(path, write=write, create=create, private=private, direct=direct)
+
+
 class Tail:
     """A tailer with *files* files of two lines; `read_all` reads as a connection would."""
 
     def __init__(self, files: int, *, max_open_files: int = 1_000_000, handles: int = 1_000_000, close_idle_seconds: float = 300.0) -> None:
-        self.disk, self.clock = MemoryDisk(["/logs"]), Clock()
+        self.disk, self.clock = CountingDisk(["/logs"]), Clock()
         self.paths = [f"/logs/{number:05d}.log" for number in range(files)]
         for path in self.paths:
             self.disk.write(path, lines(0, 2))
@@ -131,19 +141,19 @@ def test_files_at_rest_are_polled_two_thousand_times_a_second_together(monkeypat
     assert looks <= 4 * 4000 + 4000, "a close look every ten seconds"
 
 
-def test_a_file_that_has_just_grown_is_looked_at_soon_again() -> None:
+def test_a_file_that_has_grown_within_the_last_minute_is_looked_at_as_often_as_one_that_grows() -> None:
     tail = Tail(4000)
     tail.rests(90)
     path = tail.paths[7]
-    tail.disk.write(path, lines(2, 1))
-    tail.rests(3)
-    for number in range(3, 40):
-        began, seen = tail.clock.now, tail.followed(path).generation.seen
+    for number in range(2, 5):
         tail.disk.write(path, lines(number, 1))
-        for _ in tail.passes(20):
-            if tail.followed(path).generation.seen > seen:
-                break
-        assert tail.clock.now - began <= 0.85, "4,000 files at 5,000 looks a second"
+        tail.rests(30)
+    began, seen = tail.clock.now, tail.followed(path).generation.seen
+    tail.disk.write(path, lines(5, 1))
+    for _ in tail.passes(20):
+        if tail.followed(path).generation.seen > seen:
+            break
+    assert tail.clock.now - began <= 0.85, "4,000 files at 5,000 looks a second"
 
 
 def test_no_more_files_are_open_than_there_are_handles() -> None:
@@ -166,12 +176,20 @@ def test_beyond_max_open_files_those_that_rest_longest_are_closed_and_no_more_th
     assert len(tail.open()) == 16, "one more would be too many, one fewer too few"
 
 
-def test_a_file_with_lines_to_read_is_not_closed_however_many_are_open() -> None:
+@pytest.mark.parametrize("files", [16, 40])
+def test_files_at_rest_are_not_opened_and_closed_in_turns(files: int) -> None:
+    tail = Tail(files, max_open_files=16, close_idle_seconds=100)
+    tail.rests(200)
+    opened = tail.disk.opened
+    tail.rests(200)
+    assert len(tail.open()) == 16
+    assert tail.disk.opened == opened
+
+
+def test_files_with_lines_to_read_are_not_closed_however_many_are_open() -> None:
     tail = Tail(40, max_open_files=16, close_idle_seconds=100)
-    tail.rests(60)
-    behind = tail.paths[33]
-    tail.disk.write(behind, lines(2, 1))
-    for _ in tail.passes(300):  # nobody reads
-        pass
-    assert behind in tail.open()
+    for _ in tail.passes(300):
+        pass  # nobody reads
+    assert len(tail.open()) == 40
+    tail.rests(200)
     assert len(tail.open()) == 16
