@@ -44,6 +44,27 @@ def test_a_slow_way_gets_small_windows_and_each_slow_one_says_so_once() -> None:
     assert pace.size == 64 * KIB
 
 
+def test_windows_are_never_larger_than_configured() -> None:
+    most = 1_300_000
+    pace, now = Pace(most), 0.0
+    for _ in range(5):
+        now = _sent(pace, [pace.size], 0.1, now)
+        assert pace.size <= most
+    assert pace.size == most
+    assert Pace(100 * KIB).size == 100 * KIB
+
+
+def test_windows_that_take_some_seconds_stay_as_large_as_they_are() -> None:
+    for seconds in (2.0, 5.0, 8.0):
+        pace = Pace(FULL)
+        _sent(pace, [pace.size] * 3, seconds)
+        assert pace.size == FULL // 8
+    for seconds, size in ((1.99, FULL // 4), (8.01, FULL // 16)):
+        pace = Pace(FULL)
+        _sent(pace, [pace.size], seconds)
+        assert pace.size == size
+
+
 def test_lines_that_go_at_once_make_windows_no_larger() -> None:
     pace = Pace(FULL)
     _sent(pace, [200] * 100, 0.01)

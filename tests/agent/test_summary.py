@@ -29,6 +29,29 @@ def test_a_line_a_minute_while_something_happens_and_the_sums_at_the_end() -> No
     run(main())
 
 
+def test_the_first_minute_of_rest_after_each_spell_of_work_is_told() -> None:
+    async def main() -> None:
+        world, rests = World(), 0
+
+        def rested() -> None:
+            nonlocal rests
+            rests += 1
+
+        await world.reader()
+        world.write(lines(0, 10))
+        world.start(when_idle=rested)
+        await world.clock.sleep(90)
+        assert rests == 0
+        await world.clock.sleep(300)
+        assert rests == 1
+        world.write(lines(10, 5))
+        await world.clock.sleep(300)
+        assert rests == 2
+        await world.stop()
+
+    run(main())
+
+
 def test_what_is_left_is_told_while_nothing_gets_through() -> None:
     async def main() -> None:
         world = World()
