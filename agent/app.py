@@ -39,6 +39,8 @@ from logdrive.net.stream import Transport
 
 _POLLS_AT_ONCE: Final = 256
 _SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 0.01, 0.25
+_FILES_PER_NAP_SECOND, _LONGEST_SHORTEST_NAP_SECONDS = 200_000, 0.1
+"""With thousands of files one is due at any time: they are looked at in batches, a fortieth of the least interval apart."""
 _DRAIN_LOOK_SECONDS: Final = 0.02
 _RESERVED_HANDLES: Final = 128
 """Of those the process may have: for its connection, its checkpoint and its watches, however many files there are."""
@@ -59,6 +61,7 @@ class Agent:
         executor: Executor,
         random: Random,
         open_files: int = sys.maxsize,
+        when_idle: Callable[[], None] = lambda: None,
         log: Any = None,
     ) -> None:
         self._config, self._clock, self._disk = config, clock, disk
@@ -86,7 +89,7 @@ class Agent:
         self.connection = Connection(services, transport, encoders)
         self._scanner = Scanner(self.book, self.tailer, disk=disk, clock=clock, rescan_seconds=config.agent.rescan_seconds, log=self._log)
         self._restorer = Restorer(self.book, self.tailer, self._namer, disk, clock, self._log)
-        self._summary = Summary(self.book, clock, self._log)
+        self._summary = Summary(self.book, clock, self._log, when_idle=when_idle)
         self._file = CheckpointFile(disk, config.agent.state_dir)
         self._keeper = Keeper(self.book, self._file, clock=clock, executor=executor, keep_days=config.agent.keep_ended_days, log=self._log)
 
@@ -183,7 +186,8 @@ class Agent:
         """Look at files as they are due, several at each waking."""
         while True:
             wait = self.tailer.poll_due(_POLLS_AT_ONCE)
-            nap = _LONGEST_NAP_SECONDS if wait is None else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, wait))
+            batch = min(_LONGEST_SHORTEST_NAP_SECONDS, len(self.book.living) / _FILES_PER_NAP_SECOND)
+            nap = _LONGEST_NAP_SECONDS if wait is None else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, batch, wait))
             await self._clock.sleep(nap if wait != 0.0 else 0.0)
 
     async def _drain(self) -> None:
@@ -231,7 +235,20 @@ async def run(
     stop: asyncio.Event,
     make_watcher: MakeWatcher = DirectoryWatcher,
     open_files: int = sys.maxsize,
+    when_idle: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run an agent until *stop* is set and it has drained. *open_files* is how many the process may have."""
-    agent = Agent(config, clock=clock, disk=disk, transport=transport, executor=executor, random=random, open_files=open_files)
+    """Run an agent until *stop* is set and it has drained. *open_files* is how many the process may have.
+
+    *when_idle* is called when nothing was acknowledged for a minute after something was.
+    """
+    agent = Agent(
+        config,
+        clock=clock,
+        disk=disk,
+        transport=transport,
+        executor=executor,
+        random=random,
+        open_files=open_files,
+        when_idle=when_idle,
+    )
     await agent.run(stop, make_watcher)

@@ -105,6 +105,8 @@ class Book:
     def restored(self, entry: Entry, generation: Generation | None, identity: Identity | None) -> Source:
         """Make the source of a checkpoint's *entry*; without *generation* its bytes are gone."""
         family = self.family(entry.stem, identity)
+        entry.name = entry.path if entry.name == entry.path else entry.name  # one object of two that are kept, here and below
+        entry.origin = family.stem if entry.origin == family.stem else entry.origin
         path = path_of(entry.path)
         attributes = self.attributes(path, generation.settings if generation is not None else self.inputs.of(path) or _NO_LABELS)
         source = Source(generation, family, attributes, count=entry.count, counting=Counting(entry.counting))

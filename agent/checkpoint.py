@@ -151,7 +151,7 @@ def text_of(path: str) -> str:
     """Return a path as JSON can carry it: names that are not UTF-8 as NUL and Base64."""
     data = os.fsencode(path)
     try:
-        return data.decode()
+        return path if data.decode() == path else data.decode()
     except UnicodeDecodeError:
         return "\0" + base64.b64encode(data).decode()
 

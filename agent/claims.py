@@ -42,9 +42,14 @@ class Claims:
         return counts
 
     @property
+    def lacking(self) -> int:
+        """How many answers are still to come."""
+        return len(self._asked) - len(self._answers)
+
+    @property
     def waiting(self) -> bool:
         """Whether answers are still to come."""
-        return len(self._answers) < len(self._asked)
+        return self.lacking > 0
 
     def answer(self, answer: Answer) -> None:
         """Take the answer for one of the counts asked for."""

@@ -9,6 +9,8 @@ from agent.source import Counting, Source
 class Family:
     """All that is known of one *stem*: living sources, and the highest count that has ended."""
 
+    __slots__ = ("highest_ended", "identity", "members", "stem")
+
     def __init__(self, stem: UUID, identity: Identity | None) -> None:
         self.stem = stem
         self.identity = identity
@@ -20,7 +22,8 @@ class Family:
         """Return the origin id of the life numbered *count*."""
         if self.identity is None:
             return self.stem  # of a file that is gone: its id came with the checkpoint
-        return self.identity.origin(count)
+        origin = self.identity.origin(count)
+        return self.stem if origin == self.stem else origin  # one object of two that are kept
 
     def next_count(self, source: Source | None = None) -> int:
         """Return the lowest count above those of all known lives, *source* itself not counted."""

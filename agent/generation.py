@@ -84,6 +84,26 @@ class Place:
 class Generation:
     """Reads one life. `position` is the place after the last byte given out, `seen` the largest size ever seen."""
 
+    __slots__ = (
+        "_check",
+        "_end",
+        "_modified_ns",
+        "_more",
+        "_tail",
+        "file",
+        "final",
+        "first_line",
+        "grown_at",
+        "impatient",
+        "over",
+        "place",
+        "position",
+        "seen",
+        "settings",
+        "start",
+        "unnamed_since",
+    )
+
     def __init__(self, place: Place, settings: InputTable, *, start: int = 0, first_line: FirstLine | None = None) -> None:
         self.place, self.settings = place, settings
         self.start = start
@@ -241,6 +261,8 @@ class Generation:
         chunk = Chunk(self.position, data, len(tail), end, open_end)
         self.position += end - len(tail)
         self._tail = chunk.tail_at(self.position)
+        if self._end is not None and self._end[0] == self.position:
+            self._end = None  # the same bytes as the tail
         return chunk
 
     def take_back(self, chunk: Chunk, position: int) -> None:

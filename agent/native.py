@@ -62,6 +62,7 @@ class NativeTalk:
         self._paused: dict[Source, None] = {}
         self._to_free: list[bytes] = []
         self._stores: set[UUID] = set()
+        self._told: dict[UUID, UUID] = {}  # one object for each store, however many sources it tells of
 
     # Registering -----------------------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class NativeTalk:
         if known is None or known.source is None:
             return
         services, source = self._services, known.source
-        if not services.tailer.prepare(source):
+        if not source.awaits_others and not services.tailer.prepare(source):
             self._pause(source, RefusalCode.TRY_LATER, "its file can't be read")
             return
         old_number, old_store = source.number, source.store
@@ -198,9 +199,10 @@ class NativeTalk:
     def _outcome(self, source: Source, count: int, frame: Position) -> Outcome:
         """Let *source* judge what it was told. Raises OSError where its file does not give the bytes to judge by."""
         now_ms = self._services.clock.now_ms()
+        store = self._told.setdefault(frame.store, frame.store)
         if source.state is State.ASKING:
-            return source.answer(Answer(count, frame.number, frame.store), now_ms)
-        return source.told(frame.number, frame.store, now_ms)
+            return source.answer(Answer(count, frame.number, store), now_ms)
+        return source.told(frame.number, store, now_ms)
 
     def _act(self, source: Source, outcome: Outcome, count: int, index: int) -> None:
         services = self._services

@@ -1,5 +1,6 @@
 """What the agent says of itself: one line a minute while something happens, and the sums at its end."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,10 +35,15 @@ class Standing:
 
 
 class Summary:
-    """Tells how far the agent is. *lines* and *bytes* are those of the minute; `total` tells those since the start."""
+    """Tells how far the agent is. *lines* and *bytes* are those of the minute; `total` tells those since the start.
 
-    def __init__(self, book: Book, clock: Clock, log: Any) -> None:
+    *when_idle* is called after the first minute in which nothing was acknowledged, and so again after each spell of work.
+    """
+
+    def __init__(self, book: Book, clock: Clock, log: Any, *, when_idle: Callable[[], None] = lambda: None) -> None:
         self._book, self._clock, self._log = book, clock, log
+        self._when_idle = when_idle
+        self._idle = False
         self._last = Standing.of(book)
 
     async def run(self) -> None:
@@ -46,7 +52,11 @@ class Summary:
             await self._clock.sleep(_SECONDS)
             last, now = self._last, Standing.of(self._book)
             self._last = now
-            if (now.lines, now.bytes, now.gap_bytes) != (last.lines, last.bytes, last.gap_bytes) or now.behind:
+            moved = (now.lines, now.bytes, now.gap_bytes) != (last.lines, last.bytes, last.gap_bytes)
+            if not moved and not self._idle:
+                self._when_idle()
+            self._idle = not moved
+            if moved or now.behind:
                 self._log.info(
                     "in the last minute",
                     lines=now.lines - last.lines,

@@ -88,6 +88,7 @@ class Tailer:
                 return
             self.removed(known, Mark(OUT_OF_SIGHT, exact=False))
         name = self._disk.real_path(found.path)  # what a link stands for is rotated where it is
+        name = found.path if name == found.path else name  # one object of two that are kept
         directory = name.rpartition("/")[0] or "/"
         mount = self._mounts.get((directory, stat.device))
         if mount is None:

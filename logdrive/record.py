@@ -10,6 +10,7 @@ import hashlib
 import struct
 from binascii import b2a_base64
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 from zlib import crc32
@@ -46,8 +47,18 @@ def _named(namespace: UUID, name: bytes) -> UUID:
 
 def origin_id(*, agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes, count: int) -> UUID:
     """Name one life of one file (rule G2)."""
-    parts = (agent.encode(), host.encode(), mount.encode(), b"%d" % inode, b"%d" % birth_ns, first_line, b"%d" % count)
-    return _named(NAMESPACE, b"".join(struct.pack("!I", len(part)) + part for part in parts))
+    return _named(NAMESPACE, _lives(agent, host, mount, inode, birth_ns, first_line) + _part(b"%d" % count))
+
+
+@lru_cache(maxsize=16)
+def _lives(agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes) -> bytes:
+    """Return what the names of lives that look alike begin with; several counts are asked for in a row (rule G3)."""
+    parts = (agent.encode(), host.encode(), mount.encode(), b"%d" % inode, b"%d" % birth_ns, first_line)
+    return b"".join(map(_part, parts))
+
+
+def _part(part: bytes) -> bytes:
+    return struct.pack("!I", len(part)) + part
 
 
 def source_id(origin: UUID, identity: str) -> UUID:

@@ -14,6 +14,7 @@ from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.cli.shipping import ship
 from logdrive.config import load, naming
+from logdrive.heap import give_back_freed_memory
 
 _config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The agent's TOML file.")
 
@@ -47,6 +48,7 @@ def run(path: str, log_level: str) -> None:
             random=machine.random,
             stop=machine.stop,
             open_files=machine.open_files,
+            when_idle=give_back_freed_memory,
         )
 
     with naming(path, config):

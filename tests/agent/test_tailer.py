@@ -12,10 +12,11 @@ from agent.generation import Generation
 from agent.held import Held
 from agent.origin import Namer
 from agent.patterns import Inputs, Listing
-from agent.source import Counting
+from agent.source import Counting, Source
 from agent.tailer import Tailer
-from tests.agent.world import lines
+from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.virtual_time import run
 
 HOUR = 3600.0
 
@@ -193,3 +194,24 @@ def test_files_with_lines_to_read_are_not_closed_however_many_are_open() -> None
     assert len(tail.open()) == 40
     tail.rests(200)
     assert len(tail.open()) == 16
+
+
+def test_a_file_is_looked_at_for_the_last_of_its_eight_answers_alone__G3(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = 0
+    prepare = Tailer.prepare
+
+    def counted(tailer: Tailer, source: Source) -> bool:
+        nonlocal prepared
+        prepared += 1
+        return prepare(tailer, source)
+
+    monkeypatch.setattr(Tailer, "prepare", counted)
+
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 3))
+        assert contents(world.stored()) == [lines(0, 3)]
+        assert prepared == 1
+        await world.stop()
+
+    run(main())
