@@ -33,6 +33,8 @@ GOALS: dict[str, tuple[Goal, ...]] = {
         for writers in (1, 16, 1000)
         for place in ("engine", "face")
     },
+    "agent.idle.cpu": (Goal(at_most=2),),
+    "agent.idle.rss": (Goal(at_most=64),),
     "read.engine.throughput": (Goal(at_least=1000),),
     "read.face.throughput": (Goal(at_least=1000),),
     "tail.face.p50": (Goal(at_most=10),),
@@ -43,4 +45,4 @@ GOALS: dict[str, tuple[Goal, ...]] = {
         for after in ("stopped", "killed")
     },
 }
-"""By full name. CPU in µs a line; the ratios are those of lines a second, or of MB/s."""
+"""By full name. CPU in µs a line, of an idle agent in % of a core; memory in MiB; the ratios are those of lines a second, or of MB/s."""

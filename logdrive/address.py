@@ -1,5 +1,6 @@
 """Addresses that users write: receivers as host:port, streams as one URI everywhere (sink, source, --from, --to)."""
 
+import ipaddress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -82,3 +83,13 @@ def stream_address(uri: str) -> StreamAddress:
 
 def _is_name(text: str) -> bool:
     return 0 < len(text) <= 250 and all(c.isascii() and (c.isalnum() or c in ".-") for c in text)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether *host* can be reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 
 import msgspec
 
-from logdrive.address import ServiceAddress, StreamAddress, host_port, sink_address
+from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
 from logdrive.limits import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
@@ -14,7 +14,7 @@ from logdrive.record import NAMESPACE
 from logdrive.sinks.controller import Login
 from logdrive.sinks.login import LoginConfig
 from logdrive.store.access.config import AuthConfig
-from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig, check_auth, is_loopback
+from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig, check_auth
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 """The dialects offered, the best first; who names none speaks plain Lumberjack."""

@@ -11,14 +11,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from logdrive.address import ServiceAddress, sink_address
+from logdrive.address import ServiceAddress, is_loopback, sink_address
 from logdrive.cli.access import login_options
 from logdrive.cli.output import emit_json
 from logdrive.demo.performance import Outcome, Performance, Say
 from logdrive.demo.system import machine_logs
 from logdrive.pipeline.session import require_spark
 from logdrive.sinks.controller import Login
-from logdrive.store.config import is_loopback
 
 _MARK = ".logdrive-demo"
 

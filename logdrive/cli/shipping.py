@@ -17,14 +17,13 @@ from agent.config import Dialect, OutputTable
 from agent.origin import machine_agent_id
 from agent.ship import Shipped, output_to
 from agent.ship import ship as ship_files
-from logdrive.address import host_port
+from logdrive.address import host_port, is_loopback
 from logdrive.cli.output import complain, emit_json, set_up_logging
 from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.disk import SystemDisk
 from logdrive.errors import RejectedError
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.store.config import is_loopback
 
 _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
 

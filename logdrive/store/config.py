@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from logdrive.address import host_port
+from logdrive.address import host_port, is_loopback
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls
 from logdrive.store.access.config import AuthConfig
@@ -143,16 +143,6 @@ def check_auth(auth: AuthConfig | None, face: FaceConfig | None, controller: Con
     if auth is not None:
         tables = [table for table in (face, controller) if table is not None]
         auth.check(controller=controller is not None, exposed=[table.table for table in tables if table.exposed])
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether *host* can be reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_wildcard(host: str) -> bool:
