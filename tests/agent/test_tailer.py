@@ -1,12 +1,14 @@
 """The tailer by itself: how often files are looked at, and how many are open at a time."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from agent.book import Book, Followed
 from agent.config import InputTable
 from agent.demand import Demand
+from agent.discovery import Scanner
 from agent.encoder import BlockEncoder
 from agent.generation import Generation
 from agent.held import Held
@@ -14,6 +16,7 @@ from agent.origin import Namer
 from agent.patterns import Inputs, Listing
 from agent.source import Counting, Source
 from agent.tailer import Tailer
+from logdrive.disk import FileStat
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
@@ -45,9 +48,23 @@ class Log:
 
 
 class CountingDisk(MemoryDisk):
-    """Counts how often files were opened."""
+    """Counts how often files were opened, and notes what was looked at by its path."""
 
     opened = 0
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        self.looked: set[str] = set()
+        super().__init__(directories)
+
+    def stat(self, path: str) -> FileStat:
+        self.looked.add(path)
+        return super().stat(path)
+
+    def inodes(self, directory: str) -> dict[str, int]:
+        looked, self.looked = self.looked, set()
+        found = super().inodes(directory)
+        self.looked = looked
+        return found
 
     def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
         self.opened += 1
@@ -77,8 +94,15 @@ class Tail:
             held=Held(1.0, 1 << 30),
             log=Log(),
         )
+        self.scanner = Scanner(self.book, self.tailer, disk=self.disk, clock=self.clock, rescan_seconds=10.0, log=Log())
         for found in inputs.scan(Listing(self.disk)):
             self.tailer.found(found, Counting.KNOWN)
+
+    def scans(self) -> set[str]:
+        """Scan once; return which files were looked at."""
+        self.disk.looked.clear()
+        asyncio.run(self.scanner.scan())
+        return self.disk.looked - {"/logs"}
 
     def followed(self, path: str) -> Followed:
         return next(each for each in self.book.living.values() if each.generation.place.path == path)
@@ -194,6 +218,31 @@ def test_files_with_lines_to_read_are_not_closed_however_many_are_open() -> None
     assert len(tail.open()) == 40
     tail.rests(200)
     assert len(tail.open()) == 16
+
+
+def test_a_scan_looks_once_a_minute_at_files_that_are_followed_under_their_names() -> None:
+    tail = Tail(20, max_open_files=16, close_idle_seconds=100)
+    tail.rests(200)
+    closed = set(tail.paths) - tail.open()
+    assert len(closed) == 4
+    assert tail.scans() == set(tail.paths)
+    assert tail.scans() == closed, "another file may have got the inode of one that is not open"
+    tail.clock.now += 61
+    assert tail.scans() == set(tail.paths)
+
+
+def test_a_scan_finds_what_came_under_a_name_that_is_known__G1() -> None:
+    tail = Tail(3)
+    tail.rests(20)
+    tail.scans()
+    rotated, fresh = tail.followed(tail.paths[0]), lines(5, 1)
+    tail.disk.replace(tail.paths[0], "/logs/00000.log.1")
+    tail.disk.write(tail.paths[0], fresh)
+    assert tail.scans() == {tail.paths[0]}
+    (new,) = [each for each in tail.book.living.values() if each not in (rotated, *map(tail.followed, tail.paths[1:]))]
+    tail.rests(20)
+    assert (new.generation.place.path, new.generation.position) == (tail.paths[0], len(fresh))
+    assert rotated.generation.seen == len(lines(0, 2))
 
 
 def test_a_file_is_looked_at_for_the_last_of_its_eight_answers_alone__G3(monkeypatch: pytest.MonkeyPatch) -> None:
