@@ -129,8 +129,10 @@ class Listing:
         if directory not in self._directories:
             found = []
             for name in self.names(directory):
+                if name.startswith(".") or self._inodes[directory][name]:  # hidden, or a regular file
+                    continue
                 stat = self.stat(os.path.join(directory, name))
-                if stat is not None and not stat.is_file and not name.startswith("."):
+                if stat is not None and not stat.is_file:
                     found.append(name)
             self._directories[directory] = found
         return self._directories[directory]

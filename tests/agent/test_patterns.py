@@ -6,6 +6,7 @@ import pytest
 
 from agent.config import InputTable
 from agent.patterns import Inputs, Listing, Pattern
+from logdrive.disk import FileStat
 from tests.support.memory_disk import MemoryDisk
 
 FILES = [
@@ -71,3 +72,17 @@ def test_directories_looked_into_are_known_even_without_files(disk: MemoryDisk) 
     list(Inputs([InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]).scan(listing))
     assert listing.listed == ["/logs", "/other"]
     assert list(listing.troubles) == ["/none"]
+
+
+def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    stat = disk.stat
+
+    def noting(path: str) -> FileStat:
+        looked.append(path)
+        return stat(path)
+
+    monkeypatch.setattr(disk, "stat", noting)
+    found = list(Pattern("/logs/**/*.log").expand(Listing(disk)))
+    assert "/logs/app/deep/er/d.log" in found
+    assert not {*looked} & {*FILES}

@@ -145,3 +145,13 @@ def test_a_directory_is_tried_without_leaving_anything(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="/proc/none"):
         disk.try_directory("/proc/none/of/it")
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_inodes_are_those_of_regular_files_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "way").symlink_to("directory")
+    assert disk.inodes(str(tmp_path)) == {"file": (tmp_path / "file").stat().st_ino, "directory": 0, "link": 0, "way": 0}
+    with pytest.raises(FileNotFoundError):
+        disk.inodes(str(tmp_path / "none"))

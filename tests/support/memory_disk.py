@@ -160,11 +160,8 @@ class MemoryDisk:
 
     def inodes(self, directory: str) -> dict[str, int]:
         """Return the entries of *directory* with the inodes of files, 0 for directories."""
-        found = {}
-        for name in self.names(directory):
-            stat = self.stat(os.path.join(directory, name))
-            found[name] = stat.inode if stat.is_file else 0
-        return found
+        paths = {name: os.path.join(directory, name) for name in self.names(directory)}
+        return {name: self._files[path].inode if path in self._files else 0 for name, path in paths.items()}
 
     def replace(self, source: str, target: str) -> None:
         """Rename, atomically, over what may be there."""
