@@ -4,7 +4,8 @@ Growth is found by polling open files, each at its own pace: the interval grows 
 files, so that ten thousand that rest cost about one per cent of a core. One loop, no I/O but on files.
 
 With N files one that has grown within the last minute is looked at every N / 5000 s (0.02 s at least, 2 s at most), slowing
-down to 0.25 s where that is less; one that has not every N / 2000 s, 0.25 s at least and 10 s at most.
+down to 0.25 s where that is less; one that has not every N / 2000 s, N / 1000 s where its handle was given back, 0.25 s at least
+and 10 s at most.
 """
 
 import errno
@@ -178,6 +179,8 @@ class Tailer:
             longest = min(_LONGEST_SECONDS, files / _POLLS_PER_SECOND)
         else:
             longest = min(_LONGEST_AT_REST_SECONDS, files / _POLLS_AT_REST_PER_SECOND)
+            if followed.generation.file is None:  # each look asks for its name, and costs ten times as much
+                longest = min(_LONGEST_AT_REST_SECONDS, 2 * longest)
         followed.interval = min(max(_RESTING_SECONDS, longest), max(self._shortest(), followed.interval * _SLOWING))
         return followed.interval
 
