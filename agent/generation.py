@@ -87,7 +87,6 @@ class Generation:
     __slots__ = (
         "_check",
         "_end",
-        "_modified_ns",
         "_more",
         "_tail",
         "file",
@@ -95,6 +94,7 @@ class Generation:
         "first_line",
         "grown_at",
         "impatient",
+        "modified_ns",
         "over",
         "place",
         "position",

@@ -112,11 +112,13 @@ class Source:
         "origin",
         "problem",
         "refusals",
+        "resend",
         "retry_at",
         "sent",
         "state",
         "stepped_back",
         "store",
+        "undecided",
     )
 
     def __init__(

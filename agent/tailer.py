@@ -1,11 +1,7 @@
 """Looks at every followed file and keeps its life in order: first line, growth, truncation, removal (rules G1, G3, G4, P3).
 
-Growth is found by polling open files, each at its own pace: the interval grows while a file rests, and with the number of
-files, so that ten thousand that rest cost about one per cent of a core. One loop, no I/O but on files.
-
-With N files one that has grown within the last minute is looked at every N / 5000 s (0.02 s at least, 2 s at most), slowing
-down to 0.25 s where that is less; one that has not every N / 2000 s, N / 1000 s where its handle was given back, 0.25 s at least
-and 10 s at most.
+Growth is found by polling open files, each at its own pace (`intervals`): ten thousand that rest cost about one per cent of a core.
+One loop, no I/O but on files.
 """
 
 import errno
@@ -20,6 +16,7 @@ from agent.demand import Demand
 from agent.encoder import Encoder
 from agent.generation import Chunk, Generation, Place, TruncatedError
 from agent.held import Held
+from agent.intervals import shortest, slowed
 from agent.locate import Locator
 from agent.missing import Missing
 from agent.origin import FirstLine, Identity, Namer
@@ -30,11 +27,6 @@ from agent.source import Counting, Source
 from logdrive.clock import Clock
 from logdrive.disk import Disk, FileStat
 
-_POLLS_PER_SECOND, _POLLS_AT_REST_PER_SECOND = 5000, 2000
-_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.02, 2.0
-_RESTING_SECONDS, _LONGEST_AT_REST_SECONDS = 0.25, 10.0
-_AT_REST_AFTER_SECONDS: Final = 60.0
-_SLOWING: Final = 1.5
 _CLOSE_LOOK_SECONDS: Final = 10.0
 _POLLS_A_CLOSE_LOOK: Final = 4
 """So many at least come before the next close look, which costs several times as much."""
@@ -158,7 +150,7 @@ class Tailer:
         if followed.dropped:
             return
         if followed.generation.seen != seen and not followed.trouble:
-            followed.interval = self._shortest()
+            followed.interval = shortest(len(self._book.living))
             self._book.changed = True
         else:
             self._slowed(followed, now)
@@ -166,22 +158,14 @@ class Tailer:
         followed.look_at = now + min(soon, followed.generation.settings.end_after_seconds / 2)
         self._schedule(followed, followed.interval)
 
-    def _shortest(self) -> float:
-        return min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, len(self._book.living) / _POLLS_PER_SECOND))
-
     def _slowed(self, followed: Followed, now: float) -> float:
         """Return in how many seconds to look again at a file that has not grown."""
+        generation = followed.generation
         if followed.trouble:
             followed.interval = _TROUBLE_SECONDS
-            return _TROUBLE_SECONDS
-        files = len(self._book.living)
-        if now - followed.generation.grown_at < _AT_REST_AFTER_SECONDS:
-            longest = min(_LONGEST_SECONDS, files / _POLLS_PER_SECOND)
         else:
-            longest = min(_LONGEST_AT_REST_SECONDS, files / _POLLS_AT_REST_PER_SECOND)
-            if followed.generation.file is None:  # each look asks for its name, and costs ten times as much
-                longest = min(_LONGEST_AT_REST_SECONDS, 2 * longest)
-        followed.interval = min(max(_RESTING_SECONDS, longest), max(self._shortest(), followed.interval * _SLOWING))
+            rested, is_open = now - generation.grown_at, generation.file is not None
+            followed.interval = slowed(followed.interval, len(self._book.living), rested, is_open=is_open)
         return followed.interval
 
     def _rests(self, generation: Generation) -> bool:
