@@ -15,6 +15,10 @@ ATTRIBUTES_BYTES = 16 * KIB
 ATTRIBUTES_DEPTH = 32  # tables and lists inside one another, so that no reader of a header need recurse far
 BLOCK_TEXT_BYTES = 256 * KIB  # text of one block record, before JSON
 
+# Events of foreign peers that are longer than a record, in pieces (rule R6).
+EVENT_BYTES = 16 * MIB  # of one event, put together
+PIECES_WITHIN = 1 * GIB  # of a segment, from an event's first piece to its last
+
 # Identity and positions (rules G2, G4, P1).
 FIRST_LINE_BYTES = 1024
 TAIL_BYTES = 256  # bytes before a position that its check covers

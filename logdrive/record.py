@@ -206,7 +206,12 @@ HEADER_PREFIX: Final = b'{"logdrive":{"v":1,'
 
 def framed(payload: bytes) -> bytes:
     """Return *payload* as one Pravega event."""
-    return _EVENT.pack(0, len(payload)) + payload
+    return event_head(len(payload)) + payload
+
+
+def event_head(length: int) -> bytes:
+    """Return what stands before a payload of *length* bytes in a Pravega event."""
+    return _EVENT.pack(0, length)
 
 
 def framed_all(payloads: Sequence[bytes]) -> bytes:

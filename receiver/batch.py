@@ -3,14 +3,15 @@
 Costs one header encoding a batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from logdrive.limits import HEADER_BYTES
-from logdrive.record import DATA, EVENT_HEAD, KINDS, BatchHeader, Part, framed, mark_of, position_of
+from logdrive.pieces import DEAD_LETTER, Letter, Piece, cuts
+from logdrive.record import DATA, EVENT_HEAD, KINDS, BatchHeader, Part, event_head, framed, mark_of, position_of
 from logdrive.wire.lumberjack.frames import Run
 
 FOREIGN: Final = "foreign"
@@ -57,18 +58,38 @@ class ForeignBatches:
 
     def batch(self, events: Sequence[Part], size: int, records: int, received: int) -> list[Part]:
         """Return the batch of *records* records, one event each, given as *size* bytes of Pravega events."""
+        return [self._header(size, records, records, received, _NO_MARK), *events]
+
+    def pieces(self, payload: bytes, event: UUID, received: int) -> Iterator[list[Part]]:
+        """Yield the batches that stand for *payload*, an event over the limit of a record (rule R6); its bytes are not copied.
+
+        The last one counts as the event.
+        """
+        view, name = memoryview(payload), str(event)
+        for start, end in cuts(len(payload)):
+            piece = Piece(name, start, end, len(payload))
+            header = self._header(EVENT_HEAD + end - start, 1, int(piece.last), received, piece.encode())
+            yield [header, event_head(end - start), view[start:end]]
+
+    def letter(self, payload: bytes, letter: UUID, received: int) -> list[Part]:
+        """Return the batch that stands for *payload*, an event that is among the dead letters (rule R7)."""
+        mark = Letter(DEAD_LETTER, len(payload), str(letter)).encode()
+        return [self._header(0, 0, 0, received, mark)]
+
+    def _header(self, size: int, records: int, events: int, received: int, mark: msgspec.Raw) -> bytes:
         header = BatchHeader(
             kind=FOREIGN,
             source=self._source,
             records=records,
-            events=records,
+            events=events,
             size=size,
             read=received,
             received=received,
             store=self._store,
             peer=self._peer,
+            mark=mark,
         )
-        return [framed(header.encode()), *events]
+        return framed(header.encode())
 
 
 def _mark(events: Sequence[Part]) -> msgspec.Raw:

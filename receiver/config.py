@@ -10,6 +10,7 @@ from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopba
 from logdrive.limits import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
+from logdrive.pieces import DEAD_STREAM
 from logdrive.record import NAMESPACE
 from logdrive.sinks.controller import Login
 from logdrive.sinks.login import LoginConfig
@@ -95,9 +96,9 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def dead_letters(self) -> StreamAddress | ServiceAddress:
-        """The address of the stream beside it, for records that no batch can hold (rule R3)."""
+        """The address of the stream beside it, for events over the limit of all (rule R7)."""
         stream = self.stream
-        return replace(stream, stream=f"{stream.stream}-dead")
+        return replace(stream, stream=stream.stream + DEAD_STREAM)
 
     @property
     def settings(self) -> ClientTls | None:

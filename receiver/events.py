@@ -24,7 +24,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """A record over the limit."""
+    """An event over the limit of a record."""
 
     payload: bytes
 

@@ -10,12 +10,13 @@ from functools import partial
 
 from logdrive import faults
 from logdrive.errors import StorageError, TransientError
-from logdrive.record import NAMESPACE, framed, source_id
+from logdrive.limits import EVENT_BYTES
+from logdrive.record import NAMESPACE, Part, framed, source_id
 from logdrive.wire.lumberjack.frames import Frame, RefusalCode
 from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
 from receiver.acks import Window
 from receiver.batch import ForeignBatches
-from receiver.dead_letters import dead_letters
+from receiver.dead_letters import Burials, dead_letters
 from receiver.events import Chunk, chunks
 from receiver.link import Farewell, Link
 from receiver.writers import CountingWriter, random_id
@@ -37,6 +38,7 @@ class ForeignTalk:
         self._batches = ForeignBatches(source, link.describe(self.dialect), services.store)
         self._key = source.hex
         self._writer = services.foreign.of(self._key)
+        self._burials = Burials()
 
     @property
     def waiting(self) -> bool:
@@ -65,12 +67,15 @@ class ForeignTalk:
         """Say nothing: closing is the only answer that plain Lumberjack knows."""
 
     def end(self) -> None:
-        """Nothing to let go of."""
+        """Say what went to the dead letters."""
+        self._burials.sum_up(self._link.log)
 
     def _take(self, batch: Batch) -> None:
         for chunk in chunks(batch.events):
             if isinstance(chunk, Chunk):
-                self._append(self._writer, chunk)
+                self._append_chunk(self._writer, chunk)
+            elif len(chunk.payload) <= EVENT_BYTES:
+                self._append_pieces(chunk.payload)
             else:
                 self._bury(chunk.payload)
         if batch.ack is None:
@@ -82,30 +87,42 @@ class ForeignTalk:
         else:
             self._link.acks.end(batch.ack)
 
-    def _append(self, writer: CountingWriter, chunk: Chunk) -> None:
+    def _append_chunk(self, writer: CountingWriter, chunk: Chunk) -> None:
+        batch = self._batches.batch(chunk.parts, chunk.size, chunk.records, self._link.services.clock.now_ms())
+        self._append(writer, batch, chunk.records, chunk.records)
+
+    def _append_pieces(self, payload: bytes) -> None:
+        """Append an event over the limit of a record (rule R6): all its pieces at once, so that none of ours comes between."""
+        services = self._link.services
+        batches = list(self._batches.pieces(payload, random_id(services.random), services.clock.now_ms()))
+        for number, batch in enumerate(batches, 1):
+            self._append(self._writer, batch, 1, int(number == len(batches)))
+
+    def _append(self, writer: CountingWriter, batch: Sequence[Part], records: int, events: int) -> None:
         link, services = self._link, self._link.services
         faults.reach("receiver.window.before_append")
-        batch = self._batches.batch(chunk.parts, chunk.size, chunk.records, services.clock.now_ms())
         try:
-            future = writer.append(batch, chunk.records + 1)
+            future = writer.append(batch, records + 1)
         except TransientError as error:
             raise Farewell(RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", told=True) from error
         except StorageError as error:
             services.failure.tell(error)
             raise Farewell(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
-        held = len(batch[0]) + chunk.size
+        held = sum(map(len, batch))
         link.account.submit(held)
-        services.counters.appended(chunk.records, chunk.records, chunk.size)
+        services.counters.appended(records, events, held - len(batch[0]))
         future.add_done_callback(partial(self._settled, window, held))
 
     def _bury(self, payload: bytes) -> None:
-        """Give a record that is too long to the dead-letter stream; its window waits for that too."""
-        services = self._link.services
+        """Give an event over the limit of all to the dead letters, and leave a note in the stream (rule R7); its window waits for both."""
+        services, letter = self._link.services, random_id(self._link.services.random)
         services.counters.dead_letters += 1
+        self._burials.count(self._link.log, len(payload))
         writer = services.dead.of(self._key)
-        for record in dead_letters(payload, random_id(services.random)):
-            self._append(writer, Chunk([event := framed(record)], len(event), 1))
+        for record in dead_letters(payload, letter):
+            self._append_chunk(writer, Chunk([event := framed(record)], len(event), 1))
+        self._append(self._writer, self._batches.letter(payload, letter, services.clock.now_ms()), 0, 0)
 
     def _settled(self, window: Window, held: int, future: "asyncio.Future[None]") -> None:
         error = self._link.settled(held, future)

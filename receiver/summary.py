@@ -31,6 +31,7 @@ class Summary:
             "windows": counted.windows_acknowledged,
             "lines": counted.events,
             "bytes": counted.bytes,
+            "dead_letters": counted.dead_letters,
             "refusals": sum(counted.refused.values()),
             "sink_failures": counted.sink_failures,
         }

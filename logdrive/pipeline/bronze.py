@@ -21,12 +21,13 @@ from logdrive import faults
 from logdrive.clock import Clock
 from logdrive.disk import Disk
 from logdrive.errors import LogdriveError, StorageError
+from logdrive.pieces import Unfinished
 from logdrive.pipeline.cover import intersect
 from logdrive.pipeline.cutting import cut
 from logdrive.pipeline.files import DEFAULT_COMPRESSION, Added, EventFile, write_file
 from logdrive.pipeline.headers import BatchRow, batches_table
-from logdrive.pipeline.history import Known, chain, cover_of
-from logdrive.pipeline.schema import BATCHES, EVENTS, plain
+from logdrive.pipeline.history import Known, chain, cover_of, unfinished_of
+from logdrive.pipeline.schema import BATCHES, EVENTS, FOREIGN, plain
 from logdrive.pipeline.tables import create, paths
 
 _COMPACT_FILES = 256  # files of one table, above those left by the last compaction, that make it worth joining them
@@ -65,6 +66,7 @@ class Bronze:
         self._again: set[int] = set()
         self._last: str | None = None
         self._ends: dict[str, int] = {}
+        self._unfinished: dict[str, Unfinished] = {}
         self._held = ExitStack()
         self._sound = False  # what is in memory is what is on the disk
 
@@ -90,6 +92,7 @@ class Bronze:
         self.events, self.batches = create(self._paths[0], EVENTS), create(self._paths[1], BATCHES)
         self._repair()
         self._cover, self._ends, self._again = cover_of(self.batches), {}, set()
+        self._unfinished = {}
         self._compacted = len(self.batches.files)
         self._sound = True
 
@@ -101,8 +104,20 @@ class Bronze:
         return self._ends.setdefault(segment, self.batches.end(segment))
 
     def ends(self) -> dict[str, int]:
-        """Return the ends of all segments asked for so far: what stands before them is durable in both tables, or gone."""
-        return dict(self._ends)
+        """Return how much of all segments asked for so far is not needed any more: it is durable in both tables, or gone.
+
+        That is where the tables end, or where an event in pieces begins that is not whole there (rule R6).
+        """
+        return {segment: self.since(segment) for segment in self._ends}
+
+    def since(self, segment: str) -> int:
+        """Return where in *segment* the first event begins that has pieces on both sides of the tables' end, perhaps; else that end."""
+        end = self.end(segment)
+        return self._unfinished[segment].since(end) if segment in self._unfinished else end
+
+    def begin(self, segment: str, known: Sequence[Known]) -> None:
+        """Take up the events in pieces that *known*, the headers that lead up to the end, leave unfinished."""
+        self._unfinished[segment] = unfinished_of(self.batches, segment, known)
 
     def chain(self, segment: str) -> list[Known]:
         """Return the headers of *segment* that the tables have, in order."""
@@ -143,9 +158,17 @@ class Bronze:
             ends[part.segment] = (ends.get(part.segment, (part.start, 0))[0], part.end)
         self._commit_both([file for file in files if file], headers, ends)
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
+        self._note_pieces(headers)
         self._compact_if_due()
         self._sound = True
         return Committed(len(headers), sum(row.rows for row in headers), sum(row.next - row.offset for row in headers))
+
+    def _note_pieces(self, headers: Sequence[BatchRow]) -> None:
+        for row in headers:
+            if row.kind == FOREIGN and row.mark_start is not None and row.mark_end is not None:
+                unfinished = self._unfinished.setdefault(row.segment, Unfinished())
+                event, last = row.mark_reason or "", row.mark_exact is True
+                unfinished.meet(row.offset, row.next, event, row.mark_start, row.mark_end, last=last)
 
     def _fresh(self, parts: Sequence[Written]) -> list[Written]:
         """Return the parts that go on where the tables end, in order of offset."""

@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from logdrive.limits import KIB, MAX_POSITION
+from logdrive.pieces import Piece, piece_of
 from logdrive.pipeline.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.event_columns import EventColumns, events_table
 from logdrive.pipeline.headers import BatchRow, HeaderRows
 from logdrive.pipeline.hop import records, walk
 from logdrive.pipeline.records import Singles, parsed
-from logdrive.pipeline.schema import FOREIGN, HEADLESS, HEADLESS_ROW, MALFORMED
+from logdrive.pipeline.schema import FOREIGN, HEADLESS, HEADLESS_ROW, INCOMPLETE, MALFORMED
+from logdrive.record import EVENT_HEAD
 from logdrive.sinks.segment_reader import Hop
 
 _TOGETHER_BYTES = 256 * KIB  # text that is cut into lines at one time
@@ -30,7 +32,16 @@ class Decoder:
         self._texts: list[tuple[bytes, int, BatchRow]] = []
         self._waiting = 0
         self._batches: list[BatchRow] = []
+        self._recalled: list[tuple[Piece, bytes]] = []
         self.text_bytes = 0
+
+    def recall(self, segment: str, offset: int, data: bytes) -> None:
+        """Take whole batches from elsewhere in the segment, pieces of the event whose last piece is fed next (rule R6)."""
+        for hop in walk(segment, offset, data):
+            piece = piece_of(hop.header) if hop.header is not None and hop.header.kind == FOREIGN else None
+            if piece is not None:
+                self._recalled.append((piece, data[hop.body + EVENT_HEAD - offset : hop.next - offset]))
+        self.text_bytes += len(data)
 
     def feed(self, segment: str, offset: int, data: bytes) -> int:
         """Decode the whole batches in *data*, which begins at *offset* with one; return where the next one begins."""
@@ -89,6 +100,10 @@ class Decoder:
         except ValueError:
             self._single(row).quarantine(data[start:end], MALFORMED)
             return
+        if hop.header is not None and row.kind == FOREIGN and (piece := piece_of(hop.header)) is not None:
+            if piece.last:
+                self._put_together(piece, payloads, row)
+            return
         take = self._foreign if row.kind == FOREIGN else self._own
         for payload in payloads:
             value = parsed(payload)
@@ -96,6 +111,20 @@ class Decoder:
                 take(payload, value, row)
             else:
                 self._single(row).quarantine(payload, str(value))
+
+    def _put_together(self, last: Piece, payloads: list[bytes], row: BatchRow) -> None:
+        """Decode the event that *last* ends, of which *payloads* is the rest; the recalled pieces go before it (rule R6)."""
+        at, parts = 0, list[bytes]()
+        for piece, payload in [*self._recalled, *((last, payload) for payload in payloads)]:
+            if (piece.event, piece.start) == (last.event, at):
+                at, parts = piece.end, [*parts, payload]
+        self._recalled, event = [], b"".join(parts)
+        if at != last.bytes or len(event) != at:  # the first ones were cut off before they were read
+            self._single(row).quarantine(b"".join(payloads), INCOMPLETE)
+        elif type(value := parsed(event)) is dict:
+            self._foreign(event, value, row)
+        else:
+            self._single(row).quarantine(event, str(value))
 
     def _foreign(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
         self._single(row).foreign(payload, value)

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
+from logdrive.pieces import piece_of
 from logdrive.pipeline.cover import Interval
 from logdrive.pipeline.hop import batch_id
-from logdrive.pipeline.schema import BATCHES, HEADLESS
+from logdrive.pipeline.schema import BATCHES, FOREIGN, HEADLESS
 from logdrive.record import BatchHeader
 from logdrive.sinks.segment_reader import Hop
 
@@ -87,7 +88,9 @@ class HeaderRows:
             bytes=header.size, skipped=header.skipped, read=header.read or None, received=header.received,
             resend=told.resend, peer=bytes(header.peer).decode(), attributes=told.text,
         )  # fmt: skip
-        if mark := _object(bytes(header.mark)):
+        if header.kind == FOREIGN and (piece := piece_of(header)) is not None:
+            row.mark_start, row.mark_end, row.mark_reason, row.mark_exact = piece.start, piece.end, piece.event, piece.last
+        elif mark := _object(bytes(header.mark)):
             row.mark_start, row.mark_end = _integer(mark.get("start")), _integer(mark.get("end"))
             row.mark_reason, row.mark_store = _name(mark.get("reason")), _name(mark.get("store"))
             row.mark_exact = bool(mark.get("end_exact", True))

@@ -1,12 +1,16 @@
 """What the table `batches` says of the past: the cover of every source, and the headers of a segment."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.limits import PIECES_WITHIN
+from logdrive.pieces import Unfinished
 from logdrive.pipeline.cover import Cover
+from logdrive.pipeline.schema import FOREIGN
 from logdrive.pipeline.tables import Table
 
 
@@ -54,3 +58,19 @@ def chain(batches: Table, segment: str, end: int) -> list[Known]:
         found.append(known)
         end = known.offset
     return found[::-1]
+
+
+def unfinished_of(batches: Table, segment: str, known: Sequence[Known]) -> Unfinished:
+    """Return the events in pieces that are not whole behind *known*, headers of *segment* in order (rule R6)."""
+    unfinished = Unfinished()
+    if not known:
+        return unfinished
+    names = ["offset", "next", "batch", "mark_start", "mark_end", "mark_reason", "mark_exact"]
+    near = pc.field("offset") >= known[-1].next - PIECES_WITHIN
+    pieces = (pc.field("segment") == segment) & (pc.field("kind") == FOREIGN) & pc.field("mark_start").is_valid() & near
+    table = batches.read(names, pieces).sort_by("offset")
+    there = {one.batch for one in known} if table.num_rows else set()
+    for row in table.to_pylist():
+        if row["batch"] in there:
+            unfinished.meet(row["offset"], row["next"], row["mark_reason"], row["mark_start"], row["mark_end"], last=row["mark_exact"])
+    return unfinished

@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from typing import Any
 
 NO_HEADER = -1
+NONE_BEGUN = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The *next* batch of one segment; *offset* and *crc* are of the header before it, `NO_HEADER` where none was read."""
+    """The *next* batch of one segment; *offset* and *crc* are of the header before it, `NO_HEADER` where none was read.
+
+    *since* is where the first event in pieces begins that is not whole at *next* (rule R6), `NONE_BEGUN` where there is none.
+    """
 
     next: int = 0
     offset: int = NO_HEADER
     crc: int = 0
+    since: int = NONE_BEGUN
+
+    def as_list(self) -> list[int]:
+        """Return what Spark keeps."""
+        return [self.next, self.offset, self.crc, *([] if self.since == NONE_BEGUN else [self.since])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class Progress:
 
     def as_json(self) -> dict[str, Any]:
         """Return what Spark keeps: keys in one order, integers only."""
-        points = {str(number): [point.next, point.offset, point.crc] for number, point in sorted(self.points.items())}
+        points = {str(number): point.as_list() for number, point in sorted(self.points.items())}
         restarts = {str(number): offset for number, offset in sorted(self.restarts.items())}
         return {"segments": points} | ({"restarts": restarts} if restarts else {})
 

@@ -25,7 +25,7 @@ from logdrive.pipeline.bronze import Bronze, Committed, MismatchError
 from logdrive.pipeline.face import Face
 from logdrive.pipeline.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.history import Known
-from logdrive.pipeline.offsets import Point, Progress
+from logdrive.pipeline.offsets import NONE_BEGUN, Point, Progress
 from logdrive.pipeline.reach import moved, reached
 from logdrive.pipeline.reader import DEFAULT_READER, Reader
 from logdrive.pipeline.session import DEFAULT_MEMORY, session
@@ -181,12 +181,16 @@ class _Run:
                     "bytes were removed before they were read", segment=state.segment, start=self.tables.end(state.segment), end=state.start
                 )
                 self.tables.skip_to(state.segment, state.start)
-            points[number] = Point(
-                self.tables.end(state.segment), *((chain[standing - 1].offset, chain[standing - 1].crc) if standing else ())
-            )
+            self.tables.begin(state.segment, chain[:standing])
+            points[number] = self._point(state.segment, chain[standing - 1] if standing else None)
             self.outcome.there += max(0, state.length - points[number].next) if not self.failures else 0
         self.tell_store()
         return Progress(points, {})
+
+    def _point(self, segment: str, last: Known | None) -> Point:
+        end, since = self.tables.end(segment), self.tables.since(segment)
+        begun = since if since < end else NONE_BEGUN
+        return Point(end, last.offset, last.crc, begun) if last is not None else Point(end, since=begun)
 
     def _standing(self, state: SegmentState, chain: Sequence[Known]) -> int:
         """Return how many headers of *chain* are still the segment's past; those that were cut off since can't be asked."""

@@ -1,6 +1,7 @@
 """What a Spark task does: batches of a segment in, one file of events and a message for the committer out."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,9 +18,23 @@ CHUNKS = pa.schema(
         pa.field("segment", pa.string(), nullable=False),
         pa.field("offset", pa.int64(), nullable=False),
         pa.field("data", pa.binary(), nullable=False),
+        pa.field("recalled", pa.bool_(), nullable=False),
     ]
 )
-"""A piece of a segment as it is stored, cut anywhere: what travels from source to sink."""
+"""`Chunk`s on their way from source to sink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a segment as it is stored, cut anywhere.
+
+    *recalled*: whole batches with pieces of the event whose last piece is at the place that has been reached (rule R6).
+    """
+
+    offset: int
+    data: bytes
+    recalled: bool = False
+
 
 MESSAGES = pa.schema(
     [
@@ -40,15 +55,20 @@ _ROW_GROUP_BYTES = 48 << 20
 def write_events(chunks: Iterable[pa.RecordBatch], directory: str, compression: str) -> Iterator[pa.RecordBatch]:
     """Decode *chunks*, the pieces of whole batches of one segment, into a file below *directory*; yield the message about it."""
     decoder: Decoder | None = None
-    segment, start, at, rest = "", 0, 0, b""
+    segment, start, at, rest = "", -1, 0, b""
     headers: list[BatchRow] = []
     with EventFile(directory, EVENTS, compression) as file:
-        for stream, name, offset, piece in _rows(chunks):
+        for stream, name, chunk in _rows(chunks):
             if decoder is None:
-                decoder, segment, start, at = Decoder(stream), name, offset, offset
-            if (name, offset) != (segment, at + len(rest)):
-                raise StorageError(f"{name} at {offset} does not go on where {segment} ended, at {at + len(rest)}")
-            data = rest + piece
+                decoder, segment = Decoder(stream), name
+            if chunk.recalled:
+                decoder.recall(name, chunk.offset, chunk.data)
+                continue
+            if start < 0:
+                start = at = chunk.offset
+            if (name, chunk.offset) != (segment, at + len(rest)):
+                raise StorageError(f"{name} at {chunk.offset} does not go on where {segment} ended, at {at + len(rest)}")
+            data = rest + chunk.data
             following = decoder.feed(segment, at, data)
             rest, at = data[following - at :], following
             if decoder.text_bytes >= _ROW_GROUP_BYTES:
@@ -61,12 +81,12 @@ def write_events(chunks: Iterable[pa.RecordBatch], directory: str, compression: 
         yield message(Written(segment, start, at, file.added, headers))
 
 
-def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, int, bytes]]:
+def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Chunk]]:
     for chunk in chunks:
         columns = [chunk.column(name) for name in CHUNKS.names]
         for row in range(chunk.num_rows):
-            stream, segment, offset, data = (column[row].as_py() for column in columns)
-            yield stream, segment, offset, data
+            stream, segment, offset, data, recalled = (column[row].as_py() for column in columns)
+            yield stream, segment, Chunk(offset, data, recalled)
 
 
 def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from logdrive.errors import StorageError
 from logdrive.limits import HEADER_BYTES, KIB, MAX_POSITION, PRAVEGA_FRAME_BYTES, RUN_BYTES
+from logdrive.pieces import piece_of
 from logdrive.record import EVENT_HEAD, KINDS, BatchHeader, event_length, parse_header
 from logdrive.sinks.pravega_answers import RefusedError
 from logdrive.sinks.pravega_client import SegmentClient
@@ -55,6 +56,8 @@ def trusted_header(payload: bytes) -> BatchHeader | None:
         return None
     try:
         header = parse_header(payload)
+        if header.kind == "foreign":
+            piece_of(header)
     except ValueError:
         return None
     if min(header.size, header.records, header.events, header.skipped) < 0 or header.size > RUN_BYTES:

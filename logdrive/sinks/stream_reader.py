@@ -1,12 +1,15 @@
 """Reads a whole stream for a person: what its segments hold, and its lines as they were written."""
 
 import asyncio
+from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
+from logdrive.pieces import Unfinished, Whole, piece_of
 from logdrive.record import EVENT_HEAD, event_length, file_bytes
 from logdrive.sinks.pravega_client import SegmentClient, SegmentState
 from logdrive.sinks.segment_reader import SegmentReader
@@ -58,13 +61,19 @@ async def contents(client: SegmentClient, state: SegmentState) -> Contents:
 async def lines(client: SegmentClient, state: SegmentState, *, follow: bool) -> AsyncIterator[bytes]:
     """Yield the text of one segment's batches, in order; with *follow* for ever, as more arrives."""
     place, end = state.start, state.length
-    reader = SegmentReader(client, state.segment)
+    reader, unfinished = SegmentReader(client, state.segment), Unfinished()
     while True:
         async for hop, records in reader.batches(place, end):
             place = hop.next
             if hop.header is None:
                 yield text_of(hop.payload)
-            elif hop.header.kind in ("data", "foreign"):
+            elif hop.header.kind == "foreign" and (piece := piece_of(hop.header)) is not None:
+                whole = unfinished.meet(hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last)
+                if whole is not None:
+                    yield foreign_text(await _put_together(client, state.segment, whole, records))
+            elif hop.header.kind == "foreign":
+                yield b"".join(foreign_text(record) for record in events_of(records))
+            elif hop.header.kind == "data":
                 yield b"".join(text_of(record) for record in events_of(records))
         if not follow:
             return
@@ -73,6 +82,15 @@ async def lines(client: SegmentClient, state: SegmentState, *, follow: bool) -> 
         if fresh is None or (fresh.sealed and fresh.length == end):
             return
         end = fresh.length
+
+
+async def _put_together(client: SegmentClient, segment: str, whole: Whole, last: bytes) -> bytes:
+    """Return an event in pieces (rule R6): those before the last one are read again, so that one event is in memory at a time."""
+    parts: list[bytes] = []
+    for start, end in whole.extents:
+        async for _, records in SegmentReader(client, segment).batches(start, end):
+            parts += events_of(records)
+    return b"".join([*parts, *events_of(last)])
 
 
 async def merged(segments: Sequence[Readable]) -> AsyncIterator[bytes]:
@@ -109,6 +127,24 @@ def events_of(records: bytes) -> Iterator[bytes]:
         body = place + EVENT_HEAD
         place = body + event_length(records[place:body])
         yield records[body:place]
+
+
+def foreign_text(record: bytes) -> bytes:
+    """Return the line that a foreign record stands for: its message, or what Lumberjack v1 calls `line`; else all of it."""
+    try:
+        value = orjson.loads(record)
+        if type(value) is dict and "message" not in value and type(value.get("line")) is str:
+            return _v1_text(value)
+        return file_bytes(value)
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
+        return record + b"\n"
+
+
+def _v1_text(pairs: dict[str, Any]) -> bytes:
+    """Return the bytes of a v1 line; an agent of ours names an odd line end, and bytes that are not UTF-8."""
+    exact, eol = pairs.get("event.original_base64"), pairs.get("log.eol", "\n")
+    text: bytes = pairs["line"].encode() if exact is None else b64decode(exact, validate=True)
+    return text + str(eol).encode()
 
 
 def text_of(record: bytes) -> bytes:

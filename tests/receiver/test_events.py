@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.limits import KIB, PLAIN_LUMBERJACK, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.limits import EVENT_BYTES, KIB, PLAIN_LUMBERJACK, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.record import EVENT_HEAD, event_length
 from logdrive.wire.lumberjack.frames import Data, JsonRun, json_frames
 from logdrive.wire.lumberjack.reader import FrameReader
@@ -81,4 +81,4 @@ def test_the_pieces_of_a_dead_letter_are_records_that_fit_and_give_the_record_ba
     assert b"".join(base64.b64decode(record["original_base64"]) for record in parsed) == payload
     assert {record["dead_letter"]["id"] for record in parsed} == {str(UUID(int=5))}
     assert [record["dead_letter"]["piece"] for record in parsed] == list(range(1, len(records) + 1))
-    assert parsed[0]["dead_letter"]["reason"] == f"a record of {len(payload)} bytes, over {RECORD_BYTES}"
+    assert parsed[0]["dead_letter"]["reason"] == f"an event of {len(payload)} bytes, over {EVENT_BYTES}"

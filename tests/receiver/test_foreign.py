@@ -7,9 +7,10 @@ from typing import Any
 
 import orjson
 import pytest
+import structlog
 
 from logdrive.errors import TransientError
-from logdrive.limits import RECORD_BYTES
+from logdrive.limits import EVENT_BYTES, MIB, RECORD_BYTES, RUN_BYTES
 from logdrive.record import NAMESPACE, source_id
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, JsonRun, Window
@@ -277,20 +278,70 @@ async def test_r3_a_large_window_becomes_several_batches_and_gets_one_acknowledg
     assert await _delivered(world) == events(5000)
 
 
+SIZES = {"1 byte over": RECORD_BYTES + 1, "two records": 2 * RECORD_BYTES, "10 MiB": 10 * MIB, "the limit": EVENT_BYTES}
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 @in_virtual_time
-async def test_r3_a_record_too_long_goes_in_pieces_to_the_dead_letters_and_its_window_is_acknowledged_after_them() -> None:
-    monster = orjson.dumps({"message": "x" * (2 * RECORD_BYTES)})
+async def test_r6_an_event_over_the_limit_of_a_record_is_stored_in_pieces_and_acknowledged_after_them(size: int) -> None:
+    large = b"\xff" * size  # no JSON: pieces are of bytes
     async with receiver() as world:
         peer = await world.foreign()
         world.executor.delay = 1.0
-        sending = asyncio.create_task(peer.send(Window(3).encode(), bare([*events(1), monster, *events(1, 1)])))
+        sending = asyncio.create_task(peer.send(Window(3).encode(), bare([*events(1), large, *events(1, 1)])))
+        assert await peer.silent(0.9)
         await _ack(peer, 3)
         await sending
-    assert await _delivered(world) == events(2)
+        assert (world.counters.events, world.counters.dead_letters) == (3, 0)
+    assert await _delivered(world) == [*events(1), large, *events(1, 1)]
+    found = await headers(world.disk)
+    assert sum(header["events"] for header in found) == 3
+    assert all(header["bytes"] <= RUN_BYTES for header in found)
+    assert not any(await stored(world.disk, "logs/events-dead"))
+
+
+@in_virtual_time
+async def test_r6_pieces_of_which_the_last_are_not_stored_are_not_acknowledged_and_the_event_sent_again_is_whole() -> None:
+    large = b"l" * EVENT_BYTES  # more than the store writes at once
+    async with receiver() as world:
+        first = await world.foreign()
+        world.executor.delay = 2.0
+        sending = asyncio.create_task(first.send(Window(1).encode(), bare([large])))
+        assert await first.silent(2.9)
+        killed = world.disk.killed()
+        await world.crash()
+        await asyncio.gather(sending, return_exceptions=True)
+    async with receiver(disk=killed) as world:
+        again = await world.foreign()
+        sending = asyncio.create_task(again.send(Window(1).encode(), bare([large])))
+        await _ack(again, 1)
+        await sending
+    found = await ledger(world.disk)
+    assert found.foreign == [large]
+    assert [0 < len(begun) < len(large) for begun in found.unfinished.values()] == [True]
+
+
+@in_virtual_time
+async def test_r7_an_event_over_the_limit_of_all_is_a_dead_letter_that_is_logged_counted_and_noted_in_the_stream() -> None:
+    pairs = tuple((f"key {number}", "\x01" * MIB) for number in range(3))  # six times as long in JSON
+    frames = b"".join(Data(number, pairs).encode() for number in (1, 2))
+    with structlog.testing.capture_logs() as logs:
+        async with receiver() as world:
+            peer = await world.foreign()
+            sending = asyncio.create_task(peer.send(Window(2).encode(b"1"), frames))
+            await _ack(peer, 2, b"1")
+            await sending
+            assert world.counters.dead_letters == 2
+    found = await headers(world.disk)
+    size = len(orjson.dumps(dict(pairs)))
+    assert size > EVENT_BYTES
+    assert [(one["mark"]["reason"], one["mark"]["end"], one["records"], one["bytes"]) for one in found] == [("dead_letter", size, 0, 0)] * 2
     (dead,) = await stored(world.disk, "logs/events-dead")
     pieces = [orjson.loads(record) for _, records in batches(dead) for record in records]
-    assert b"".join(base64.b64decode(piece["original_base64"]) for piece in pieces) == monster
-    assert "over 786432" in pieces[0]["dead_letter"]["reason"]
+    first = [piece for piece in pieces if piece["dead_letter"]["id"] == found[0]["mark"]["letter"]]
+    assert orjson.loads(b"".join(base64.b64decode(piece["original_base64"]) for piece in first)) == dict(pairs)
+    told = [log for log in logs if "dead letters" in log["event"]]
+    assert [(log["log_level"], log.get("count"), log["bytes"]) for log in told] == [("warning", None, size), ("warning", 2, 2 * size)]
 
 
 @in_virtual_time

@@ -74,6 +74,8 @@ class Tables:
     _taken: dict[tuple[str, str], int] = field(default_factory=dict)
     _edges: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
     _largest: int = 0
+    _begun: dict[str, bytes] = field(default_factory=dict)
+    """Events in pieces that are not whole, by name."""
 
     def meet(self, store: str, segments: Sequence[str]) -> None:
         """Take in which segments of the stream *store* has. Raises `TakenBackError`."""
@@ -131,12 +133,26 @@ class Tables:
         batch = Batch(store, head, [], [])
         self.batches.append(batch)
         if head.kind == "foreign":
-            batch.foreign = list(records(body, 0, len(body)))
+            batch.foreign = self._whole(head, list(records(body, 0, len(body))))
             head.rows = len(batch.foreign)
         elif head.kind == "data" and head.source is not None and head.previous is not None and head.position is not None:
             head.kept = self._cover.add(head.source, head.previous, head.position)
             batch.rows = list(_cut(_rows(body), head.kept))
             head.rows = sum(row.events for row in batch.rows)
+
+    def _whole(self, head: BatchRow, payloads: list[bytes]) -> list[bytes]:
+        """Return the events in *payloads*; those in pieces only with their last one (rule R6)."""
+        if head.mark_start is None:
+            return payloads
+        event = head.mark_reason or ""
+        begun = self._begun.pop(event, b"") if head.mark_start else b""
+        if len(begun) != head.mark_start:
+            raise TakenBackError(f"the event {event} goes on at {head.mark_start}, and {len(begun)} bytes of it are there")
+        whole = begun + b"".join(payloads)
+        if head.mark_exact:
+            return [whole]
+        self._begun[event] = whole
+        return []
 
     def verdict(self) -> Verdict:
         """Return what the audit says."""

@@ -38,6 +38,10 @@ class Ledger:
 
     sources: dict[str, Delivered] = field(default_factory=dict)
     foreign: list[bytes] = field(default_factory=list)
+    unfinished: dict[str, bytes] = field(default_factory=dict)
+    """Foreign events of which pieces are there and not the last (R6)."""
+    buried: int = 0
+    """Notes of dead letters (R7)."""
 
     @classmethod
     def read(cls, segments: Iterable[bytes]) -> "Ledger":
@@ -55,7 +59,7 @@ class Ledger:
     def _take(self, header: dict[str, Any], records: list[bytes]) -> None:
         assert len(records) == header["records"], f"{header} has {len(records)} records"
         if header["kind"] == "foreign":
-            self.foreign += records
+            self._take_foreign(header["mark"], records)
             return
         attributes = header["attributes"]
         found = self.sources.setdefault(header["source"], Delivered(header["source"], attributes.get("path", ""), attributes))
@@ -69,6 +73,22 @@ class Ledger:
         else:
             found.ended = orjson.loads(records[0])["log"]["ended"]["reason"]
         found.position = header["position"]
+
+    def _take_foreign(self, mark: dict[str, Any] | None, records: list[bytes]) -> None:
+        if mark is None:
+            self.foreign += records
+        elif "letter" in mark:
+            assert not records
+            self.buried += 1
+        else:
+            before = self.unfinished.pop(mark["event"], b"") if mark["start"] else b""
+            whole = before + records[0]
+            assert len(before) == mark["start"], f"the piece at {mark['start']} follows {len(before)} bytes"
+            assert len(whole) == mark["end"], f"a piece to {mark['end']} ends at {len(whole)}"
+            if len(whole) == mark["bytes"]:
+                self.foreign.append(whole)
+            else:
+                self.unfinished[mark["event"]] = whole
 
     def _take_data(self, found: Delivered, header: dict[str, Any], records: list[bytes]) -> None:
         position, events = header["previous"], 0

@@ -1,13 +1,18 @@
 """Tables filled as the pipeline fills them, without Spark."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
 from logdrive.clock import SystemClock
 from logdrive.disk import SystemDisk
+from logdrive.pieces import Unfinished
+from logdrive.pipeline.advance import Range, events_in
 from logdrive.pipeline.bronze import Bronze, Written
-from logdrive.pipeline.task import CHUNKS, write_events, written_of
+from logdrive.pipeline.hop import walk
+from logdrive.pipeline.source import chunks_of, raw_batches
+from logdrive.pipeline.task import write_events, written_of
 from tests.logdrive.pipeline.segments import STREAM, Segment, file_records
 
 
@@ -15,11 +20,26 @@ def bronze(directory: Path) -> Bronze:
     return Bronze(str(directory), clock=SystemClock(), disk=SystemDisk())
 
 
-def task(directory: Path, segment: Segment, start: int, end: int | None = None) -> Written:
+def planned(segment: Segment, start: int, end: int | None = None) -> Range:
+    """Return the range as a planner that has been everywhere before would."""
+    data, unfinished = bytes(segment.data[:end]), Unfinished()
+    events_in([hop for hop in walk(segment.name, 0, data) if hop.offset < start], unfinished)
+    events = events_in(list(walk(segment.name, start, data[start:])), unfinished)
+    return Range(segment.name, start, len(data), tuple(events))
+
+
+def batches_of(wanted: Range, segment: Segment, size: int = 1000) -> list[pa.RecordBatch]:
+    """Return what Spark's source yields for *wanted*, cut into *size* bytes."""
+
+    def pieces(start: int, end: int) -> Iterator[bytes]:
+        return (bytes(segment.data[at : min(at + size, end)]) for at in range(start, end, size))
+
+    return list(raw_batches(STREAM, wanted, chunks_of(wanted, pieces)))
+
+
+def task(directory: Path, segment: Segment, start: int, end: int | None = None, size: int = 1000) -> Written:
     """Do what a Spark task does with a range of *segment*."""
-    data = bytes(segment.data[start:end])
-    pieces = [(start + at, data[at : at + 1000]) for at in range(0, len(data), 1000)]
-    chunks = [pa.record_batch([[STREAM], [segment.name], [at], [piece]], schema=CHUNKS) for at, piece in pieces]
+    chunks = batches_of(planned(segment, start, end), segment, size)
     (message,) = write_events(chunks, str(directory / "bronze" / "events"), "snappy")
     return written_of(message.to_pylist()[0])
 

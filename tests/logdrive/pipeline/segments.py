@@ -44,6 +44,16 @@ class Segment:
     def foreign(self, source: str, records: Sequence[bytes], events: int | None = None) -> None:
         self.batch("foreign", source, records, len(records) if events is None else events)
 
+    def piece(self, source: str, event: bytes, start: int, end: int, name: str = "e") -> None:
+        """Append bytes [*start*, *end*) of *event*, as a piece (R6)."""
+        mark = msgspec.Raw(orjson.dumps({"event": name, "start": start, "end": end, "bytes": len(event)}))
+        self.batch("foreign", source, [event[start:end]], int(end == len(event)), mark=mark)
+
+    def dead_letter(self, source: str, size: int) -> None:
+        """Append the note of an event of *size* bytes that is among the dead letters (R7)."""
+        mark = msgspec.Raw(orjson.dumps({"reason": "dead_letter", "end": size, "letter": str(SPACE)}))
+        self.batch("foreign", source, [], 0, mark=mark)
+
     def batch(self, kind: str, source: str, records: Sequence[bytes], events: int, **more: object) -> None:
         self.clock += 10
         body = framed_all(records)

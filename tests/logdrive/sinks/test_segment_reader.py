@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +114,10 @@ async def test_a_record_that_looks_like_a_header_is_none(made: World) -> None:
         header([], size=1 << 40),
         header([], kind="data"),
         header([], attributes=b'"' + b"x" * 40_000 + b'"'),
+        header([], mark=msgspec.Raw(b'{"event":"e","start":0,"end":9,"bytes":9}')),
+        header([], mark=msgspec.Raw(b'{"event":"e","start":5,"end":5,"bytes":9}')),
+        header([b"x" * 9], mark=msgspec.Raw(b'{"event":"e","start":0,"end":9,"bytes":99000000}')),
+        header([], mark=msgspec.Raw(b'{"other":1}')),
     ],
 )
 def test_what_is_no_header_at_a_headers_place_is_headless_and_stands_for_itself(odd: bytes) -> None:

@@ -47,6 +47,29 @@ async def test_history_10_a_foreign_client_sends_records_that_look_like_headers(
 
 
 @in_virtual_time
+async def test_large_events_of_foreign_clients_survive_receivers_and_stores_that_are_killed_amid_them() -> None:
+    """Two Beats send events over the limit of a record to whichever receiver of a shared store is there. A receiver, or the store, loses
+    its power while they are on their way: each is there in the end, and whole (R6)."""
+    async with scene(receivers=2, beats=2, shared=True, sync_seconds=0.02) as world:
+        for turn in range(6):
+            for beat in world.beats:
+                beat.send(beat.mark + b',"number":%d,"message":"%b"}' % (len(beat.sent), b"%d" % turn * 2_000_000))
+                beat.burst(2)
+            await asyncio.sleep(0.05 * turn)
+            process = world.store if turn % 2 else world.receivers[turn % 4 // 2]
+            await world.down(process, power=True)
+            await asyncio.sleep(1)
+            process.start()
+            await asyncio.sleep(1)
+        verdict = await world.rest()
+        events = [event for batch in world.tables.batches for event in batch.foreign]
+        assert {event for beat in world.beats for event in beat.sent} == set(events)
+        assert (verdict.complete, verdict.dead_letters) == (True, 0)
+        pieces = [batch.head for batch in world.tables.batches if batch.head.mark_start is not None]
+        assert len({piece.mark_reason for piece in pieces}) > sum(piece.mark_exact is True for piece in pieces), "none was cut short"
+
+
+@in_virtual_time
 async def test_history_20_a_balancer_drops_alpn_for_an_hour() -> None:
     """For an hour what agents and receivers agree on is lost on the way. One agent may fall back, but its source was registered under
     logdrive/1: it waits, and status says why. The other may not, and waits with a file that is new. All arrives afterwards, once (D8)."""
