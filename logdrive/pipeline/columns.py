@@ -1,12 +1,13 @@
 """Columns that are mostly one value: held as what differs, made into Arrow arrays once a table is due."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from logdrive.pipeline.schema import TIME
 
@@ -58,6 +59,12 @@ class Sparse:
             if value is not None:
                 self.set(row, value)
 
+    def change(self, values: Mapping[int, Any]) -> None:
+        """Give rows, wherever they are, other values."""
+        known = dict(zip(self.rows, self.values, strict=True)) | dict(values)
+        self.rows = sorted(known)
+        self.values = [known[row] for row in self.rows]
+
     def column(self, count: int, kind: pa.DataType) -> pa.Array:
         """Return a column of *count* rows, null where nothing was set."""
         if not self.rows:
@@ -72,14 +79,20 @@ class Sparse:
         return values.take(pa.array(index, mask=missing))
 
 
-def times(texts: pa.StringArray) -> pa.Array:
-    """Return ISO 8601 texts as times, null where one is something else; without a zone they are UTC."""
+def times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
+    """Return ISO 8601 texts as times, null where one is something else; without a zone they are UTC.
+
+    The rows given too are those whose times lack something: the text is no time, or finer than a microsecond.
+    """
     if texts.null_count == len(texts):
-        return pa.nulls(len(texts), TIME)
+        return pa.nulls(len(texts), TIME), []
     try:
-        return texts.cast(TIME)
-    except pa.ArrowInvalid:  # not all of them have a zone, or are times at all
-        return pa.array([None if text is None else _time(text) for text in texts.to_pylist()], TIME)
+        return texts.cast(TIME), []
+    except pa.ArrowInvalid:  # not all of them have a zone and no more than six digits, or are times at all
+        found = pa.array([None if text is None else _time(text) for text in texts.to_pylist()], TIME)
+    lost = pc.and_not(pc.is_null(found), pc.is_null(texts))
+    finer = pc.fill_null(pc.match_substring_regex(texts, r"\.\d{6}\d*[1-9]"), False)
+    return found, [int(row) for row in pc.indices_nonzero(pc.or_(lost, finer)).to_pylist()]
 
 
 def _time(text: str) -> datetime | None:

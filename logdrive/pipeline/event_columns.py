@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 
 from logdrive.pipeline.blocks import LF, LINE_ENDS, Lines
 from logdrive.pipeline.columns import Sparse, dictionary, labels, times
 from logdrive.pipeline.headers import BatchRow
-from logdrive.pipeline.records import BLOCK, Singles
+from logdrive.pipeline.records import BLOCK, TIMESTAMP, Singles
 from logdrive.pipeline.schema import EVENTS, TIME
 
 _ABSENT = -1
@@ -88,9 +89,25 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
         "form": labels([BLOCK], np.array([columns.count]), sparse["form"]),
         "flag": labels([None], np.array([columns.count]), sparse["flag"]),
     }
+    known["time"] = _times(columns)
     known |= {name: sparse[name].column(columns.count, EVENTS.field(name).type) for name in ("original", "fields")}
-    known["time"] = times(sparse["time"].column(columns.count, pa.string()))
     return pa.table([known[name] for name in EVENTS.names], schema=EVENTS)
+
+
+def _times(columns: EventColumns) -> pa.Array:
+    """Return the times; a text that is none, or says more than the time does, is kept in `fields`."""
+    texts = columns.sparse["time"].column(columns.count, pa.string())
+    found, rows = times(texts)
+    if rows:
+        fields = columns.sparse["fields"]
+        known = dict(zip(fields.rows, fields.values, strict=True))
+        fields.change({row: _with_time(texts[row].as_py(), known.get(row)) for row in rows})
+    return found
+
+
+def _with_time(text: str, fields: str | None) -> str:
+    said = orjson.dumps({TIMESTAMP: text}).decode()
+    return said if fields is None else f"{said[:-1]},{fields[1:]}"
 
 
 def _position_column(pieces: list[npt.NDArray[np.int64]]) -> pa.Array:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from logdrive.limits import MAX_POSITION
+from logdrive.pipeline.exact import as_written, may_differ
 from logdrive.pipeline.schema import CHANGED, MALFORMED, NOT_JSON, NOT_OBJECT
 
 BLOCK: Final = "block"
@@ -16,6 +17,8 @@ LEAN: Final = "lean"
 FULL: Final = "full"
 FOREIGN: Final = "foreign"
 UNKNOWN: Final = "unknown"
+
+TIMESTAMP: Final = "@timestamp"
 
 
 class Singles:
@@ -44,7 +47,7 @@ class Singles:
     def own(self, payload: bytes, record: dict[str, Any]) -> None:
         """Add the event of a lean or full record that an agent of ours sent; its positions are in the file."""
         try:
-            self._add(record, FULL if "@timestamp" in record else LEAN, placed=True)
+            self._add(record, payload, FULL if TIMESTAMP in record else LEAN, placed=True)
         except (TypeError, ValueError):
             self.quarantine(payload, MALFORMED)
 
@@ -54,27 +57,30 @@ class Singles:
             if "log.origin" in record:
                 record = _unflattened(record)
             log = record.get("log")
-            self._add(record, FOREIGN, placed=type(log) is dict and "origin" in log and "offset" in log)
+            self._add(record, payload, FOREIGN, placed=type(log) is dict and "origin" in log and "offset" in log)
         except (TypeError, ValueError):
             self.quarantine(payload, MALFORMED)
 
-    def _add(self, record: dict[str, Any], form: str, *, placed: bool) -> None:
+    def _add(self, record: dict[str, Any], payload: bytes, form: str, *, placed: bool) -> None:
         """Take from *record* what has a column of its own; the rest becomes `fields`. Raises ValueError where *placed* can't be."""
         message = record.pop("message", None)
         start, end, eol, path = _of_log(record) if "log" in record else (None, None, "\n", None)
         host = record.pop("host") if type(record.get("host")) is str else _of_host(record)
         if form is FOREIGN:
-            message, start, path, host = _flat(record, message, start, path, host)
+            message, start, path, host = _flat(record, payload, message, start, path, host)
         if type(message) is not str:
             raise ValueError("no message")
         original = _original(record) if "event" in record else None
         flag = None
         if placed:
             end, flag = _placed(message, start, end, eol, original)
-        time = record.pop("@timestamp", None)
+        time = record.pop(TIMESTAMP, None)
         if time is not None and type(time) is not str:
-            record["@timestamp"], time = time, None
-        fields = orjson.dumps(record).decode() if record else None
+            record[TIMESTAMP], time = time, None
+        fields = None
+        if record:
+            dumped = orjson.dumps(record)
+            fields = as_written(record, payload) if may_differ(dumped) else dumped.decode()
         self.rows.append((message, form, start, end, eol, host, path, original, fields, time, flag))
 
 
@@ -133,13 +139,15 @@ def _of_host(record: dict[str, Any]) -> str | None:
 
 
 def _flat(
-    record: dict[str, Any], message: Any, start: int | None, path: str | None, host: str | None
+    record: dict[str, Any], payload: bytes, message: Any, start: int | None, path: str | None, host: str | None
 ) -> tuple[str, int | None, str | None, str | None]:
     """Fill in what is missing from the names that Lumberjack v1 and old shippers use."""
+    name = "message"
     if message is None:
-        message = record.pop("line", "")
+        name, message = "line", record.pop("line", "")
     if type(message) is not str:
-        message = orjson.dumps(message).decode()
+        dumped = orjson.dumps(message)
+        message = as_written(message, payload, name) if may_differ(dumped) else dumped.decode()
     if start is None:
         start = _position(record, "log.offset")
         start = _position(record, "offset") if start is None else start

@@ -285,11 +285,74 @@ def test_a_decoder_with_nothing_gives_empty_tables() -> None:
 
 def test_times_of_records_are_utc_and_what_is_none_is_null() -> None:
     some = ["2026-11-21T06:00:00Z", "2026-11-21T07:00:00.5+01:00", None]
-    assert [str(one) for one in times(pa.array(some)).to_pylist()] == [
+    assert [str(one) for one in times(pa.array(some))[0].to_pylist()] == [
         "2026-11-21 06:00:00+00:00",
         "2026-11-21 06:00:00.500000+00:00",
         "None",
     ]
-    odd = times(pa.array([*some, "2026-11-21T06:00:00", "yesterday", "0001-01-01T00:00:00+23:59"])).to_pylist()
+    odd = times(pa.array([*some, "2026-11-21T06:00:00", "yesterday", "0001-01-01T00:00:00+23:59"]))[0].to_pylist()
     assert [str(one) for one in odd[3:]] == ["2026-11-21 06:00:00+00:00", "None", "None"]
-    assert odd[:2] == times(pa.array(some)).to_pylist()[:2]
+    assert odd[:2] == times(pa.array(some))[0].to_pylist()[:2]
+
+
+def fields_of(*records: bytes) -> list[Any]:
+    """Return the rows of foreign *records*, in order."""
+    segment = Segment()
+    segment.foreign("beats", records)
+    return decoded(segment)[0].to_pylist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [("yesterday", None), ("", None), ("2026-11-21T25:00:00Z", None), ("2026-11-21T06:00:00.123456789Z", "06:00:00.123456+00:00")],
+)
+def test_a_timestamp_of_which_the_time_column_lacks_something_stays_in_the_fields(text: str, time: str | None) -> None:
+    good = {"@timestamp": "2026-11-21T06:00:00.123Z", "message": "m"}
+    odd = good | {"@timestamp": text}
+    rows = fields_of(*map(orjson.dumps, (good, odd | {"a": [1]}, good | {"b": 2}, odd, {"message": "none"}, good)))
+    assert [row["fields"] and orjson.loads(row["fields"]) for row in rows] == [
+        None, {"@timestamp": text, "a": [1]}, {"b": 2}, {"@timestamp": text}, None, None,
+    ]  # fmt: skip
+    assert [row["time"] is not None for row in rows] == [True, time is not None, True, time is not None, False, True]
+    assert time is None or rows[1]["time"].time().isoformat() + "+00:00" == time
+
+
+EXACT = [
+    '{"a":18446744073709551616}',
+    '{"a":-9223372036854775809}',
+    '{"a":[{"b":123456789012345678901234567890},1,1.50,"e+"],"c":null,"ä":true}',
+    '{"a":' + "9" * 300 + "}",
+    '{"log":{"offset":123456789012345678901234567890}}',
+    '{"offset":"x","host":{"id":123456789012345678901234567890}}',
+]
+
+
+@pytest.mark.parametrize("text", EXACT, ids=range(len(EXACT)))
+def test_numbers_that_no_column_takes_stay_as_they_were_written(text: str) -> None:
+    (row,) = fields_of(f'{{"message":"m",{text[1:]}'.encode())
+    assert (row["message"], row["flag"], row["fields"]) == ("m", None, text)
+
+
+def test_a_message_that_is_a_number_stays_as_it_was_written() -> None:
+    rows = fields_of(b'{"message":123456789012345678901234567890}', b'{"line":[123456789012345678901234567890]}')
+    assert [row["message"] for row in rows] == ["123456789012345678901234567890", "[123456789012345678901234567890]"]
+
+
+def test_numbers_of_our_own_agents_records_stay_as_they_were_written_too() -> None:
+    segment, text = Segment(), '{"id":123456789012345678901234567890}'
+    segment.data_batch("a", 0, 2, [b'{"log":{"offset":0,"end":2},"message":"x",' + text[1:].encode()], 1)
+    assert decoded(segment)[0]["fields"].to_pylist() == [text]
+
+
+def test_numbers_beside_the_pairs_of_an_agent_that_speaks_v1_stay_as_they_were_written() -> None:
+    pairs = '"line":"x","offset":"0","file":"/f","log.origin":"o"'
+    flagged = fields_of(f'{{{pairs},"log.flags":"partial","id":123456789012345678901234567890}}'.encode())
+    assert [(row["message"], row["path"], row["flag"]) for row in flagged] == [("x", "/f", None)]
+    assert '"id":123456789012345678901234567890' in flagged[0]["fields"]
+    assert orjson.loads(flagged[0]["fields"])["log"] == {"origin": "o", "flags": ["partial"]}
+
+
+def test_a_number_that_cannot_be_kept_for_its_depth_leaves_the_record_as_it_came() -> None:
+    deep = b'{"message":"m","a":' + b"[" * 1000 + b"123456789012345678901234567890" + b"]" * 1000 + b"}"
+    (row,) = fields_of(deep)
+    assert deep in (row["original"], b'{"message":"m",' + (row["fields"] or "").encode()[1:])

@@ -1,0 +1,52 @@
+"""Numbers of JSON as they were written. orjson makes floats of integers beyond 64 bits.
+
+Seldom needed, so written for the reader: about 20 µs a record.
+"""
+
+import json
+from typing import Any
+
+import orjson
+
+
+class _Number(str):
+    """A number's text."""
+
+    __slots__ = ()
+
+
+def may_differ(dumped: bytes) -> bool:
+    """Tell whether *dumped*, JSON from orjson, may have a float where there was a whole number.
+
+    Such a float is 2^63 or more and so has an exponent.
+    """
+    return b"e+" in dumped
+
+
+def as_written(value: Any, payload: bytes, *place: str) -> str:
+    """Return *value* as JSON with its numbers as *payload* has them.
+
+    *value* is what orjson found in *payload*, an object, at *place*, perhaps without some keys.
+    Raises ValueError where *payload* is nested too deep.
+    """
+    try:
+        written = json.loads(payload, parse_int=_Number, parse_float=_Number)
+        for name in place:
+            written = written[name]
+        return _text(value, written)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _text(value: Any, written: Any) -> str:
+    if isinstance(written, _Number):
+        return str(written)
+    if isinstance(value, dict) and isinstance(written, dict):
+        return "{" + ",".join(f"{_dumped(key)}:{_text(one, written.get(key))}" for key, one in value.items()) + "}"
+    if isinstance(value, list) and isinstance(written, list) and len(value) == len(written):
+        return "[" + ",".join(map(_text, value, written)) + "]"
+    return _dumped(value)  # also what was not there, as with pairs of Lumberjack v1 in another shape
+
+
+def _dumped(value: Any) -> str:
+    return orjson.dumps(value).decode()
