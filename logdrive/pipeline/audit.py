@@ -1,16 +1,18 @@
 """The audit of the bronze tables (rules A3, A4): what each source has, what is missing of it, and what is there twice."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from logdrive.pieces import DEAD_LETTER
 from logdrive.pipeline.copies import Copy, copies, pairs
 from logdrive.pipeline.cover import Interval, size, subtract, union
-from logdrive.pipeline.proof import Fault, Proof, doubled_rows, prove
-from logdrive.pipeline.schema import BATCHES, EVENTS, HEADLESS
+from logdrive.pipeline.proof import Fault, Proof, continuing_rows, doubled_rows, prove
+from logdrive.pipeline.schema import BATCHES, EVENTS, FOREIGN, HEADLESS
 from logdrive.pipeline.tables import open_existing, paths
 
 NOT_WANTED = "not_wanted"
@@ -76,6 +78,7 @@ class Source:
     """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard* when, in ms since 1970.
 
     Sources of one *origin* are one file as several clients told it; *first_heard* is when this one began to.
+    *events* are rows; a line that is too long for one is in several. *dead_letters* are events that are in no row (rule R7).
     """
 
     source: str
@@ -97,6 +100,9 @@ class Source:
     resend: bool = False
     kept: list[Interval] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    lines: int = 0
+    dead_letters: int = 0
+    dead_letter_bytes: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -111,7 +117,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the audit found. `complete` speaks of what has arrived: an open source may have more to come. Without a source it is false."""
+    """What the audit found. `complete` speaks of what has arrived: an open source may have more to come. Without a source it is false.
+
+    *rows* and *events* are the same: scripts know the latter.
+    """
 
     complete: bool
     sources: int
@@ -133,11 +142,15 @@ class Verdict:
     cut_events: int
     overlapping_events: int
     uncommitted_rows: int
+    lines: int
+    rows: int
+    dead_letters: int
+    dead_letter_bytes: int
 
     @property
     def complete_but_for_ends(self) -> bool:
         """Whether nothing stands against `complete` but ends that nobody saw."""
-        return bool(self.unknown_ends) and not (self.lost_bytes or self.duplicate_events or self.faults)
+        return bool(self.unknown_ends) and not (self.lost_bytes or self.duplicate_events or self.faults or self.dead_letters)
 
     def as_json(self) -> dict[str, Any]:
         """Return what `--json` prints."""
@@ -156,21 +169,25 @@ def audit(directory: str, spark: Any) -> Verdict:
     sources = sources_of(heads_of(batches.read(Head._fields)))
     proof = prove(spark, events, batches)
     doubled = [source.source for source in sources if source.doubled_bytes]
-    found = verdict(sources, proof, doubled_rows(spark, events, doubled) if doubled else 0)
+    continuing = continuing_rows(spark, events) if proof.unended else {}
+    found = verdict(sources, proof, doubled_rows(spark, events, doubled) if doubled else 0, continuing)
     return with_copies(found, copies(spark, events, pairs(sources)))
 
 
-def verdict(sources: list[Source], proof: Proof, doubled: int) -> Verdict:
-    """Put together what headers and rows say."""
+def verdict(sources: list[Source], proof: Proof, doubled: int, continuing: Mapping[str, int] = MappingProxyType({})) -> Verdict:
+    """Put together what headers and rows say; of each source, *continuing* rows go on with the line of another row."""
+    for source in sources:
+        source.lines = source.events - continuing.get(source.source, 0)
+    rows, dead_letters = proof.rows - proof.uncommitted, sum(source.dead_letters for source in sources)
     missing = sum(fault.missing_bytes for fault in proof.faults)
     lost_bytes = sum(source.lost_bytes for source in sources) + missing
     at_least = any(source.lost_at_least for source in sources)
     lost_events = sum(max(0, fault.expected - fault.found) for fault in proof.faults)
     duplicates = doubled + sum(max(0, fault.found - fault.expected) for fault in proof.faults)
     return Verdict(
-        complete=bool(sources) and not (lost_bytes or at_least or duplicates or proof.faults),
+        complete=bool(sources) and not (lost_bytes or at_least or duplicates or proof.faults or dead_letters),
         sources=len(sources),
-        events=proof.rows - proof.uncommitted,
+        events=rows,
         bytes=sum(source.bytes for source in sources),
         lost_bytes=lost_bytes,
         lost_at_least=at_least,
@@ -188,6 +205,10 @@ def verdict(sources: list[Source], proof: Proof, doubled: int) -> Verdict:
         cut_events=proof.cut,
         overlapping_events=proof.whole,
         uncommitted_rows=proof.uncommitted,
+        lines=rows - sum(continuing.values()),
+        rows=rows,
+        dead_letters=dead_letters,
+        dead_letter_bytes=sum(source.dead_letter_bytes for source in sources),
     )
 
 
@@ -237,12 +258,16 @@ def _count(source: Source, row: Head) -> None:
     source.heard = max(source.heard, (row.received or 0) // 1000)
     source.events += row.rows
     source.resend = source.resend or row.resend
-    source.last = max(source.last, row.position or 0, row.mark_end or 0)
+    if row.kind != FOREIGN:  # the mark of a foreign batch speaks of bytes of an event
+        source.last = max(source.last, row.position or 0, row.mark_end or 0)
     if row.kind == "end":
         source.state, source.ended = "ended", row.mark_reason
-    elif row.kind == "foreign":
+    elif row.kind == FOREIGN:
         source.foreign = True
         source.bytes += row.bytes
+        if row.mark_reason == DEAD_LETTER:
+            source.dead_letters += 1
+            source.dead_letter_bytes += row.mark_end or 0
     elif row.kind == "data":
         source.kept += row.kept or []
         source.skipped_bytes += row.skipped

@@ -53,7 +53,7 @@ def last_line(found: Verdict, *, allow_unknown_ends: bool = False) -> str:
     if not found.sources:
         return "nothing to judge: " + (f"{found.events:,} records name no source" if found.events else "no batch has been read yet")
     figures = (
-        f"{found.events:,} lines, {found.bytes:,} bytes, {found.sources:,} sources, "
+        f"{found.lines:,} lines, {found.bytes:,} bytes, {found.sources:,} sources, "
         f"{found.lost_bytes:,} bytes lost, {found.duplicate_events:,} lines doubled"
     )
     return "; ".join([f"{_judgement(found, allow_unknown_ends)}: {figures}", *_beside(found)])
@@ -67,6 +67,11 @@ def _judgement(found: Verdict, allow_unknown_ends: bool) -> str:
 
 def _beside(found: Verdict) -> Iterator[str]:
     """Yield what the figures leave out."""
+    if found.rows != found.lines:
+        yield f"{found.rows:,} rows: long lines are in several"
+    if found.dead_letters:
+        letters, size = _many(found.dead_letters, "event"), f"{found.dead_letter_bytes:,} bytes"
+        yield f"{letters} of foreign clients ({size}) went to the dead letters and in no row: see `logdrive store dead-letters`"
     if found.faults:
         missing = f", {_many(found.lost_events, 'line')} missing" if found.lost_events else ""
         yield f"{_many(len(found.faults), 'batch', 'batches')} whose rows are not as the header says{missing}"
@@ -129,7 +134,7 @@ def _sources(sources: list[Source]) -> Table:
             escape(source.path or ("(foreign client)" if source.foreign else source.source)),
             escape(f"{ended}, end not seen" if source.lost_at_least else ended),
             "" if source.foreign else f"{source.last:,}",
-            f"{source.events:,}",
+            f"{source.lines:,}",
             f"[red]{source.lost_bytes:,}[/]" if source.lost_bytes else "0",
             source.heard_at,
         )

@@ -22,10 +22,11 @@ _OF_ROWS = {
     "row_bytes": "end - start",
     "unplaced": "int(start is null or end is null)",
     "empty": "int(end <= start)",
-    "quarantined": "int(flag in ('headless', 'not_json', 'not_object', 'malformed'))",
+    "quarantined": "int(flag in ('headless', 'not_json', 'not_object', 'malformed', 'incomplete'))",
     "changed": "int(flag in ('changed', 'whole'))",
     "cut": "int(flag = 'cut')",
     "whole": "int(flag = 'whole')",
+    "unended": "int(eol = '')",
 }
 _OF_HEADERS = {
     "expected": "rows",
@@ -68,7 +69,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the rows say. *uncommitted* are rows of a commit that has its second half before it."""
+    """What the rows say. *uncommitted* are rows of a commit that has its second half before it, *unended* those without a line end."""
 
     rows: int
     quarantined: int
@@ -76,6 +77,7 @@ class Proof:
     whole: int
     uncommitted: int
     faults: list[Fault]
+    unended: int = 0
 
 
 def prove(spark: Any, events: Table, batches: Table) -> Proof:
@@ -101,7 +103,7 @@ def prove(spark: Any, events: Table, batches: Table) -> Proof:
     )
     faults = [Fault(**one.asDict()) for one in found["faults"]]
     faults.sort(key=lambda one: (one.source or "", one.batch))
-    return Proof(found["found"], found["quarantined"], found["cut"], found["whole"], found["uncommitted"], faults)
+    return Proof(found["found"], found["quarantined"], found["cut"], found["whole"], found["uncommitted"], faults, found["unended"])
 
 
 def doubled_rows(spark: Any, events: Table, sources: Sequence[str]) -> int:
@@ -116,6 +118,21 @@ def doubled_rows(spark: Any, events: Table, sources: Sequence[str]) -> int:
 def rows_of(spark: Any, events: Table) -> Any:
     """Return the rows of *events* as a data frame."""
     return _frame(spark, events, EVENTS)
+
+
+def continuing_rows(spark: Any, events: Table) -> dict[str, int]:
+    """Return, by source, how many rows go on with the line of the row before them: that one has no line end, and ends where they start.
+
+    Costs a join with the rows without a line end, which are few.
+    """
+    from pyspark.sql import functions as f
+
+    path = "coalesce(if(form = 'foreign', path, ''), '') as file"  # a foreign client has many files
+    rows = _frame(spark, events, EVENTS).filter("start is not null")
+    unended = rows.filter("eol = ''").selectExpr("source", path, "end as start").distinct()
+    places = rows.selectExpr("source", path, "start")
+    found = places.join(f.broadcast(unended), ["source", "file", "start"], "left_semi").groupBy("source").count().collect()
+    return {row["source"]: row["count"] for row in found}
 
 
 def _frame(spark: Any, table: Table, schema: Any) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -187,6 +188,38 @@ def test_an_audit_between_the_two_commits_is_of_what_was_committed_before(
         catch_up(tmp_path, segment)
     found = audit(str(tmp_path), spark)
     assert (found.complete, found.events, found.uncommitted_rows) == (True, 115, 4)
+
+
+def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
+    """As the agent cuts lines over 96 KiB; a file's last line may have no end, and may have one later."""
+    from logdrive import record
+
+    segment = Segment()
+
+    def pieces(source: str, start: int, *texts: str) -> int:
+        for text in texts:
+            end = start + len(text)
+            segment.data_batch(source, start, end, [record.lean(start, end, text.rstrip("\n"), eol="\n" if text[-1] == "\n" else "")], 1)
+            start = end
+        return start
+
+    at = pieces("a", 0, "long ", "long ", "line\n", "short\n", "last, for now")
+    at = pieces("a", at, " and its end\n")
+    segment.gap("a", at, at + 3, "not_wanted")
+    pieces("a", at + 3, "unended")
+    pieces("b", 0, "long ", "line\n")
+    two = {"log": {"offset": 0, "eol": "", "origin": "o", "file": {"path": "/1"}}, "message": "12345"}
+    other = {"log": {"offset": 5, "origin": "o", "file": {"path": "/2"}}, "message": "x"}
+    segment.foreign("beats", [orjson.dumps(two), orjson.dumps(other), b'{"message":"y"}'])
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert found.complete, found.faults
+    assert {source.path: (source.lines, source.events) for source in found.by_source} == {
+        "/var/log/a.log": (4, 7),
+        "/var/log/b.log": (1, 2),
+        "/var/log/beats.log": (3, 3),
+    }
+    assert (found.lines, found.rows) == (8, 12)
 
 
 def test_no_tables_end_in_one_clear_error(tmp_path: Path, spark: Any) -> None:

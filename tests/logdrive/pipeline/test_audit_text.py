@@ -87,6 +87,44 @@ def test_p4_a_gap_up_to_the_last_size_seen_is_lost_and_its_end_unknown() -> None
     assert "it is complete" not in said
 
 
+def test_r7_dead_letters_are_counted_and_no_audit_with_one_is_complete() -> None:
+    segment = Segment()
+    segment.foreign("beats", [b'{"message":"x"}'])
+    segment.dead_letter("beats", 20_000_000)
+    segment.dead_letter("beats", 30_000_000)
+    gone(segment, "a")
+    found = found_in(segment)
+    assert (found.complete, found.complete_but_for_ends, found.rows) == (False, False, 3)
+    assert (found.dead_letters, found.dead_letter_bytes) == (2, 50_000_000)
+    assert [(one.dead_letters, one.last) for one in found.by_source if one.foreign] == [(2, 0)]
+    said = last_line(found, allow_unknown_ends=True)
+    assert said.startswith("NOT COMPLETE: 3 lines, ")
+    assert (
+        "; 2 events of foreign clients (50,000,000 bytes) went to the dead letters and in no row: see `logdrive store dead-letters`" in said
+    )
+    assert found.as_json()["by_source"][1]["dead_letters"] == 2
+
+
+def test_r6_pieces_of_an_event_are_no_position_and_an_unfinished_one_is_no_loss() -> None:
+    segment, event = Segment(), b'{"message":"x"}'
+    segment.piece("beats", event, 0, 7, "cut by a crash")
+    segment.piece("beats", event, 0, 7)
+    segment.piece("beats", event, 7, len(event))
+    found = found_in(segment)
+    assert (found.complete, found.lost_bytes, found.by_source[0].last) == (True, 0, 0)
+
+
+def test_lines_and_rows_are_counted_each_by_its_name() -> None:
+    segment = Segment()
+    send(segment, "a", lines("a", 0, 5))
+    sources = list(judged(segment).values())
+    found = verdict(sources, Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source_id("a"): 2})
+    assert (found.lines, found.rows, found.events, found.by_source[0].lines) == (3, 5, 5, 3)
+    assert last_line(found).startswith("complete: 3 lines, ")
+    assert "; 5 rows: long lines are in several; " in last_line(found)
+    assert (found.as_json()["lines"], found.as_json()["rows"]) == (3, 5)
+
+
 def test_a_fault_of_the_rows_is_never_allowed() -> None:
     segment = Segment()
     gone(segment, "a")

@@ -85,6 +85,17 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     assert "rows are missing or doubled" in text
 
 
+def test_r7_dead_letters_are_on_the_page(tmp_path: Path) -> None:
+    segment = Segment()
+    segment.foreign("beats", [b'{"message":"x"}'])
+    segment.dead_letter("beats", 20_000_000)
+    catch_up(tmp_path, segment)
+    text = Reader(page(str(tmp_path), judged(tmp_path))).text
+    assert "Not complete" in text
+    assert "1 event of foreign clients (20,000,000 bytes) went to the dead letters" in text
+    assert "1 dead letters" in text
+
+
 def test_paths_and_reasons_are_never_markup(tmp_path: Path) -> None:
     segment = Segment()
     segment.data_batch("a", 0, 0, [], 0, attributes={"host": "<b>h", "path": '/var/"><script>alert(1)</script>'})
