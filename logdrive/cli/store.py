@@ -1,13 +1,9 @@
 """`logdrive store …`: serve a store over the network, list it, print it."""
 
-import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TypeVar
 
 import click
 import structlog
@@ -15,27 +11,23 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
-from logdrive.address import ServiceAddress, StreamAddress, sink_address
+from logdrive.address import ServiceAddress
 from logdrive.cli.access import Access, access_options
+from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
+from logdrive.cli.streams import address_of, with_segments
 from logdrive.cli.users import user
 from logdrive.config import load, naming
 from logdrive.disk import SystemDisk
-from logdrive.sinks.attach import attached
-from logdrive.sinks.blocking import Target
 from logdrive.sinks.pravega_client import SegmentState
 from logdrive.sinks.reader_position import position, set_position
-from logdrive.sinks.stream_places import placed, readable
 from logdrive.sinks.stream_reader import Contents, Later, Readable, contents, followed, merged
-from logdrive.sinks.token_renewal import renewed
 from logdrive.store.app import run as serve
 from logdrive.store.config import StoreConfig
 from logdrive.store.verify import Verification
 from logdrive.store.verify import verify as verify_store
-
-T = TypeVar("T")
 
 
 @click.group(
@@ -47,9 +39,12 @@ def store() -> None:
 
 
 store.add_command(user)
+store.add_command(dead_letters_group)
 
 
-@store.command(epilog="Example: logdrive store run --config /etc/logdrive/store.toml")
+@store.command(
+    short_help="Serve a store by Pravega's segment-store protocol.", epilog="Example: logdrive store run --config /etc/logdrive/store.toml"
+)
 @click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The store's TOML file.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def run(path: str, log_level: str) -> None:
@@ -73,7 +68,11 @@ def run(path: str, log_level: str) -> None:
         run_program(program)
 
 
-@store.command("ls", epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events --json")
+@store.command(
+    "ls",
+    short_help="List the segments of a stream and what they hold.",
+    epilog="Example: logdrive store ls file:///var/lib/logdrive/store#logs/events --json",
+)
 @click.argument("uri")
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -82,12 +81,12 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
 
     The store of a running receiver is reached through its network face: its configuration needs [listen.pravega].
     """
-    address = _address(uri)
+    address = address_of(uri)
 
     async def ask(segments: Sequence[Readable], later: Later) -> list[Contents]:
         return [await contents(segment.client, segment.state) for segment in segments]
 
-    found = _with_segments(address, access, ask)
+    found = with_segments(address, access, ask)
     rows = [
         {
             "segment": row.state.segment,
@@ -122,14 +121,14 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
 @click.option("--follow", is_flag=True, help="Go on with what arrives.")
 def cat(uri: str, access: Access, follow: bool) -> None:
     """Print the lines of a stream as their files had them, segment after segment."""
-    address = _address(uri)
+    address = address_of(uri)
 
     async def copy(segments: Sequence[Readable], later: Later) -> None:
         async for text in followed(segments, later) if follow else merged(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
-    _with_segments(address, access, copy)
+    with_segments(address, access, copy)
 
 
 @store.command(
@@ -146,7 +145,7 @@ def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, a
     """Show how far READER, which a [[retention]] table names, has read a stream, and how many bytes it is behind."""
     if at_end and forget:
         raise click.UsageError("--at-end and --forget exclude each other")
-    address = _address(uri)
+    address = address_of(uri)
 
     async def ask(segments: Sequence[Readable], later: Later) -> list[tuple[SegmentState, int | None]]:
         for one in segments if at_end or forget else ():
@@ -155,7 +154,7 @@ def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, a
 
     rows = [
         {"segment": state.segment, "position": place, "behind": state.length - max(state.start, place or 0)}
-        for state, place in _with_segments(address, access, ask, update=at_end or forget)
+        for state, place in with_segments(address, access, ask, update=at_end or forget)
     ]
     if as_json:
         emit_json({"uri": uri, "reader": reader, "segments": rows})
@@ -172,7 +171,7 @@ def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, a
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(place: str, as_json: bool) -> None:
     """Check every byte of a store, in use or not, against checksums, links and indexes. Changes nothing; exits with 1 on damage."""
-    address = _address(place) if "://" in place else None
+    address = address_of(place) if "://" in place else None
     if isinstance(address, ServiceAddress):
         raise click.BadParameter("files are looked at where they are: name the store's directory", param_hint="URI|DIR")
     directory = os.path.abspath(address.path if address is not None else place)
@@ -194,50 +193,3 @@ def _verdict(found: Verification) -> str:
     seen = f"{found.files} files, {found.bytes:,} bytes, {found.entries:,} entries, {found.segments:,} segments"
     torn = f", {found.torn_bytes} torn bytes at the end, which the next start cuts off" if found.torn_bytes else ""
     return f"{found.directory}: {verdict} ({seen}{torn}{', in use meanwhile' if found.held else ''})"
-
-
-def _address(uri: str) -> StreamAddress | ServiceAddress:
-    try:
-        return sink_address(uri)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="URI") from error
-
-
-def _with_segments(
-    address: StreamAddress | ServiceAddress,
-    access: Access,
-    ask: Callable[[Sequence[Readable], Later], Awaitable[T]],
-    *,
-    update: bool = False,
-) -> T:
-    """Return what *ask* returns of the stream's segments, at the service, or at whoever serves the store; here, where nobody does."""
-
-    async def program(machine: Machine) -> T:
-        async with AsyncExitStack() as stack:
-            target = await stack.enter_async_context(_reached(address, access, machine))
-            there = await placed(machine.transport, target, address.scope, address.stream, update=update)
-            token = await stack.enter_async_context(renewed(target, there, clock=machine.clock, update=update))
-
-            async def later(known: AbstractSet[str]) -> list[Readable]:
-                now = await placed(machine.transport, target, address.scope, address.stream, update=update)
-                fresh = [one for one in now if one.state.segment not in known]
-                return await stack.enter_async_context(readable(machine.transport, fresh, token))
-
-            segments = await stack.enter_async_context(readable(machine.transport, there, token))
-            asked = asyncio.ensure_future(ask(segments, later))
-            stopped = asyncio.ensure_future(machine.stop.wait())
-            await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            stopped.cancel()
-            if not asked.done():
-                asked.cancel()
-                raise click.Abort
-            return asked.result()
-
-    set_up_logging("warning")
-    return run_program(program)
-
-
-def _reached(address: StreamAddress | ServiceAddress, access: Access, machine: Machine) -> AbstractAsyncContextManager[Target]:
-    if isinstance(address, ServiceAddress):
-        return nullcontext(Target(address.host, address.port, access.tls, login=access.login))
-    return attached(address, disk=machine.disk, executor=machine.executor, clock=machine.clock, transport=machine.transport, tls=access.tls)

@@ -1,0 +1,134 @@
+"""`logdrive store dead-letters`: what is there is listed and printed, and replayed once (R6, R7)."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from logdrive.cli.replaying import replay
+from logdrive.limits import EVENT_BYTES, RECORD_BYTES
+from logdrive.pipeline.reach import reached
+from logdrive.pipeline.source import Options, read
+from logdrive.sinks.dead_letters import dead_letters
+from logdrive.sinks.pravega_client import SegmentClient, connected
+from logdrive.sinks.stream_reader import Readable, lines
+from receiver.dead_letters import dead_letters as letter_records
+from tests.logdrive.pipeline.filling import planned, send
+from tests.logdrive.pipeline.segments import Segment, source_id
+from tests.logdrive.pipeline.segments import lines as text
+from tests.logdrive.pipeline.storing import store
+from tests.logdrive.sinks.test_segment_reader import batch
+from tests.support.installation import command
+from tests.support.pravega_framings import W
+from tests.support.pravega_peer import S, World, in_world
+
+LARGE = orjson.dumps({"message": "l" * (2 * RECORD_BYTES)})
+TOO_LARGE = orjson.dumps({"message": "t" * EVENT_BYTES})
+
+
+def dead(*payloads: bytes) -> list[list[bytes]]:
+    """Return the records of one letter for each of *payloads*."""
+    return [list(letter_records(payload, UUID(int=number + 7, version=4))) for number, payload in enumerate(payloads)]
+
+
+def filled(directory: Path, *payloads: bytes) -> str:
+    """Make a store with a stream and dead letters, the last of which lacks its end; return the stream's address."""
+    segment, letters = Segment(), Segment(name="logs/app-dead/0.#epoch.0")
+    send(segment, "a", text("a", 0, 3))
+    *whole, cut = dead(*payloads)
+    for record in [*(record for records in whole for record in records), *cut[:-1]]:
+        letters.foreign("beats", [record])
+    return store(directory, segment, letters)
+
+
+def logdrive(*arguments: str, code: int = 0) -> bytes:
+    done = subprocess.run(command("store", *arguments), capture_output=True, timeout=60, check=False)
+    assert done.returncode == code, done.stderr.decode()
+    return done.stdout
+
+
+def outcomes(said: bytes) -> list[str]:
+    return [row["outcome"] for row in orjson.loads(said)["dead_letters"]]
+
+
+@pytest.mark.process
+def test_letters_are_listed_printed_and_replayed_once(tmp_path: Path) -> None:
+    uri = filled(tmp_path, LARGE, TOO_LARGE, LARGE)
+    rows = orjson.loads(logdrive("dead-letters", "ls", uri, "--json"))["dead_letters"]
+    assert [(row["bytes"], row["whole"], row["source"]) for row in rows] == [
+        (len(LARGE), True, source_id("beats")),
+        (len(TOO_LARGE), True, source_id("beats")),
+        (len(LARGE), False, source_id("beats")),
+    ]
+    assert rows[0]["id"].encode() in logdrive("dead-letters", "ls", uri)
+    assert logdrive("dead-letters", "cat", uri) == LARGE + b"\n" + TOO_LARGE + b"\n"
+    assert logdrive("dead-letters", "cat", uri, rows[1]["id"]) == TOO_LARGE + b"\n"
+    logdrive("dead-letters", "cat", uri, "0", code=2)  # the beginning of all
+    before = logdrive("cat", uri)
+    dry = logdrive("dead-letters", "replay", uri, "--dry-run", "--json", code=1)
+    assert outcomes(dry) == ["would be replayed", "too long", "not whole"]
+    assert logdrive("cat", uri) == before
+    assert outcomes(logdrive("dead-letters", "replay", uri, "--json", code=1)) == ["replayed", "too long", "not whole"]
+    assert b"already replayed" in logdrive("dead-letters", "replay", uri, rows[0]["id"])
+    assert logdrive("cat", uri) == before + b"l" * (2 * RECORD_BYTES) + b"\n"
+    assert _messages(uri) == [*text("a", 0, 3).decode().splitlines(), "l" * (2 * RECORD_BYTES)]
+
+
+def _messages(uri: str) -> list[str]:
+    segment = Segment()
+    with reached(uri) as face:
+        (state,) = face.segments()
+        segment.data += b"".join(face.pieces(segment.name, 0, state.length))
+        batches = list(read(Options(face), planned(segment, 0)))
+    return [row["message"] for one in batches for row in one.to_pylist()]
+
+
+@in_world
+async def test_a_replay_that_was_cut_short_is_done_by_the_next_and_the_event_is_there_once(made: World) -> None:
+    other = "logs/app-dead/0.#epoch.0"
+    await made.store.create(S)
+    await made.store.create(other)
+    for number, record in enumerate(dead(LARGE)[0], 1):
+        await made.store.append(other, batch([record]), writer=W, expected=None, number=number, events=2)
+    async with connected(made.client, "server", made.port) as client:
+
+        async def there(name: str) -> list[Readable]:
+            state = await client.segment_info(name)
+            assert state is not None
+            return [Readable(client, state)]
+
+        (letter,) = await dead_letters(await there(other))
+        for attempt in (1, 2):
+            cut = [Readable(_Breaking(client, attempt), (await there(S))[0].state)]  # type: ignore[arg-type]
+            with pytest.raises(ConnectionError):
+                await replay(letter, cut, dry_run=False)
+        assert await replay(letter, await there(S), dry_run=False) == "replayed"
+        assert await replay(letter, await there(S), dry_run=False) == "already replayed"
+        (whole,) = await there(S)
+        printed = [line async for line in lines(client, whole.state, follow=False)]
+    assert printed == [b"l" * (2 * RECORD_BYTES) + b"\n"]
+
+
+class _Breaking:
+    """A client whose writers append *left* batches and fail then."""
+
+    def __init__(self, client: SegmentClient, left: int) -> None:
+        self._client, self._left, self._place = client, left, Any
+
+    async def set_up(self, segment: str, writer: UUID) -> Any:
+        self._place = await self._client.set_up(segment, writer)  # type: ignore[assignment]
+        return self
+
+    @property
+    def durable(self) -> int:
+        return self._place.durable  # type: ignore[attr-defined, no-any-return]
+
+    def append(self, data: Sequence[bytes], *, events: int, number: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise ConnectionError
+        return self._place.append(data, events=events, number=number)  # type: ignore[attr-defined]
