@@ -44,6 +44,28 @@ def test_a_full_disk_fails_what_is_pending_and_the_store_goes_on() -> None:
     run(main())
 
 
+def test_bytes_of_a_failed_write_are_pending_no_more() -> None:
+    """Otherwise each failure takes room for good, until the store refuses everything."""
+
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, StoreLimits(pending=10_000), delay=1.0) as store:
+            await store.create(SEGMENT)
+            for _ in range(3):
+                disk.fail_write(errno.ENOSPC, after=0)
+                writing = submit(store, bytes(4_000), 1)
+                await asyncio.sleep(0.5)
+                queued = submit(store, bytes(4_000), 2)
+                for future in (writing, queued):
+                    with pytest.raises(TransientError, match="No space left"):
+                        await future
+            assert await submit(store, bytes(4_000), 1) == 4_000
+            both = submit(store, bytes(4_000), 2), submit(store, bytes(4_000), 3)
+            assert await asyncio.gather(*both) == [8_000, 12_000]
+
+    run(main())
+
+
 @pytest.mark.parametrize("after", [0, 1, 87, 88, 89, 100])
 def test_a_write_that_fails_after_any_byte_leaves_nothing_behind(after: int) -> None:
     async def main() -> None:
