@@ -7,6 +7,7 @@ from typing import Any
 
 from logdrive import faults
 from logdrive.limits import KIB
+from tests.simulation.hardship import hardened
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
 from tests.simulation.widening import widened
 
@@ -44,7 +45,7 @@ def draw(seed: int) -> Plan:
     if plan.delay and plan.capacity == _NARROW:  # a window takes seconds: longer than a receiver whose memory is full waits for one
         plan = replace(plan, receiver_bytes=_MUCH)
     plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
-    return widened(plan.with_steps(_steps(plan, pick)))
+    return hardened(widened(plan.with_steps(_steps(plan, pick))))
 
 
 def _agent(pick: Random, name: str, hosts: list[str]) -> AgentPlan:

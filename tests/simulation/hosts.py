@@ -65,7 +65,7 @@ class AgentHost(Process):
         config = msgspec.convert(self.settings, AgentConfig)
         few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)  # fewer than an operator may ask for
         config = msgspec.structs.replace(config, agent=few)
-        agent = Agent(config, clock=self.clock, disk=self.disk, transport=transport, executor=self.executor, random=self.random)
+        agent = Agent(config, clock=self.clock, disk=self.watched_disk, transport=transport, executor=self.executor, random=self.random)
         self.agent = agent
         await agent.run(stop, lambda wake: NoWatcher())
 
@@ -156,7 +156,7 @@ class ReceiverHost(Process):
         await receiver_app.run(
             self._config,
             clock=self.clock,
-            disk=self.disk,
+            disk=self.watched_disk,
             transport=transport,
             executor=self.executor,
             stop=stop,
@@ -220,7 +220,7 @@ class StoreHost(Process):
         await store_app.run(
             self._config,
             clock=self.clock,
-            disk=self.disk,
+            disk=self.watched_disk,
             transport=transport,
             executor=self.executor,
             stop=stop,

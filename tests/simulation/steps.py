@@ -62,6 +62,9 @@ class Steps(Stage):
     def _arm(self, who: str, point: str, passages: int, power: bool, down: float, seed: int, then_off: float = 0.0) -> None:
         self.processes[who].arm(point, passages, power=power, down=down, then_off=then_off)
 
+    def _count_down(self, who: str, counts: list[int], reads: bool, power: bool, down: float, seed: int, then_off: float = 0.0) -> None:
+        self.processes[who].count_down(counts, reads=reads, power=power, down=down, then_off=then_off)
+
     def _stop(self, who: str, down: float, seed: int) -> None:
         self.processes[who].stop(down)
 

@@ -156,7 +156,10 @@ class MemoryDisk:
         """Return the entries of *directory*, sorted."""
         if directory not in self._directories:
             raise self._missing(directory)
-        return sorted(os.path.basename(p) for p in (*self._files, *self._directories) if p != "/" and os.path.dirname(p) == directory)
+        above = directory.rstrip("/") + "/"
+        size = len(above)
+        below = [path[size:] for path in (*self._files, *self._directories) if path.startswith(above)]
+        return sorted(name for name in below if name and "/" not in name)
 
     def inodes(self, directory: str) -> dict[str, int]:
         """Return the entries of *directory* with the inodes of files, 0 for directories."""
