@@ -7,12 +7,11 @@ from typing import Any
 
 from logdrive import faults
 from logdrive.limits import KIB
+from tests.simulation.files import APPLICATIONS
 from tests.simulation.hardship import hardened
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
 from tests.simulation.widening import widened
 
-APPLICATIONS = ("a", "b", "c")
-"""Each writes to a file of its name."""
 _LONGEST_PAUSE_SECONDS = 6.0
 _NARROW, _MUCH = 2000, 8192 * KIB
 _LONG_DELAY = 0.1

@@ -1,15 +1,22 @@
-"""Draws what makes a history harder: deaths between any two disk calls.
+"""Draws what makes a history harder: deaths, and steps of applications, between any two disk calls.
 
 Each kind is drawn from a generator of its own, so that the rest of a history is the same with and
 without it.
 """
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
+from logdrive.limits import KIB
+from tests.simulation.files import APPLICATIONS, CHAIN
 from tests.simulation.plan import Plan
 from tests.simulation.widening import with_more
 
+_BEGIN = "", "", "", "create log-", "create log-", "create log-", "create", "replace", "remove", "truncate"
+"""The call from which the others are counted: of the later ones there are few."""
+_LOOKS = "", "", "names", "stat", "open", "fstat", "pread"
+"""The call of an agent from which those are counted that applications come between."""
 _CALLS = 3, 10, 10, 40, 200
 """A death comes after up to so many calls: some soon, in the middle of what has just begun."""
 
@@ -17,7 +24,25 @@ _CALLS = 3, 10, 10, 40, 200
 def hardened(plan: Plan) -> Plan:
     """Return *plan* with the hardships that its seed adds to it."""
     counting = Random(f"counting {plan.seed}")
-    return with_more(plan, counting, counting.choice((1, 2, 2, 4)), _count_down)
+    plan = with_more(plan, counting, counting.choice((1, 2, 2, 4)), _count_down)
+    meddling = Random(f"meddling {plan.seed}")
+    plan = with_more(plan, meddling, meddling.choice((0, 3, 6, 12)), _within)
+    plan = with_more(plan, meddling, meddling.choice((0, 0, 2, 5)), _shift)
+    return _narrowed(plan)
+
+
+def _narrowed(plan: Plan) -> Plan:
+    """Return *plan* with limits so small that they are met, in some of all histories."""
+    pick = Random(f"limits {plan.seed}")
+    agents = tuple(
+        replace(
+            agent,
+            handles=pick.choice((0, 0, 0, 6, 8, 16)),
+            keep_removed_bytes=pick.choice((0, 0, 0, 0, 500, 20_000)),
+        )
+        for agent in plan.agents
+    )
+    return replace(plan, agents=agents, pending_bytes=pick.choice((0, 0, 4 * KIB, 64 * KIB)))
 
 
 def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
@@ -25,11 +50,57 @@ def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     of_agent = pick.random() < 0.4
     who = pick.choice([agent.name for agent in plan.agents] if of_agent else plan.stores)
     power = pick.random() < 0.6
+    begin = pick.choice(_BEGIN if not of_agent else ("", "", "create"))
     values = {
-        "counts": [pick.randint(1, pick.choice(_CALLS)) for _ in range(pick.choice((1, 1, 1, 2, 3)))],
+        "counts": [pick.randint(1, pick.choice(_CALLS) if not begin else 4) for _ in range(pick.choice((1, 1, 1, 2, 3)))],
+        "begin": begin,
         "reads": pick.random() < (0.5 if of_agent else 0.2),
         "power": power,
         "down": pick.choice((0.0, 0.2, 2.0)),
         "then_off": pick.choice((0.0, 0.3, 2.0)) if not power else 0.0,
     }
     return "count_down", who, values
+
+
+Deeds = list[list[Any]]
+"""How many calls after the one before what is done, with which values: lists, as in a saved history."""
+
+
+def _within(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Let applications do one to three things, or rotate as logrotate does, between calls of one look or a few."""
+    file = pick.choice(APPLICATIONS)
+    does = _chain(pick, file) if pick.random() < 0.3 else _deeds(pick, file)
+    return "within", pick.choice(plan.agents).name, {"begin": pick.choice(_LOOKS), "does": does}
+
+
+def _shift(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Rotate as logrotate does, at once."""
+    return "shift", pick.choice(plan.agents).name, {"file": pick.choice(APPLICATIONS)}
+
+
+def _chain(pick: Random, file: str) -> Deeds:
+    does: Deeds = []
+    for depth in range(CHAIN, -1, -1):
+        does.append([pick.choice((0, 0, 1, 1, 2, 5)), "shift_one", {"file": file, "depth": depth, "seed": 0}])
+    if pick.random() < 0.7:
+        does.append([pick.choice((0, 1, 2)), "write", _lines(pick, file)])
+    return does
+
+
+def _deeds(pick: Random, file: str) -> Deeds:
+    does: Deeds = []
+    for _ in range(pick.choice((1, 1, 2, 3))):
+        kind = pick.choices(list(_DEEDS), list(_DEEDS.values()))[0]
+        late = {"late": pick.choice((0, 0, 2))} if kind in ("rotate", "unlink") else {}
+        values = _lines(pick, file) if kind == "write" else {"file": file, **late, "seed": pick.getrandbits(32)}
+        does.append([pick.choice((0, 0, 1, 1, 2, 4, 20)), kind, values])
+    return does
+
+
+_DEEDS = {"write": 8, "rotate": 2, "shift": 2, "truncate": 3, "copytruncate": 1, "remove": 2, "unlink": 2}
+"""What applications do within a look, and how often."""
+
+
+def _lines(pick: Random, file: str) -> dict[str, Any]:
+    lines, style = pick.choice((1, 3, 10, 40)), pick.choice(("plain", "plain", "odd"))
+    return {"file": file, "lines": lines, "style": style, "seed": pick.getrandbits(32)}

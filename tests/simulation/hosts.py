@@ -1,6 +1,8 @@
 """The programs under test on their hosts: the real agent, receiver and store."""
 
 import asyncio
+import sys
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -45,7 +47,7 @@ class AgentHost(Process):
     """A host with applications, and an agent that tails what they write."""
 
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
-        super().__init__(plan.name, network, trace, whole.seed, MemoryDisk([LOGS, STATE]))
+        super().__init__(plan.name, network, trace, whole.seed, MemoryDisk([LOGS, STATE]), below=LOGS)
         self.plan = plan
         self.identity = f"dns:{plan.name}"
         """What its certificate says."""
@@ -54,6 +56,7 @@ class AgentHost(Process):
         alike = len(whole.stores) == 1  # no other store can tell such lives apart for an agent that has lost its checkpoint
         self.applications = Applications(plan.name, lambda: self.disk, self._knows, trace, alike=alike)
         self.agent: Agent | None = None
+        self._witnesses: list[Witness] = []
         self._forgets = False
 
     async def _main(self, stop: asyncio.Event) -> None:
@@ -65,7 +68,15 @@ class AgentHost(Process):
         config = msgspec.convert(self.settings, AgentConfig)
         few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)  # fewer than an operator may ask for
         config = msgspec.structs.replace(config, agent=few)
-        agent = Agent(config, clock=self.clock, disk=self.watched_disk, transport=transport, executor=self.executor, random=self.random)
+        agent = Agent(
+            config,
+            clock=self.clock,
+            disk=self.watched_disk,
+            transport=transport,
+            executor=self.executor,
+            random=self.random,
+            open_files=self.plan.handles or sys.maxsize,
+        )
         self.agent = agent
         await agent.run(stop, lambda wake: NoWatcher())
 
@@ -96,7 +107,19 @@ class AgentHost(Process):
         followed = self.agent.book.living.get((stat.device, stat.inode))
         if followed is None or followed.source is None:
             return None
-        return Witness(self.incarnation, followed.source, held=followed.generation.file is not None)
+        witness = Witness(self.incarnation, followed.source, held=followed.generation.file is not None)
+        self._witnesses.append(witness)
+        return witness
+
+    def meddle(self, kind: str, values: dict[str, Any]) -> None:
+        """Let applications do something while the agent is in the middle of a look at its files.
+
+        A handle that it gives back in that very look, believing what it saw just before, does not count as held.
+        """
+        self._witnesses.clear()
+        getattr(self.applications, kind)(**values)
+        for witness in self._witnesses:
+            asyncio.get_running_loop().call_soon(_look_again, witness)
 
     @property
     def settled(self) -> bool:
@@ -120,6 +143,12 @@ class AgentHost(Process):
         return sum(run.size for source in self.agent.book.sources for run in source.kept)
 
 
+def _look_again(witness: Witness) -> None:
+    generation = witness.source.generation
+    if generation is None or generation.file is None:
+        witness.held = False
+
+
 def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
     return {
         "agent": {
@@ -128,6 +157,7 @@ def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
             "state_dir": STATE,
             "rescan_seconds": _RESCAN_SECONDS,
             "close_idle_seconds": plan.close_idle_seconds,
+            **({"keep_removed_bytes": plan.keep_removed_bytes} if plan.keep_removed_bytes else {}),
         },
         "input": [
             {
@@ -213,7 +243,8 @@ class StoreHost(Process):
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
         listen = StoreListenConfig(pravega=_face(), controller=_controller(name, plan))
         self._config = StoreConfig(store=DirectoryConfig(path=STORE, direct_io=plan.direct), listen=listen, retention=_retention(plan))
-        self._limits = StoreLimits(log_file=plan.log_file_bytes)
+        usual = StoreLimits(log_file=plan.log_file_bytes)
+        self._limits = replace(usual, pending=plan.pending_bytes or usual.pending)
 
     async def _main(self, stop: asyncio.Event) -> None:
         transport = self.network.host(self.name, f"cn:{self.name}")

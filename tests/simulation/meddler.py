@@ -1,5 +1,8 @@
-"""What may come between two calls that one program makes of its disk: its own death, for one."""
+"""What may come between two calls that one program makes of its disk: its death, or what others do to its files."""
 
+import os
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,39 +21,78 @@ class Mortal(Protocol):
 class Countdown:
     """A death after so many calls, and as many more as *counts* goes on for, one in each later life.
 
-    Only calls that change the disk count, unless *reads* do as well.
+    Only calls that change the disk count, unless *reads* do as well; they count from the first call
+    on that *begin* names, with "" from now on.
     """
 
     counts: list[int]
+    begin: str
     reads: bool
     power: bool
     down: float
     then_off: float
 
 
-class Meddler:
-    """Watches the disk calls of one program in all of its lives."""
+@dataclass(slots=True)
+class Deed:
+    """What is done right before the call that comes *calls* after the first one that *begin* names."""
 
-    def __init__(self, host: Mortal) -> None:
-        self._host = host
+    begin: str
+    calls: int
+    do: Callable[[], None]
+
+
+def _is_meant(wanted: str, call: str, path: str) -> bool:
+    """Tell whether *wanted*, as in "create log-" or "replace" (a call, and how the file's name begins), means this call."""
+    kind, _, name = wanted.partition(" ")
+    return not kind or (kind == call and os.path.basename(path).startswith(name))
+
+
+class Meddler:
+    """Watches the disk calls of one program in all of its lives. Deeds come before calls for what is *below* a directory."""
+
+    def __init__(self, host: Mortal, below: str = "") -> None:
+        self._host, self._below = host, below
         self._countdown: Countdown | None = None
+        self._deeds: deque[Deed] = deque()
 
     def count_down(self, countdown: Countdown) -> None:
         """Let the program die as *countdown* says, instead of what was asked for before."""
         self._countdown = countdown
 
+    def come_between(self, deeds: list[Deed]) -> None:
+        """Let *deeds* be done one after the other, each counted from the one before, after those that wait already."""
+        self._deeds += deeds
+
     def calm(self) -> None:
         """Let nothing more come between."""
         self._countdown = None
+        self._deeds.clear()
 
     def before(self, call: str, path: str) -> None:
-        """Let happen what is due before a call."""
+        """Let be done what is due before a call."""
+        if not self._deeds or not path.startswith(self._below):
+            return
+        deed = self._deeds[0]
+        if not _is_meant(deed.begin, call, path):
+            return
+        deed.begin = ""
+        deed.calls -= 1
+        while deed.calls < 0:
+            self._deeds.popleft().do()
+            if not self._deeds or self._deeds[0].begin or self._deeds[0].calls:
+                break
+            deed = self._deeds[0]
+            deed.calls -= 1
 
     def after(self, call: str, path: str) -> None:
         """Count a call; the program may not survive it."""
         countdown = self._countdown
         if countdown is None or not (countdown.reads or call in CHANGES):
             return
+        if not _is_meant(countdown.begin, call, path):
+            return
+        countdown.begin = ""
         countdown.counts[0] -= 1
         if countdown.counts[0] > 0:
             return

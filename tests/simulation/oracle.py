@@ -46,7 +46,8 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
             if life in on_disk:
                 _whole(life, arrived, source, host)
             elif life.witness is not None and life.witness.incarnation == host.incarnation and host.plan.start == "beginning":
-                _told(life, life.witness, arrived, audited.get(_id_of(life.witness, tables.batches)))
+                held = life.witness.held and not host.plan.keep_removed_bytes
+                _told(life, arrived, audited.get(_id_of(life.witness, tables.batches)), held=held)
     for life, arrived in owners.items():
         _honest(life, arrived, audited[arrived.source])
     _verdict(verdict)
@@ -106,13 +107,13 @@ def _id_of(witness: Witness, batches: Iterable[Batch]) -> str:
     return next((batch.head.source or "" for batch in batches if batch.head.origin == origin), "")
 
 
-def _told(life: Life, witness: Witness, arrived: _Arrived | None, source: Source | None) -> None:
+def _told(life: Life, arrived: _Arrived | None, source: Source | None, *, held: bool) -> None:
     """What vanished under the eyes of an agent that lived on has arrived, or is told as lost."""
     have = arrived.bytes if arrived is not None else 0
     if have >= life.owed:
         return
     what = f"{life}: {have} of {life.owed} bytes arrived"
-    if witness.held and life.gone == "removed":
+    if held and life.gone == "removed":
         raise BrokenPromise("an open file is read to its end", what)
     if source is None:
         raise BrokenPromise("nothing is lost in silence", f"{what}, and the audit knows nothing of it")

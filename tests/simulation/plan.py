@@ -36,13 +36,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """One host with an agent."""
+    """One host with an agent. *handles* is how many it may have open in all, 0 for as many as it likes.
+
+    *keep_removed_bytes* is how much of deleted files it may hold open, 0 for its usual.
+    """
 
     name: str
     output: dict[str, Any]
     close_idle_seconds: float
     start: str
     max_open_files: int = 8192
+    handles: int = 0
+    keep_removed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class Plan:
     *direct*: logs are written past the page cache. *scaled*: the stores have controllers, and the stream's segments change; without,
     they stay as they were made. *kept_bytes* is what retention leaves of the stream, 0 for everything; *clients* use a table at the
     first store, *writers* write transactions there, *tickers* note times, and are waited for *patience_ms* when they don't.
+    *pending_bytes* is what the shared store lets wait for its disk, 0 for its usual.
     """
 
     seed: int
@@ -74,6 +80,7 @@ class Plan:
     writers: tuple[str, ...] = ()
     tickers: tuple[str, ...] = ()
     patience_ms: int = 0
+    pending_bytes: int = 0
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -113,6 +120,11 @@ class Plan:
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""
         return replace(self, kept_bytes=0)
+
+    def roomy(self) -> "Plan":
+        """Return the same with the usual room for handles, deleted files and what waits for a disk."""
+        agents = tuple(replace(agent, handles=0, keep_removed_bytes=0) for agent in self.agents)
+        return replace(self, agents=agents, pending_bytes=0)
 
     def at_once(self) -> "Plan":
         """Return the same on a network without delays."""

@@ -35,9 +35,11 @@ class _Armed:
 class Process:
     """One host: its disk, its clock, its place on the network. `_main` is the program; `supervise` starts it whenever it has ended."""
 
-    def __init__(self, name: str, network: MemoryNetwork, trace: Trace, seed: int, disk: MemoryDisk, sync_seconds: float = 0.0) -> None:
+    def __init__(
+        self, name: str, network: MemoryNetwork, trace: Trace, seed: int, disk: MemoryDisk, sync_seconds: float = 0.0, *, below: str = ""
+    ) -> None:
         self.name, self.network, self.trace, self.disk = name, network, trace, disk
-        self.meddler = Meddler(self)
+        self.meddler = Meddler(self, below)
         self.watched_disk = WatchedDisk(disk, self.meddler)
         """The disk as the program has it; what else runs on the host has `disk`."""
         self.random = Random(f"{name} {seed}")
@@ -152,9 +154,9 @@ class Process:
         if armed.passages == 0:
             self.die(f"is at {point}", power=armed.power, down=armed.down, then_off=armed.then_off)
 
-    def count_down(self, counts: list[int], *, reads: bool, power: bool, down: float, then_off: float) -> None:
-        """Kill it right after the n-th disk call from now, and its later lives after as many as *counts* goes on to say."""
-        self.meddler.count_down(Countdown(list(counts), reads, power, down, then_off))
+    def count_down(self, counts: list[int], begin: str, *, reads: bool, power: bool, down: float, then_off: float) -> None:
+        """Kill it right after the n-th disk call from now, or from the first call *begin* on, and its later lives as *counts* goes on."""
+        self.meddler.count_down(Countdown(list(counts), begin, reads, power, down, then_off))
 
     def die(self, why: str, *, power: bool, down: float, then_off: float = 0.0) -> None:
         """Kill it where it is just now, in the middle of whatever it does."""

@@ -7,6 +7,8 @@ from random import Random
 from typing import Any
 
 from tests.simulation.files import FILE_KINDS
+from tests.simulation.hosts import AgentHost
+from tests.simulation.meddler import Deed
 from tests.simulation.operators import scale
 from tests.simulation.plan import Step
 from tests.simulation.reader import CutTooFarError, TakenBackError, follow
@@ -27,13 +29,30 @@ class Steps(Stage):
     async def _do(self, step: Step) -> None:
         self.trace.add("step", str(step))
         if step.kind in FILE_KINDS:
-            applications = next(agent.applications for agent in self.agents if agent.name == step.who)
-            getattr(applications, step.kind)(**step.values)
+            getattr(self._agent(step.who).applications, step.kind)(**step.values)
             return
         happens: Callable[..., Coroutine[Any, Any, None] | None] = getattr(self, f"_{step.kind}")
         done = happens(step.who, **step.values)
         if done is not None:
             await done
+
+    def _agent(self, name: str) -> AgentHost:
+        return next(agent for agent in self.agents if agent.name == name)
+
+    def _within(self, who: str, begin: str, does: list[list[Any]], seed: int) -> None:
+        """Let applications do something between two calls that the agent makes of its disk."""
+        agent = self._agent(who)
+
+        def doing(kind: str, values: dict[str, Any]) -> Callable[[], None]:
+            def do() -> None:
+                self.trace.add("step", f"within a call: {Step(0.0, kind, who, values)}")
+                agent.meddle(kind, values)
+
+            return do
+
+        deeds = [Deed("", calls, doing(kind, values)) for calls, kind, values in does]
+        deeds[0].begin = begin
+        agent.meddler.come_between(deeds)
 
     # Streams ---------------------------------------------------------------------------------------------------------
 
@@ -62,14 +81,14 @@ class Steps(Stage):
     def _arm(self, who: str, point: str, passages: int, power: bool, down: float, seed: int, then_off: float = 0.0) -> None:
         self.processes[who].arm(point, passages, power=power, down=down, then_off=then_off)
 
-    def _count_down(self, who: str, counts: list[int], reads: bool, power: bool, down: float, seed: int, then_off: float = 0.0) -> None:
-        self.processes[who].count_down(counts, reads=reads, power=power, down=down, then_off=then_off)
+    def _count_down(self, who: str, counts: list[int], begin: str, seed: int, **how: Any) -> None:
+        self.processes[who].count_down(counts, begin, **how)
 
     def _stop(self, who: str, down: float, seed: int) -> None:
         self.processes[who].stop(down)
 
     def _forget(self, who: str, power: bool, down: float, seed: int) -> None:
-        next(agent for agent in self.agents if agent.name == who).forget(power=power, down=down)
+        self._agent(who).forget(power=power, down=down)
 
     def _roll(self, who: str, down: float, seed: int) -> None:
         async def roll() -> None:

@@ -21,10 +21,10 @@ class _Host:
         raise asyncio.CancelledError
 
 
-def _watched(counts: list[int], *, reads: bool) -> tuple[MemoryDisk, WatchedDisk, _Host]:
+def _watched(counts: list[int], *, reads: bool, begin: str = "") -> tuple[MemoryDisk, WatchedDisk, _Host]:
     host = _Host()
     meddler = Meddler(host)
-    meddler.count_down(Countdown(counts, reads, True, 0.0, 0.0))
+    meddler.count_down(Countdown(counts, begin, reads, True, 0.0, 0.0))
     disk = MemoryDisk(["/a"])
     return disk, WatchedDisk(disk, meddler), host
 
@@ -41,6 +41,16 @@ def test_a_program_dies_right_after_the_nth_change_of_its_disk_and_again_in_its_
         watched.remove("/a/one")
     watched.sync_directory("/a")
     assert host.deaths == ["has done append /a/one", "has done remove /a/one"]
+
+
+def test_calls_count_from_the_first_of_a_kind_on() -> None:
+    _, watched, host = _watched([2], reads=False, begin="append on")
+    file = watched.open("/a/one", write=True, create=True)
+    watched.sync_directory("/a")
+    file.append([b"some"])
+    with pytest.raises(asyncio.CancelledError):
+        file.datasync()
+    assert host.deaths == ["has done datasync /a/one"]
 
 
 def test_reads_count_where_they_shall() -> None:
