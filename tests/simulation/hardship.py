@@ -1,4 +1,4 @@
-"""Draws what makes a history harder: deaths, and steps of applications, between any two disk calls.
+"""Draws what makes a history harder: deaths, and steps of applications, between any two disk calls; black holes in the network.
 
 Each kind is drawn from a generator of its own, so that the rest of a history is the same with and
 without it.
@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from logdrive.limits import KIB
+from logdrive.limits import MIB
 from tests.simulation.files import APPLICATIONS, CHAIN
 from tests.simulation.plan import Plan
 from tests.simulation.widening import with_more
@@ -28,7 +28,9 @@ def hardened(plan: Plan) -> Plan:
     meddling = Random(f"meddling {plan.seed}")
     plan = with_more(plan, meddling, meddling.choice((0, 3, 6, 12)), _within)
     plan = with_more(plan, meddling, meddling.choice((0, 0, 2, 5)), _shift)
-    return _narrowed(plan)
+    plan = _narrowed(plan)
+    holes = Random(f"holes {plan.seed}")
+    return with_more(plan, holes, holes.choice((0, 0, 0, 1, 2)), _hole)
 
 
 def _narrowed(plan: Plan) -> Plan:
@@ -42,7 +44,7 @@ def _narrowed(plan: Plan) -> Plan:
         )
         for agent in plan.agents
     )
-    return replace(plan, agents=agents, pending_bytes=pick.choice((0, 0, 4 * KIB, 64 * KIB)))
+    return replace(plan, agents=agents, pending_bytes=pick.choice((0, 2 * MIB)))
 
 
 def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
@@ -60,6 +62,19 @@ def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
         "then_off": pick.choice((0.0, 0.3, 2.0)) if not power else 0.0,
     }
     return "count_down", who, values
+
+
+def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Let what two hosts write to each other, or one of them to the other, vanish for longer than anybody waits."""
+    pairs = [(agent.name, receiver) for agent in plan.agents for receiver in plan.receivers]
+    pairs += [(beat, receiver) for beat in plan.beats for receiver in plan.receivers]
+    if plan.shared:
+        pairs += [(receiver, store) for receiver in plan.receivers for store in plan.stores] * len(plan.agents)
+    pairs += [(name, plan.stores[0]) for name in (*plan.clients, *plan.writers)]
+    who, other = pick.choice(pairs)
+    to = pick.choice(([who, other], [who, other], [who], [other]))
+    seconds = pick.choice((120.0, 120.0, 120.0, 400.0))
+    return "hole", who, {"other": other, "to": to, "seconds": seconds, "reset": pick.random() < 0.5}
 
 
 Deeds = list[list[Any]]

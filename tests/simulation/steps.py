@@ -135,6 +135,16 @@ class Steps(Stage):
         self.network.partition(who, other)
         self._meanwhile(heal())
 
+    def _hole(self, who: str, other: str, to: list[str], seconds: float, reset: bool, seed: int) -> None:
+        """Let what is written vanish without a reset."""
+
+        async def end() -> None:
+            await asyncio.sleep(seconds)
+            self.network.give_back(who, other, reset=reset)
+
+        self.network.swallow(who, other, frozenset(to))
+        self._meanwhile(end())
+
     def _slow(self, who: str, seconds: float, lasting: float, seed: int) -> None:
         self._meanwhile(self.processes[who].slow(seconds, lasting))
 
