@@ -129,6 +129,7 @@ class Restorer:
         """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap, then the end record."""
         source = self._book.restored(entry, None, self._identity(entry))
         source.end_at(mark, entry.start, max(entry.seen, source.position), self._clock.now_ms())
+        self._tailer.want(source)  # found out late, while a connection stands that would not ask it again
         self._book.changed = True
 
     def _identity(self, entry: Entry) -> Identity | None:

@@ -116,6 +116,10 @@ class Tailer:
         self._book.follow(followed)
         self._schedule(followed, 0.0)
 
+    def want(self, source: Source) -> None:
+        """Let *source* be asked what it has to tell: its file is gone, so that no look at it will."""
+        self._demand.want(source, self._clock.monotonic())
+
     # Looking -----------------------------------------------------------------------------------------------------------
 
     def poll_due(self, most: int) -> float | None:
