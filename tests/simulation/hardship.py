@@ -30,7 +30,9 @@ def hardened(plan: Plan) -> Plan:
     plan = with_more(plan, meddling, meddling.choice((0, 0, 2, 5)), _shift)
     plan = _narrowed(plan)
     holes = Random(f"holes {plan.seed}")
-    return with_more(plan, holes, holes.choice((0, 0, 0, 1, 2)), _hole)
+    plan = with_more(plan, holes, holes.choice((0, 0, 0, 1, 2)), _hole)
+    reading = Random(f"reading {plan.seed}")
+    return with_more(plan, reading, reading.choice((0, 1, 2, 4)), _fail_read)
 
 
 def _narrowed(plan: Plan) -> Plan:
@@ -41,6 +43,9 @@ def _narrowed(plan: Plan) -> Plan:
             agent,
             handles=pick.choice((0, 0, 0, 6, 8, 16)),
             keep_removed_bytes=pick.choice((0, 0, 0, 0, 500, 20_000)),
+            inodes_reused=pick.random() < 0.5,
+            births_told=pick.random() < 0.8,
+            devices_renumbered=pick.random() < 0.3,
         )
         for agent in plan.agents
     )
@@ -62,6 +67,15 @@ def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
         "then_off": pick.choice((0.0, 0.3, 2.0)) if not power else 0.0,
     }
     return "count_down", who, values
+
+
+def _fail_read(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Let an agent's files, or a store's, be neither looked at nor read for a while."""
+    of_agent = pick.random() < 0.7
+    who = pick.choice([agent.name for agent in plan.agents] if of_agent else plan.stores)
+    calls = pick.choice(([], ["stat"], ["open"], ["pread"], ["fstat"], ["names"], ["stat", "open"], ["pread", "fstat"]))
+    error = pick.choice(("EIO", "EACCES", "ESTALE")) if of_agent else "EIO"
+    return "fail_read", who, {"error": error, "calls": calls, "times": pick.choice((1, 1, 2, 5, 30))}
 
 
 def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:

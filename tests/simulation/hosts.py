@@ -1,6 +1,7 @@
 """The programs under test on their hosts: the real agent, receiver and store."""
 
 import asyncio
+import errno
 import sys
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConf
 from receiver.counters import Counters
 from receiver.memory import Memory
 from tests.simulation.files import LOGS, Applications, Witness
+from tests.simulation.meddler import Failures
 from tests.simulation.plan import AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
@@ -47,7 +49,9 @@ class AgentHost(Process):
     """A host with applications, and an agent that tails what they write."""
 
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
-        super().__init__(plan.name, network, trace, whole.seed, MemoryDisk([LOGS, STATE]), below=LOGS)
+        disk = MemoryDisk([LOGS, STATE])
+        disk.reuses_inodes, disk.tells_births = plan.inodes_reused, plan.births_told
+        super().__init__(plan.name, network, trace, whole.seed, disk, below=LOGS)
         self.plan = plan
         self.identity = f"dns:{plan.name}"
         """What its certificate says."""
@@ -97,7 +101,10 @@ class AgentHost(Process):
             return self.disk.killed()
         self.disk.sync_below(LOGS)
         self.applications.power_cut()
-        return self.disk.crash(self.random)
+        disk = self.disk.crash(self.random)
+        if self.plan.devices_renumbered:
+            disk.device = self.random.randint(1, 3)
+        return disk
 
     def _knows(self, path: str) -> Witness | None:
         """Return what the agent knows of *path*, if it follows it as a source."""
@@ -105,11 +112,19 @@ class AgentHost(Process):
             return None
         stat = self.disk.stat(path)
         followed = self.agent.book.living.get((stat.device, stat.inode))
-        if followed is None or followed.source is None:
+        if followed is None or followed.source is None or not followed.generation.place.is_at(stat):
             return None
         witness = Witness(self.incarnation, followed.source, held=followed.generation.file is not None)
         self._witnesses.append(witness)
         return witness
+
+    def fail_read(self, error: str, calls: list[str], times: int) -> None:
+        """Let calls fail; with ESTALE handles are worth nothing any more, of files that have no name either."""
+        self.meddler.fail(Failures(tuple(calls), getattr(errno, error), times))
+        if error == "ESTALE":
+            for life in self.applications.lives:
+                if life.witness is not None:
+                    life.witness.held = False
 
     def meddle(self, kind: str, values: dict[str, Any]) -> None:
         """Let applications do something while the agent is in the middle of a look at its files.
@@ -127,6 +142,8 @@ class AgentHost(Process):
         agent = self.agent
         if not self.running or agent is None:
             return False
+        if any(followed.trouble for followed in agent.book.living.values()):
+            return False  # it can't be read just now: for want of a handle, for example
         return agent.connection.settled and not any(source.kept or source.has_more for source in agent.book.sources)
 
     @property

@@ -42,6 +42,19 @@ class Deed:
     do: Callable[[], None]
 
 
+@dataclass(slots=True)
+class Failures:
+    """The next *times* calls named in *calls*, or without these the next that change nothing, fail with *number*."""
+
+    calls: tuple[str, ...]
+    number: int
+    times: int
+
+    def mean(self, call: str) -> bool:
+        """Tell whether *call* is one of those."""
+        return call in self.calls or (not self.calls and call not in CHANGES)
+
+
 def _is_meant(wanted: str, call: str, path: str) -> bool:
     """Tell whether *wanted*, as in "create log-" or "replace" (a call, and how the file's name begins), means this call."""
     kind, _, name = wanted.partition(" ")
@@ -55,6 +68,7 @@ class Meddler:
         self._host, self._below = host, below
         self._countdown: Countdown | None = None
         self._deeds: deque[Deed] = deque()
+        self._failures: Failures | None = None
 
     def count_down(self, countdown: Countdown) -> None:
         """Let the program die as *countdown* says, instead of what was asked for before."""
@@ -64,14 +78,26 @@ class Meddler:
         """Let *deeds* be done one after the other, each counted from the one before, after those that wait already."""
         self._deeds += deeds
 
+    def fail(self, failures: Failures) -> None:
+        """Let calls fail as *failures* say, instead of what was asked for before."""
+        self._failures = failures
+
     def calm(self) -> None:
         """Let nothing more come between."""
-        self._countdown = None
+        self._countdown = self._failures = None
         self._deeds.clear()
 
     def before(self, call: str, path: str) -> None:
-        """Let be done what is due before a call."""
-        if not self._deeds or not path.startswith(self._below):
+        """Let be done what is due before a call, which may fail. Raises OSError."""
+        if not path.startswith(self._below):
+            return
+        failures = self._failures
+        if failures is not None and failures.mean(call):
+            failures.times -= 1
+            if not failures.times:
+                self._failures = None
+            raise OSError(failures.number, os.strerror(failures.number), path)
+        if not self._deeds:
             return
         deed = self._deeds[0]
         if not _is_meant(deed.begin, call, path):

@@ -38,7 +38,8 @@ class Step:
 class AgentPlan:
     """One host with an agent. *handles* is how many it may have open in all, 0 for as many as it likes.
 
-    *keep_removed_bytes* is how much of deleted files it may hold open, 0 for its usual.
+    *keep_removed_bytes* is how much of deleted files it may hold open, 0 for its usual. Its file system gives inodes away again
+    (*inodes_reused*), says when a file was born (*births_told*), and has another device number after a reboot (*devices_renumbered*).
     """
 
     name: str
@@ -48,6 +49,9 @@ class AgentPlan:
     max_open_files: int = 8192
     handles: int = 0
     keep_removed_bytes: int = 0
+    inodes_reused: bool = False
+    births_told: bool = True
+    devices_renumbered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,11 @@ class Plan:
         """Return the same with the usual room for handles, deleted files and what waits for a disk."""
         agents = tuple(replace(agent, handles=0, keep_removed_bytes=0) for agent in self.agents)
         return replace(self, agents=agents, pending_bytes=0)
+
+    def ordinary(self) -> "Plan":
+        """Return the same on file systems that tell files apart by inode, birth time and device."""
+        usual: dict[str, Any] = {"inodes_reused": False, "births_told": True, "devices_renumbered": False}
+        return replace(self, agents=tuple(replace(agent, **usual) for agent in self.agents))
 
     def at_once(self) -> "Plan":
         """Return the same on a network without delays."""

@@ -9,7 +9,7 @@ from random import Random
 
 from logdrive import faults
 from logdrive.errors import LogdriveError
-from tests.simulation.meddler import Countdown, Meddler
+from tests.simulation.meddler import Countdown, Failures, Meddler
 from tests.simulation.trace import SPEAKER, Trace
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
@@ -193,6 +193,11 @@ class Process:
         self.disk_failed = True
         for _ in range(times):
             self.disk.fail_write(getattr(errno, error), after=after)
+
+    def fail_read(self, error: str, calls: list[str], times: int) -> None:
+        """Let the next calls that only ask or read fail."""
+        self.disk_failed = True
+        self.meddler.fail(Failures(tuple(calls), getattr(errno, error), times))
 
     def fail_sync(self) -> None:
         """Let the next sync fail."""

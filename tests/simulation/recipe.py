@@ -16,6 +16,7 @@ _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "unscaled": Plan.unscaled,
     "kept": Plan.kept_whole,
     "roomy": Plan.roomy,
+    "ordinary": Plan.ordinary,
     "at_once": Plan.at_once,
 }
 """What else may have been left out, in the order in which it is written."""

@@ -151,6 +151,9 @@ class Steps(Stage):
     def _fail_write(self, who: str, error: str, after: int, times: int, seed: int) -> None:
         self.processes[who].fail_write(error, after, times)
 
+    def _fail_read(self, who: str, error: str, calls: list[str], times: int, seed: int) -> None:
+        self.processes[who].fail_read(error, calls, times)
+
     def _fail_sync(self, who: str, seed: int) -> None:
         self.processes[who].fail_sync()
 

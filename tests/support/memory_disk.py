@@ -11,6 +11,7 @@ Faults are asked for by attributes and methods: `capacity` (a full disk, with th
 
 import contextlib
 import errno
+import heapq
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -48,6 +49,7 @@ class MemoryFile:
         self._disk, self._node, self._writable, self._open = disk, node, writable, True
         self._block = DIRECT_BLOCK if direct else 1
         self._end = len(node.seen)
+        node.handles += 1
 
     def _node_if_open(self) -> Node:
         if not self._open:
@@ -101,6 +103,9 @@ class MemoryFile:
         """Give the handle back."""
         if self._open and self._block > 1 and len(self._node.seen) > self._end:
             self._node.change(Cut(self._end), self._disk.now_ns())
+        if self._open:
+            self._node.handles -= 1
+            self._disk._free(self._node)
         self._open = False
 
 
@@ -122,6 +127,11 @@ class MemoryDisk:
         self._locked: set[str] = set()
         self.next_inode = 1
         """What the next file gets; file systems give away what a removed file had."""
+        self.reuses_inodes = False
+        """Whether the next file gets the lowest inode that nobody has, as on ext4."""
+        self.tells_births = True
+        """Whether `stat` says when a file was born; without, it says 0."""
+        self._free_inodes: list[int] = []
         self._write_failures: list[tuple[int, int]] = []
         self._sync_failures: list[int] = []
         for directory in directories:
@@ -137,8 +147,7 @@ class MemoryDisk:
             if node is not None or path in self._directories:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             now = self.now_ns()
-            node = Node(self.next_inode, now, now)
-            self.next_inode += 1
+            node = Node(self._new_inode(), now, now)
             self._name(path, node)
         elif node is None:
             raise self._missing(path)
@@ -325,6 +334,7 @@ class MemoryDisk:
         """Return a new disk with *names*; all of it durable, or as durable as this one."""
         disk = MemoryDisk(now_ns=self.now_ns, capacity=self.capacity)
         disk.next_inode, disk.device = self.next_inode, self.device
+        disk.reuses_inodes, disk.tells_births = self.reuses_inodes, self.tells_births
         lost: set[str] = set()
         for path in sorted(self._directories):
             old = self._directories[path]
@@ -350,7 +360,20 @@ class MemoryDisk:
                 directory.pending = [_Name(c.path, c.node and copied(c.node), c.source) for c in changes]
         for node in copies.values():
             node.links = sum(1 for other in disk._files.values() if other is node)
+        taken = {node.inode for node in copies.values()}
+        disk._free_inodes = [inode for inode in range(1, disk.next_inode) if inode not in taken]
         return disk
+
+    def _new_inode(self) -> int:
+        if self.reuses_inodes and self._free_inodes:
+            return heapq.heappop(self._free_inodes)
+        self.next_inode += 1
+        return self.next_inode - 1
+
+    def _free(self, node: Node) -> None:
+        """Let the inode of *node* be given away, if no name and no handle leads to it."""
+        if not node.links and not node.handles:
+            heapq.heappush(self._free_inodes, node.inode)
 
     def _name(self, path: str, node: Node | None, source: str | None = None) -> None:
         """Change what *path* stands for, not yet durably. A rename across directories is durable once the target's is synced."""
@@ -363,6 +386,7 @@ class MemoryDisk:
         self._directories[parent].pending.append(change)
         if replaced is not None:
             replaced.links -= 1
+            self._free(replaced)
         if node is not None and source is None:
             node.links += 1
 
@@ -380,7 +404,8 @@ class MemoryDisk:
         return self._sync_failures.pop(0) if self._sync_failures else 0
 
     def _stat(self, node: Node) -> FileStat:
-        return FileStat(self.device, node.inode, len(node.seen), node.links, node.modified_ns, node.born_ns, is_file=True)
+        born_ns = node.born_ns if self.tells_births else 0
+        return FileStat(self.device, node.inode, len(node.seen), node.links, node.modified_ns, born_ns, is_file=True)
 
     def _missing(self, path: str) -> OSError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
