@@ -5,12 +5,14 @@ without it.
 """
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
 from logdrive.limits import MIB
 from tests.simulation.files import APPLICATIONS, CHAIN
-from tests.simulation.plan import Plan
+from tests.simulation.odd_beats import ODD
+from tests.simulation.plan import AgentPlan, Plan
 from tests.simulation.widening import with_more
 
 _BEGIN = "", "", "", "create log-", "create log-", "create log-", "create", "replace", "remove", "truncate"
@@ -32,7 +34,54 @@ def hardened(plan: Plan) -> Plan:
     holes = Random(f"holes {plan.seed}")
     plan = with_more(plan, holes, holes.choice((0, 0, 0, 1, 2)), _hole)
     reading = Random(f"reading {plan.seed}")
-    return with_more(plan, reading, reading.choice((0, 1, 2, 4)), _fail_read)
+    plan = with_more(plan, reading, reading.choice((0, 1, 2, 4)), _fail_read)
+    return _rotten(_with_strangers(plan))
+
+
+def _rotten(plan: Plan) -> Plan:
+    """Return *plan* with bits that flip in files that a program can do without, or with a store restored from a backup.
+
+    A restored store may have lost what its users were told, so such a history has only agents and foreign writers.
+    """
+    pick = Random(f"rot {plan.seed}")
+    alone = not (plan.clients or plan.writers or plan.tickers or plan.scaled or plan.kept_bytes)
+    if alone and len(plan.stores) == 1 and pick.random() < 0.4:
+        return with_more(with_more(plan, pick, 2, _back_up), pick, pick.choice((1, 2)), _restore)
+    return with_more(plan, pick, pick.choice((0, 0, 1)), _rot)
+
+
+def _back_up(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "back_up", plan.stores[0], {}
+
+
+def _restore(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Restore the backup made last, if there is one by then."""
+    return "restore", plan.stores[0], {"down": pick.choice((0.0, 2.0, 8.0))}
+
+
+def _rot(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Flip one bit of an index, or of one copy of its pages."""
+    return "rot", pick.choice(plan.stores), {"file": pick.choice(("/store/index", "/store/*.a"))}
+
+
+def _with_strangers(plan: Plan) -> Plan:
+    """Return *plan* with odd foreign writers in some of all histories, and agents that speak the plain dialect."""
+    pick = Random(f"strangers {plan.seed}")
+    if pick.random() < 0.3:
+        odd = tuple(f"{kind}{number}" for number, kind in enumerate(pick.sample(list(ODD), pick.choice((1, 1, 2))), 1))
+        plan = replace(plan, beats=(*plan.beats, *odd))
+        for beat in odd:
+            plan = with_more(plan, pick, pick.choice((1, 2, 4)), partial(_burst, beat))
+    plain = [agent.name for agent in plan.agents if pick.random() < 0.1]
+    return replace(plan, agents=tuple(_plain(agent) if agent.name in plain else agent for agent in plan.agents))
+
+
+def _plain(agent: AgentPlan) -> AgentPlan:
+    return replace(agent, output={**agent.output, "dialect": "lumberjack/2"})
+
+
+def _burst(who: str, pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "burst", who, {"lines": pick.choice((1, 10, 40, 200))}
 
 
 def _narrowed(plan: Plan) -> Plan:

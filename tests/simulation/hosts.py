@@ -122,9 +122,13 @@ class AgentHost(Process):
         """Let calls fail; with ESTALE handles are worth nothing any more, of files that have no name either."""
         self.meddler.fail(Failures(tuple(calls), getattr(errno, error), times))
         if error == "ESTALE":
-            for life in self.applications.lives:
-                if life.witness is not None:
-                    life.witness.held = False
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Let no file that is gone count as held any more."""
+        for life in self.applications.lives:
+            if life.witness is not None:
+                life.witness.held = False
 
     def meddle(self, kind: str, values: dict[str, Any]) -> None:
         """Let applications do something while the agent is in the middle of a look at its files.

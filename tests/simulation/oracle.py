@@ -8,6 +8,7 @@ from logdrive.pipeline.cover import size, union
 from tests.simulation.beats import Beat
 from tests.simulation.files import Life, Witness
 from tests.simulation.hosts import AgentHost
+from tests.simulation.plain import InventedError, NotThereError, judge_plain
 from tests.simulation.reader import Batch, Tables
 
 
@@ -39,6 +40,9 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
     _follow_on(tables.batches)
     owners = _owners([life for host in hosts for life in host.applications.lives], _arrived(tables.batches))
     for host in hosts:
+        if host.plan.plain:
+            _plain(host, tables.batches)
+            continue
         on_disk = host.applications.on_disk
         for life in host.applications.lives:
             arrived = owners.get(life)
@@ -156,6 +160,18 @@ def _follow_on(batches: Iterable[Batch]) -> None:
         if head.previous != before:
             raise BrokenPromise("order within a source", f"{head.source}: a batch from {head.previous} after {before} in {batch.store}")
         reached[place] = head.position, head.kind
+
+
+# Agents that speak the plain dialect -----------------------------------------------------------------------------------
+
+
+def _plain(host: AgentHost, batches: Iterable[Batch]) -> None:
+    try:
+        judge_plain(host, [event for batch in batches for event in batch.foreign])
+    except NotThereError as error:
+        raise BrokenPromise("everything arrives", str(error)) from error
+    except InventedError as error:
+        raise BrokenPromise("nothing is invented", str(error)) from error
 
 
 # Foreign writers -------------------------------------------------------------------------------------------------------

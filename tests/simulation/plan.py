@@ -53,6 +53,11 @@ class AgentPlan:
     births_told: bool = True
     devices_renumbered: bool = False
 
+    @property
+    def plain(self) -> bool:
+        """Whether the agent speaks the plain dialect."""
+        return bool(self.output.get("dialect", "logdrive/1") != "logdrive/1")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from logdrive.limits import KIB
-from tests.simulation.beats import Beat
 from tests.simulation.client import Client
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
+from tests.simulation.odd_beats import beat_of
 from tests.simulation.operators import OPERATOR
 from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import WINDOW_BYTES, Plan
@@ -20,6 +20,7 @@ from tests.simulation.tables import TableUser
 from tests.simulation.tickers import Ticker
 from tests.simulation.trace import Trace
 from tests.simulation.transactions import TransactionWriter
+from tests.support.memory_disk import MemoryDisk
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark
 
@@ -36,7 +37,7 @@ class Stage:
         stores = [StoreHost("store", plan, self.network, trace)] if plan.shared else []
         self.receivers = receivers
         self.processes: dict[str, Process] = {process.name: process for process in (*self.agents, *receivers, *stores)}
-        self.beats = [Beat(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network) for name in plan.beats]
+        self.beats = [beat_of(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network) for name in plan.beats]
         self.users = [TableUser(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.clients]
         self.writers = [TransactionWriter(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.writers]
         self.tickers = [
@@ -46,6 +47,7 @@ class Stage:
         """The watermarks that were read last."""
         self._balance = Random(f"balancer {plan.seed}")
         self._later: list[asyncio.Task[None]] = []
+        self._backups: dict[str, MemoryDisk] = {}
         self.set_back = False
         """A store was set back to an earlier state on purpose: agents may be told of less than they had acknowledged."""
 

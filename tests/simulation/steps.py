@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from fnmatch import fnmatch
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.simulation.hosts import AgentHost
 from tests.simulation.meddler import Deed
 from tests.simulation.operators import scale
 from tests.simulation.plan import Step
-from tests.simulation.reader import CutTooFarError, TakenBackError, follow
+from tests.simulation.reader import CutTooFarError, Tables, TakenBackError, follow
 from tests.simulation.stage import Stage
 from tests.support.memory_transport import Connection
 
@@ -156,6 +157,33 @@ class Steps(Stage):
 
     def _fail_sync(self, who: str, seed: int) -> None:
         self.processes[who].fail_sync()
+
+    def _rot(self, who: str, file: str, seed: int) -> None:
+        """Flip a bit in a file that can be done without."""
+        process, pick = self.processes[who], Random(seed)
+        paths = [path for path in process.disk.paths() if fnmatch(path, file) and process.disk.content(path)]
+        if paths:
+            path = pick.choice(paths)
+            offset = pick.randrange(len(process.disk.content(path)))
+            self.trace.add(who, f"a bit of {path} is another at {offset}")
+            process.disk.flip_bit(path, offset, pick.randrange(8))
+
+    def _back_up(self, who: str, seed: int) -> None:
+        """Keep what a store has on its disk."""
+        self._backups[who] = self.processes[who].disk.killed()
+
+    def _restore(self, who: str, down: float, seed: int) -> None:
+        """Let a store find what it had when it was backed up. What was acknowledged since is sent again, as far as it is there."""
+        backup = self._backups.pop(who, None)
+        if backup is None:
+            return
+        self.trace.add(who, "restored from a backup")
+        self.processes[who].set_back(backup, down=down)
+        self.set_back, self.tables = True, Tables()
+        for beat in self.beats:
+            beat.acknowledged.clear()
+        for agent in self.agents:
+            agent.let_go()
 
     def _full(self, who: str, room: int, seconds: float, seed: int) -> None:
         self._meanwhile(self.processes[who].fill_up(room, seconds))
