@@ -10,9 +10,11 @@ from tests.simulation.trace import Trace
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 LOGS = "/logs"
+OLD = "/logs/old"
+"""Where logrotate's olddir puts what it rotates: the agent watches it, too."""
 APPLICATIONS = ("a", "b", "c")
 """Each writes to a file of its name."""
-FILE_KINDS = ("write", "rotate", "shift", "shift_one", "unlink", "truncate", "copytruncate", "compress", "remove")
+FILE_KINDS = ("write", "rotate", "shift", "shift_one", "archive", "unlink", "truncate", "copytruncate", "compress", "remove")
 """What applications do to files: methods of `Applications`."""
 CHAIN = 3
 """How many rotated files logrotate keeps, as .1, .2 and .3."""
@@ -145,6 +147,18 @@ class Applications:
             self._take(file)
             self._old.append(life)
         self._disk().replace(path, target)
+        life.path = target
+
+    def archive(self, file: str, seed: int) -> None:
+        """Move the oldest rotated file, or the file itself, to the other directory."""
+        there = [life for life in self._old if life.path is not None and os.path.dirname(life.path) == LOGS and life.name == f"{file}.log"]
+        life = there[0] if there else self._take(file)
+        if life is None or life.path is None:
+            return
+        if not there:
+            self._old.append(life)
+        target = f"{OLD}/{file}.log-{life.number}"
+        self._disk().replace(life.path, target)
         life.path = target
 
     def unlink(self, file: str, late: int, seed: int) -> None:

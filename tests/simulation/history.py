@@ -236,5 +236,6 @@ class World(Steps):
                     raise BrokenPromise("a stop ends a program", process.name) from None
         self._look()
         for store in self.plan.stores:
-            if damages := verify(self.processes[store].disk, STORE).damages:
+            damages = verify(self.processes[store].disk, STORE).damages
+            if damages := [damage for damage in damages if damage.file not in self.rotten]:
                 raise BrokenPromise("a store is as its log says", f"{store}: {damages[0]}")

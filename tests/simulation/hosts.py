@@ -19,7 +19,7 @@ from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
 from receiver.memory import Memory
-from tests.simulation.files import LOGS, Applications, Witness
+from tests.simulation.files import LOGS, OLD, Applications, Witness
 from tests.simulation.meddler import Failures
 from tests.simulation.plan import AgentPlan, Plan
 from tests.simulation.process import Process
@@ -49,7 +49,7 @@ class AgentHost(Process):
     """A host with applications, and an agent that tails what they write."""
 
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
-        disk = MemoryDisk([LOGS, STATE])
+        disk = MemoryDisk([LOGS, OLD, STATE])
         disk.reuses_inodes, disk.tells_births = plan.inodes_reused, plan.births_told
         super().__init__(plan.name, network, trace, whole.seed, disk, below=LOGS)
         self.plan = plan
@@ -99,7 +99,8 @@ class AgentHost(Process):
         """Return the disk after a kill or power cut; what applications wrote is durable (its loss is a scenario of its own)."""
         if not power:
             return self.disk.killed()
-        self.disk.sync_below(LOGS)
+        for directory in (LOGS, OLD):
+            self.disk.sync_below(directory)
         self.applications.power_cut()
         disk = self.disk.crash(self.random)
         if self.plan.devices_renumbered:
@@ -182,7 +183,7 @@ def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
         },
         "input": [
             {
-                "paths": [f"{LOGS}/*.log*"],
+                "paths": [f"{LOGS}/*.log*", f"{OLD}/*.log*"],
                 "start": plan.start,
                 "quiet_seconds": _QUIET_SECONDS,
                 "end_after_seconds": _END_AFTER_SECONDS,

@@ -48,6 +48,8 @@ class Stage:
         self._balance = Random(f"balancer {plan.seed}")
         self._later: list[asyncio.Task[None]] = []
         self._backups: dict[str, MemoryDisk] = {}
+        self.rotten: set[str] = set()
+        """Files in which a bit was flipped: what becomes of them is damaged on purpose."""
         self.set_back = False
         """A store was set back to an earlier state on purpose: agents may be told of less than they had acknowledged."""
 

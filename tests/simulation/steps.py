@@ -166,10 +166,13 @@ class Steps(Stage):
             path = pick.choice(paths)
             offset = pick.randrange(len(process.disk.content(path)))
             self.trace.add(who, f"a bit of {path} is another at {offset}")
+            self.rotten |= {path, f"{path}.old"}  # an index becomes the older one
             process.disk.flip_bit(path, offset, pick.randrange(8))
 
     def _back_up(self, who: str, seed: int) -> None:
-        """Keep what a store has on its disk."""
+        """Keep what a store has on its disk, if there is a stream by then: nobody who has found one makes it again."""
+        if self.plan.shared and not any(self.trace.heard.get(f"{receiver}: stream found") for receiver in self.plan.receivers):
+            return
         self._backups[who] = self.processes[who].disk.killed()
 
     def _restore(self, who: str, down: float, seed: int) -> None:

@@ -15,31 +15,17 @@ import heapq
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 
 from logdrive.disk import FileStat
 from logdrive.file import Parts
 from logdrive.record import Part
+from tests.support.memory_names import Directory, Name, rename
 from tests.support.memory_node import Cut, Node, Write
 
 DIRECT_BLOCK = 64
 """Smaller than a real one, as the files are: so that zeros stand at the end of most."""
-
-
-@dataclass(slots=True)
-class _Name:
-    """*path* comes to stand for *node*, or for nothing; a rename is both at once, with *source* losing its name."""
-
-    path: str
-    node: Node | None
-    source: str | None = None
-
-
-@dataclass(slots=True)
-class _Directory:
-    durable: bool = False
-    pending: list[_Name] = field(default_factory=list)
 
 
 class MemoryFile:
@@ -123,7 +109,7 @@ class MemoryDisk:
         """What `stat` says of where files are; a reboot may number devices otherwise."""
         self._files: dict[str, Node] = {}
         self._durable: dict[str, Node] = {}
-        self._directories: dict[str, _Directory] = {"/": _Directory(durable=True)}
+        self._directories: dict[str, Directory] = {"/": Directory(durable=True)}
         self._locked: set[str] = set()
         self.next_inode = 1
         """What the next file gets; file systems give away what a removed file had."""
@@ -194,7 +180,7 @@ class MemoryDisk:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if path not in self._directories:
             self.make_directory(os.path.dirname(path))
-            self._directories[path] = _Directory()
+            self._directories[path] = Directory()
 
     def try_directory(self, path: str) -> None:
         """Raise OSError where *path*, or a parent that would have to be one, is no directory."""
@@ -210,7 +196,7 @@ class MemoryDisk:
         if failure := self._sync_failure():
             raise OSError(failure, os.strerror(failure), path)
         for change in self._directories[path].pending:
-            _rename(self._durable, change)
+            rename(self._durable, change)
         self._directories[path].pending.clear()
         for child, directory in self._directories.items():
             if child != "/" and os.path.dirname(child) == path:
@@ -250,11 +236,12 @@ class MemoryDisk:
 
     def sync_below(self, directory: str) -> None:
         """Make the files and names in *directory* durable, and nothing else."""
-        for change in self._directories[directory].pending:
-            _rename(self._durable, change)
         self._directories[directory].pending.clear()
+        for path in [path for path in self._durable if path not in self._files and os.path.dirname(path) == directory]:
+            del self._durable[path]
         for path, node in self._files.items():
             if os.path.dirname(path) == directory:
+                self._durable[path] = node
                 node.sync()
 
     def paths(self) -> list[str]:
@@ -323,7 +310,7 @@ class MemoryDisk:
         for directory in self._directories.values():
             for change in directory.pending:
                 if random.random() < 0.5:
-                    _rename(names, change)
+                    rename(names, change)
         return self._copied(lambda node: node.after_crash(random), names, durable=True, random=random)
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -342,7 +329,7 @@ class MemoryDisk:
             if os.path.dirname(path) in lost or not kept:
                 lost.add(path)
             else:
-                disk._directories[path] = _Directory(durable or old.durable)
+                disk._directories[path] = Directory(durable or old.durable)
         copies: dict[int, Node] = {}
 
         def copied(node: Node) -> Node:
@@ -357,7 +344,7 @@ class MemoryDisk:
             disk._durable = {path: copied(node) for path, node in self._durable.items()}
             for path, directory in disk._directories.items():
                 changes = self._directories[path].pending
-                directory.pending = [_Name(c.path, c.node and copied(c.node), c.source) for c in changes]
+                directory.pending = [Name(c.path, c.node and copied(c.node), c.source) for c in changes]
         for node in copies.values():
             node.links = sum(1 for other in disk._files.values() if other is node)
         taken = {node.inode for node in copies.values()}
@@ -380,9 +367,9 @@ class MemoryDisk:
         parent = os.path.dirname(path)
         if parent not in self._directories or path in self._directories:
             raise self._missing(path)
-        change = _Name(path, node, source)
+        change = Name(path, node, source)
         replaced = self._files.get(path)
-        _rename(self._files, change)
+        rename(self._files, change)
         self._directories[parent].pending.append(change)
         if replaced is not None:
             replaced.links -= 1
@@ -409,12 +396,3 @@ class MemoryDisk:
 
     def _missing(self, path: str) -> OSError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-
-
-def _rename(names: dict[str, Node], change: _Name) -> None:
-    if change.source is not None:
-        names.pop(change.source, None)
-    if change.node is None:
-        names.pop(change.path, None)
-    else:
-        names[change.path] = change.node

@@ -1,4 +1,6 @@
-"""Deliberate bugs that show only where a program ends between two calls of its disk."""
+"""Deliberate bugs that show where something comes between two disk calls, where a call fails, or where a limit is met."""
+
+# ruff: noqa: E501 - what is replaced stands here as it stands there
 
 from tests.simulation.bugs.mutant import Mutant
 
@@ -8,5 +10,96 @@ DISK_CALLS = (
         "a last log file of which not even the head is whole is not taken away",
         "logdrive.store.recovery",
         (("        self._disk.remove(path)\n", "        return\n"),),
+    ),
+    Mutant(
+        "store.read_error_is_the_end",
+        "a start takes the place where the disk can't be read for the log's end",
+        "logdrive.store.scan",
+        (
+            (
+                "        buffer, at = self._bytes(self.position, ENTRY_HEAD)\n        return decode_head(",
+                "        try:\n            buffer, at = self._bytes(self.position, ENTRY_HEAD)\n        except OSError:\n            return None\n        return decode_head(",
+            ),
+        ),
+    ),
+    Mutant(
+        "store.rotten_index_used",
+        "an index is used although its checksum is wrong",
+        "logdrive.store.snapshot",
+        (("    if crc_of([body]) != _HEAD.unpack_from(data)[1]:\n", "    if False:\n"),),
+    ),
+    Mutant(
+        "store.rotten_page_used",
+        "a page of the index is used although its checksum is wrong",
+        "logdrive.store.pages",
+        (
+            (
+                "        whole = len(data) == size and _CRC.unpack_from(data)[0] == self._crc(file.name, page, rows)\n",
+                "        whole = len(data) == size\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.rotated_meanwhile",
+        "a file that one rotation moved between two looks is taken for removed",
+        "agent.locate",
+        (("        return self._rotated_meanwhile(directory, place, moved)\n", "        return None\n"),),
+    ),
+    Mutant(
+        "agent.opens_what_is_there_now",
+        "what has a file's name when it is opened is taken for the file that had it before",
+        "agent.generation",
+        (("        if not own:\n", "        if own is None:\n"),),
+    ),
+    Mutant(
+        "agent.handles_counted_for_ever",
+        "a handle that is given back counts as open",
+        "agent.tailer",
+        (("            generation.close()\n            self._open -= 1\n", "            generation.close()\n"),),
+    ),
+    Mutant(
+        "agent.lack_of_handles_unnoticed",
+        "no handle is given back for a file that can't be opened for want of one",
+        "agent.tailer",
+        (
+            (
+                "                self._lacked_at = self._clock.monotonic()\n                raise OSError",
+                "                raise OSError",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.unseen_is_gone",
+        "a file that can't be looked at is taken for removed",
+        "agent.locate",
+        (
+            (
+                "            stat = self._disk.stat(path)\n        except FileNotFoundError:\n",
+                "            stat = self._disk.stat(path)\n        except OSError:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.unlisted_is_empty",
+        "a directory that can't be listed is taken for an empty one",
+        "agent.locate",
+        (
+            (
+                "sorted(self._disk.names(directory))]\n        except FileNotFoundError:\n",
+                "sorted(self._disk.names(directory))]\n        except OSError:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.inode_is_enough",
+        "a file that got the inode of another is taken for that one",
+        "agent.generation",
+        ((" == self.key and same_birth(stat.birth_ns, self.birth_ns)\n", " == self.key\n"),),
+    ),
+    Mutant(
+        "agent.device_is_fixed",
+        "after a restart a file on a device with another number is another file",
+        "agent.locate",
+        (("same = place.is_at(stat) or (moved and", "same = place.is_at(stat) or (not stat.is_file and"),),
     ),
 )

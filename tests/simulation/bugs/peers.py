@@ -1,0 +1,79 @@
+"""Deliberate bugs that show where others are silent, odd, or were set back."""
+
+from tests.simulation.bugs.mutant import Mutant
+
+PEERS = (
+    Mutant(
+        "agent.silence_not_noticed",
+        "a connection on which nothing is heard any more is kept for ever",
+        "agent.session",
+        (
+            ("            if now - self._heard > settings.timeout_seconds:\n", "            if False:\n"),
+            ("            if now - self._moved > settings.stall_seconds:\n", "            if False:\n"),
+        ),
+    ),
+    Mutant(
+        "sink.silence_not_noticed",
+        "a connection to a streaming service on which nothing is heard any more is kept for ever",
+        "logdrive.sinks.pravega_lane",
+        (("            if silence >= _SILENCE_SECONDS:\n", "            if False:\n"),),
+    ),
+    Mutant(
+        "net.waits_without_end",
+        "the wait after a failure grows without an end",
+        "logdrive.net.backoff",
+        (("super().__init__(multiplier=initial, max=maximum)", "super().__init__(multiplier=initial, max=1e6)"),),
+    ),
+    Mutant(
+        "agent.store_never_steps_back",
+        "what a restored store has lost is not sent again",
+        "agent.resume",
+        (("        return Resumed(told, stepped_back=True)\n", "        return Resumed(standing.number, standing.kept)\n"),),
+    ),
+    Mutant(
+        "agent.ended_for_good",
+        "what a restored store has lost of files that are gone is not told again",
+        "agent.book",
+        (
+            (
+                "for entry in list(self.ended.values()) if entry.store == store]",
+                "for entry in list(self.ended.values()) if entry.store is None]",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.plain_in_flight_forgotten",
+        "in the plain dialect, what was in flight when a connection ended counts as sent",
+        "agent.plain",
+        (("            source.disconnected()\n", "            pass\n"),),
+    ),
+    Mutant(
+        "receiver.short_window_waited_for",
+        "a plain window that is never filled is never acknowledged",
+        "receiver.foreign",
+        (("        return _QUIET_SECONDS if self._link.acks.open else None\n", "        return None\n"),),
+    ),
+    Mutant(
+        "receiver.one_answer_for_several",
+        "of several windows that become durable together only the last is acknowledged",
+        "receiver.acks",
+        (("            ready.append(last)\n", "            ready = [last]\n"),),
+    ),
+    Mutant(
+        "receiver.broken_envelope_fails",
+        "an envelope that does not inflate fails the receiver, not the connection",
+        "logdrive.wire.lumberjack.envelope",
+        (("    except _InflateError as error:\n", "    except ZeroDivisionError as error:\n"),),
+    ),
+    Mutant(
+        "receiver.old_writer_altered",
+        "the values of events of version 1 become numbers where they look like some",
+        "receiver.events",
+        (
+            (
+                "    return orjson.dumps(record)\n",
+                "    return orjson.dumps({key: int(value) if value.isdecimal() else value for key, value in record.items()})\n",
+            ),
+        ),
+    ),
+)
