@@ -32,7 +32,7 @@ def hardened(plan: Plan) -> Plan:
     plan = with_more(plan, meddling, meddling.choice((0, 0, 2, 5)), _shift)
     plan = _narrowed(plan)
     holes = Random(f"holes {plan.seed}")
-    plan = with_more(plan, holes, holes.choice((0, 0, 0, 1, 2)), _hole)
+    plan = with_more(plan, holes, holes.choice((0, 0, 1, 2)), _hole)
     reading = Random(f"reading {plan.seed}")
     plan = with_more(plan, reading, reading.choice((0, 1, 2, 4)), _fail_read)
     return _rotten(_with_strangers(plan))
@@ -132,7 +132,7 @@ def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     pairs = [(agent.name, receiver) for agent in plan.agents for receiver in plan.receivers]
     pairs += [(beat, receiver) for beat in plan.beats for receiver in plan.receivers]
     if plan.shared:
-        pairs += [(receiver, store) for receiver in plan.receivers for store in plan.stores] * len(plan.agents)
+        pairs += [(receiver, store) for receiver in plan.receivers for store in plan.stores] * 2 * len(plan.agents)
     pairs += [(name, plan.stores[0]) for name in (*plan.clients, *plan.writers)]
     who, other = pick.choice(pairs)
     to = pick.choice(([who, other], [who, other], [who], [other]))

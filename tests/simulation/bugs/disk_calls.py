@@ -40,18 +40,6 @@ DISK_CALLS = (
         ),
     ),
     Mutant(
-        "agent.rotated_meanwhile",
-        "a file that one rotation moved between two looks is taken for removed",
-        "agent.locate",
-        (("        return self._rotated_meanwhile(directory, place, moved)\n", "        return None\n"),),
-    ),
-    Mutant(
-        "agent.opens_what_is_there_now",
-        "what has a file's name when it is opened is taken for the file that had it before",
-        "agent.generation",
-        (("        if not own:\n", "        if own is None:\n"),),
-    ),
-    Mutant(
         "agent.handles_counted_for_ever",
         "a handle that is given back counts as open",
         "agent.tailer",
@@ -101,5 +89,16 @@ DISK_CALLS = (
         "after a restart a file on a device with another number is another file",
         "agent.locate",
         (("same = place.is_at(stat) or (moved and", "same = place.is_at(stat) or (not stat.is_file and"),),
+    ),
+    Mutant(
+        "agent.read_error_is_truncation",
+        "a file that can't be read is taken for a truncated one",
+        "agent.tailer",
+        (
+            (
+                "        if isinstance(error, TruncatedError):\n            self.truncated(followed)\n        else:\n            self._trouble(followed, error)\n",
+                "        self.truncated(followed)\n",
+            ),
+        ),
     ),
 )

@@ -19,12 +19,6 @@ PEERS = (
         (("            if silence >= _SILENCE_SECONDS:\n", "            if False:\n"),),
     ),
     Mutant(
-        "net.waits_without_end",
-        "the wait after a failure grows without an end",
-        "logdrive.net.backoff",
-        (("super().__init__(multiplier=initial, max=maximum)", "super().__init__(multiplier=initial, max=1e6)"),),
-    ),
-    Mutant(
         "agent.store_never_steps_back",
         "what a restored store has lost is not sent again",
         "agent.resume",
@@ -73,6 +67,17 @@ PEERS = (
             (
                 "    return orjson.dumps(record)\n",
                 "    return orjson.dumps({key: int(value) if value.isdecimal() else value for key, value in record.items()})\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.plain_numbers_go_on",
+        "in the plain dialect, acknowledgements are read as if events were numbered through the connection",
+        "agent.session",
+        (
+            (
+                "AckTracker(talk.numbering)\n",
+                'AckTracker("connection")\n',
             ),
         ),
     ),
