@@ -45,7 +45,7 @@ def _rotten(plan: Plan) -> Plan:
     """
     pick = Random(f"rot {plan.seed}")
     alone = not (plan.clients or plan.writers or plan.tickers or plan.scaled or plan.kept_bytes)
-    if alone and len(plan.stores) == 1 and pick.random() < 0.4:
+    if alone and len(plan.stores) == 1 and pick.random() < 0.7:
         return with_more(with_more(plan, pick, 2, _back_up), pick, pick.choice((1, 2)), _restore)
     return with_more(plan, pick, pick.choice((0, 0, 1)), _rot)
 
@@ -124,7 +124,7 @@ def _fail_read(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     who = pick.choice([agent.name for agent in plan.agents] if of_agent else plan.stores)
     calls = pick.choice(([], ["stat"], ["open"], ["pread"], ["fstat"], ["names"], ["stat", "open"], ["pread", "fstat"]))
     error = pick.choice(("EIO", "EACCES", "ESTALE")) if of_agent else "EIO"
-    return "fail_read", who, {"error": error, "calls": calls, "times": pick.choice((1, 1, 2, 5, 30))}
+    return "fail_read", who, {"error": error, "calls": calls, "times": pick.choice((1, 1, 2, 5, 30, 300))}
 
 
 def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
