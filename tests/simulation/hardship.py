@@ -17,6 +17,7 @@ from tests.simulation.widening import with_more
 
 _BEGIN = "", "", "", "create log-", "create log-", "create log-", "create", "replace", "remove", "truncate"
 """The call from which the others are counted: of the later ones there are few."""
+_MANY = 100
 _LOOKS = "", "", "names", "stat", "open", "fstat", "pread"
 """The call of an agent from which those are counted that applications come between."""
 _CALLS = 3, 10, 10, 40, 200
@@ -31,6 +32,9 @@ def hardened(plan: Plan) -> Plan:
     plan = with_more(plan, meddling, meddling.choice((0, 3, 6, 12)), _within)
     plan = with_more(plan, meddling, meddling.choice((0, 0, 2, 5)), _shift)
     plan = _narrowed(plan)
+    archiving = Random(f"archiving {plan.seed}")
+    if _with_handles(plan):
+        plan = with_more(plan, archiving, archiving.choice((0, 0, 1, 3)), _archive)
     holes = Random(f"holes {plan.seed}")
     plan = with_more(plan, holes, holes.choice((0, 0, 1, 2)), _hole)
     reading = Random(f"reading {plan.seed}")
@@ -154,6 +158,20 @@ def _within(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 def _shift(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     """Rotate as logrotate does, at once."""
     return "shift", pick.choice(plan.agents).name, {"file": pick.choice(APPLICATIONS)}
+
+
+def _with_handles(plan: Plan) -> list[str]:
+    """Return the agents that need not give handles back: others lose sight of a file that moves meanwhile."""
+    return [agent.name for agent in plan.agents if agent.max_open_files > _MANY and not agent.handles]
+
+
+def _archive(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Move a file to another directory that its agent watches, now or between two calls of the agent."""
+    who, file = pick.choice(_with_handles(plan)), pick.choice(APPLICATIONS)
+    if pick.random() < 0.5:
+        return "archive", who, {"file": file}
+    values = {"file": file, "seed": 0}
+    return "within", who, {"begin": pick.choice(_LOOKS), "does": [[pick.choice((0, 1, 2, 5)), "archive", values]]}
 
 
 def _chain(pick: Random, file: str) -> Deeds:

@@ -79,16 +79,15 @@ DISK_CALLS = (
         ),
     ),
     Mutant(
-        "agent.inode_is_enough",
-        "a file that got the inode of another is taken for that one",
-        "agent.generation",
-        ((" == self.key and same_birth(stat.birth_ns, self.birth_ns)\n", " == self.key\n"),),
-    ),
-    Mutant(
-        "agent.device_is_fixed",
-        "after a restart a file on a device with another number is another file",
-        "agent.locate",
-        (("same = place.is_at(stat) or (moved and", "same = place.is_at(stat) or (not stat.is_file and"),),
+        "agent.device_of_before",
+        "after a restart a file is known by the number that its device had before",
+        "agent.restore",
+        (
+            (
+                "                place.device, place.birth_ns = stat.device, stat.birth_ns\n",
+                "                place.birth_ns = stat.birth_ns\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.read_error_is_truncation",
@@ -98,6 +97,17 @@ DISK_CALLS = (
             (
                 "        if isinstance(error, TruncatedError):\n            self.truncated(followed)\n        else:\n            self._trouble(followed, error)\n",
                 "        self.truncated(followed)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "store.older_index_without_pages",
+        "pages that only the older index needs are removed",
+        "logdrive.store.checkpoint",
+        (
+            (
+                "            await self._executor.run(self._sweep, known | self._names)\n",
+                "            await self._executor.run(self._sweep, self._names)\n",
             ),
         ),
     ),
