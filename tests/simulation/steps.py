@@ -170,7 +170,9 @@ class Steps(Stage):
             process.disk.flip_bit(path, offset, pick.randrange(8))
 
     def _back_up(self, who: str, seed: int) -> None:
-        """Keep what a store has on its disk, if there is a stream by then: nobody who has found one makes it again."""
+        """Keep what a store has on its disk, if that is one with a stream by then: nobody who has found one makes it again."""
+        if not self.trace.heard.get(f"{who}: store opened"):
+            return
         if self.plan.shared and not any(self.trace.heard.get(f"{receiver}: stream found") for receiver in self.plan.receivers):
             return
         self._backups[who] = self.processes[who].disk.killed()

@@ -12,17 +12,6 @@ DISK_CALLS = (
         (("        self._disk.remove(path)\n", "        return\n"),),
     ),
     Mutant(
-        "store.read_error_is_the_end",
-        "a start takes the place where the disk can't be read for the log's end",
-        "logdrive.store.scan",
-        (
-            (
-                "        buffer, at = self._bytes(self.position, ENTRY_HEAD)\n        return decode_head(",
-                "        try:\n            buffer, at = self._bytes(self.position, ENTRY_HEAD)\n        except OSError:\n            return None\n        return decode_head(",
-            ),
-        ),
-    ),
-    Mutant(
         "store.rotten_index_used",
         "an index is used although its checksum is wrong",
         "logdrive.store.snapshot",
@@ -110,5 +99,17 @@ DISK_CALLS = (
                 "            await self._executor.run(self._sweep, self._names)\n",
             ),
         ),
+    ),
+    Mutant(
+        "agent.end_found_late",
+        "the end of a life that is found once its file can be looked at waits for the next connection",
+        "agent.restore",
+        (("        self._tailer.want(source)  #", "        #"),),
+    ),
+    Mutant(
+        "agent.start_keeps_handles",
+        "a file that can't be read when the agent starts keeps a handle at each attempt",
+        "agent.restore",
+        (("            self._tailer.close(generation)  #", "            pass  #"),),
     ),
 )

@@ -13,12 +13,6 @@ PEERS = (
         ),
     ),
     Mutant(
-        "sink.silence_not_noticed",
-        "a connection to a streaming service on which nothing is heard any more is kept for ever",
-        "logdrive.sinks.pravega_lane",
-        (("            if silence >= _SILENCE_SECONDS:\n", "            if False:\n"),),
-    ),
-    Mutant(
         "agent.store_never_steps_back",
         "what a restored store has lost is not sent again",
         "agent.resume",
@@ -48,12 +42,6 @@ PEERS = (
         (("        return _QUIET_SECONDS if self._link.acks.open else None\n", "        return None\n"),),
     ),
     Mutant(
-        "receiver.one_answer_for_several",
-        "of several windows that become durable together only the last is acknowledged",
-        "receiver.acks",
-        (("            ready.append(last)\n", "            ready = [last]\n"),),
-    ),
-    Mutant(
         "receiver.broken_envelope_fails",
         "an envelope that does not inflate fails the receiver, not the connection",
         "logdrive.wire.lumberjack.envelope",
@@ -71,14 +59,9 @@ PEERS = (
         ),
     ),
     Mutant(
-        "agent.plain_numbers_go_on",
-        "in the plain dialect, acknowledgements are read as if events were numbered through the connection",
-        "agent.session",
-        (
-            (
-                "AckTracker(talk.numbering)\n",
-                'AckTracker("connection")\n',
-            ),
-        ),
+        "agent.plain_tells_gaps",
+        "in the plain dialect, gaps and ends are sent as if they were lines",
+        "agent.plain",
+        (("            if run.mark is None:\n", "            if run.records:\n"),),
     ),
 )
