@@ -122,6 +122,17 @@ class WatchedDisk:
         self.after("names", directory)
         return found
 
+    def inodes(self, directory: str) -> dict[str, int]:
+        """Return the entries of *directory* with their inodes."""
+        self.before("names", directory)
+        found = self._disk.inodes(directory)
+        self.after("names", directory)
+        return found
+
+    def try_directory(self, path: str) -> None:
+        """Tell whether *path* can be made."""
+        self._disk.try_directory(path)
+
     def replace(self, source: str, target: str) -> None:
         """Rename."""
         self.before("replace", target)

@@ -40,8 +40,8 @@ DISK_CALLS = (
         "agent.tailer",
         (
             (
-                "                self._lacked_at = self._clock.monotonic()\n                raise OSError",
-                "                raise OSError",
+                "                if error.errno in CODES:\n                    self._lacked_at = self._clock.monotonic()\n                raise\n",
+                "                raise\n",
             ),
         ),
     ),

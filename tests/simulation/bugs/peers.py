@@ -13,23 +13,6 @@ PEERS = (
         ),
     ),
     Mutant(
-        "agent.store_never_steps_back",
-        "what a restored store has lost is not sent again",
-        "agent.resume",
-        (("        return Resumed(told, stepped_back=True)\n", "        return Resumed(standing.number, standing.kept)\n"),),
-    ),
-    Mutant(
-        "agent.ended_for_good",
-        "what a restored store has lost of files that are gone is not told again",
-        "agent.book",
-        (
-            (
-                "for entry in list(self.ended.values()) if entry.store == store]",
-                "for entry in list(self.ended.values()) if entry.store is None]",
-            ),
-        ),
-    ),
-    Mutant(
         "agent.plain_in_flight_forgotten",
         "in the plain dialect, what was in flight when a connection ended counts as sent",
         "agent.plain",
@@ -57,11 +40,5 @@ PEERS = (
                 "    return orjson.dumps({key: int(value) if value.isdecimal() else value for key, value in record.items()})\n",
             ),
         ),
-    ),
-    Mutant(
-        "agent.plain_tells_gaps",
-        "in the plain dialect, gaps and ends are sent as if they were lines",
-        "agent.plain",
-        (("            if run.mark is None:\n", "            if run.records:\n"),),
     ),
 )
