@@ -1,12 +1,14 @@
 """The applications of one host: they write lines, rotate, truncate, compress and remove, and every byte of every life is remembered."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
-from agent.source import Source
+from logdrive.disk import FileStat
 from tests.simulation.trace import Trace
+from tests.simulation.witnesses import Witness
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 LOGS = "/logs"
@@ -16,16 +18,16 @@ _HEADER = b"#Version: 1.0 #Fields: date time level message\n"
 _WORDS = ("request served", "cache miss for key", "user signed in", "größer als erlaubt", "日本語", "x", "")
 
 
-@dataclass
-class Witness:
-    """What the agent knew of a life when it went: which *incarnation* of it, and the source that it had become.
+class Watching(Protocol):
+    """The agent of a host, as far as it knows what is done to files."""
 
-    *held*: it had the file open, so this can still be read to its end (rule G1).
-    """
+    def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
+        """Return what it knows of the file of *stat*; not what it has told of the lives that *taken* speak of."""
+        ...
 
-    incarnation: int
-    source: Source
-    held: bool
+    def holds(self, stat: FileStat, witness: Witness) -> bool:
+        """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
+        ...
 
 
 @dataclass(eq=False)
@@ -39,7 +41,7 @@ class Life:
     data: bytearray = field(default_factory=bytearray)
     gone: str = ""
     owed: int = 0
-    """How many bytes it had when it went."""
+    """How many bytes it had when it went, or later when it was written to and an agent still had it open."""
     witness: Witness | None = None
     """The agent that knew it then, None if none did."""
 
@@ -59,14 +61,12 @@ class _Late:
 class Applications:
     """What applications did on one host. *disk* gives its disk as it is now.
 
-    *knows* tells what the agent knows of a path, if it follows it as a source. *alike*: some lives have the same first line.
+    *agent* tells what it knows of a file that goes. *alike*: some lives have the same first line.
     """
 
-    def __init__(
-        self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], Witness | None], trace: Trace, *, alike: bool = True
-    ) -> None:
+    def __init__(self, host: str, disk: Callable[[], MemoryDisk], agent: Watching, trace: Trace, *, alike: bool = True) -> None:
         self._alike = alike
-        self.host, self._disk, self._knows, self._trace = host, disk, knows, trace
+        self.host, self._disk, self._agent, self._trace = host, disk, agent, trace
         self.lives: list[Life] = []
         self._current: dict[str, Life] = {}
         self._old: list[Life] = []
@@ -92,6 +92,8 @@ class Applications:
         life.data += data
         if late is not None and late.handle is not None:
             late.handle.append([data])
+            if life.witness is not None and self._agent.holds(late.handle.stat(), life.witness):
+                life.owed = len(life.data)
         elif life.path is not None:
             self._disk().write(life.path, data)
 
@@ -225,7 +227,9 @@ class Applications:
 
     def _went(self, life: Life, how: str) -> None:
         assert life.path is not None
-        life.gone, life.owed, life.witness = how, len(life.data), self._knows(life.path)
+        taken = [other.witness for other in self.lives if other.witness is not None]
+        life.gone, life.owed = how, len(life.data)
+        life.witness = self._agent.knows(self._disk().stat(life.path), taken)
         self._trace.add(self.host, f"{life}")
 
     def _remove(self, life: Life) -> None:

@@ -1,6 +1,7 @@
 """The programs under test on their hosts: the real agent, receiver and store."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from agent.app import Agent
 from agent.config import AgentConfig
 from agent.discovery import NoWatcher
+from logdrive.disk import FileStat
 from logdrive.limits import KIB, StoreLimits
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.store import app as store_app
@@ -16,10 +18,11 @@ from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
 from receiver.memory import Memory
-from tests.simulation.files import LOGS, Applications, Witness
+from tests.simulation.files import LOGS, Applications
 from tests.simulation.plan import AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
+from tests.simulation.witnesses import Starts, Witness, entry_of
 from tests.support.memory_disk import MemoryDisk
 from tests.support.memory_rpc import reaching, serving
 from tests.support.memory_transport import MemoryNetwork
@@ -52,15 +55,17 @@ class AgentHost(Process):
         self.settings = _agent_settings(plan)
         """Its agent.toml, read at each start."""
         alike = len(whole.stores) == 1  # no other store can tell such lives apart for an agent that has lost its checkpoint
-        self.applications = Applications(plan.name, lambda: self.disk, self._knows, trace, alike=alike)
+        self.applications = Applications(plan.name, lambda: self.disk, self, trace, alike=alike)
         self.agent: Agent | None = None
-        self._forgets = False
+        self.starts = Starts()
+        self._forgets = self._set_back = False
 
     async def _main(self, stop: asyncio.Event) -> None:
         if self._forgets and _FORGOTTEN in self.disk.paths():
             self.trace.add(self.name, "lost its checkpoint")
             self.disk.remove(_FORGOTTEN)
-        self._forgets = False
+        self.starts.begin(self.incarnation, self.disk, _FORGOTTEN, lost=self._forgets or self._set_back)
+        self._forgets = self._set_back = False
         transport = self.network.host(self.name, self.identity)
         config = msgspec.convert(self.settings, AgentConfig)
         few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)  # fewer than an operator may ask for
@@ -74,11 +79,17 @@ class AgentHost(Process):
         self.settings["agent"] |= {"id": name, "host": name}
         self.identity = f"dns:{name}"
         self.applications.host = name
+        self._set_back = True
 
     def forget(self, *, power: bool, down: float) -> None:
         """Kill it and lose its checkpoint."""
         self._forgets = True
         self.kill(power=power, down=down)
+
+    def set_back(self, disk: MemoryDisk, *, down: float = 1.0) -> None:
+        """Kill it, and let it find *disk*, whose checkpoint is of another time."""
+        self._set_back = True
+        super().set_back(disk, down=down)
 
     def _disk_after(self, power: bool) -> MemoryDisk:
         """Return the disk after a kill or power cut; what applications wrote is durable (its loss is a scenario of its own)."""
@@ -88,15 +99,24 @@ class AgentHost(Process):
         self.applications.power_cut()
         return self.disk.crash(self.random)
 
-    def _knows(self, path: str) -> Witness | None:
-        """Return what the agent knows of *path*, if it follows it as a source."""
+    def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
+        """Return what the agent knows of the file of *stat*, by itself or by its checkpoint; not what it has told of *taken* lives."""
         if not self.running or self.agent is None:
-            return None
-        stat = self.disk.stat(path)
+            entry = entry_of(self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken))
+            return Witness(self.incarnation, entry=entry) if entry else None
         followed = self.agent.book.living.get((stat.device, stat.inode))
-        if followed is None or followed.source is None:
+        if followed is None:
             return None
-        return Witness(self.incarnation, followed.source, held=followed.generation.file is not None)
+        held = followed.generation.file is not None
+        source = followed.source if all(witness.source is not followed.source for witness in taken) else None
+        return Witness(self.incarnation, source, held=held) if held or source is not None else None
+
+    def holds(self, stat: FileStat, witness: Witness) -> bool:
+        """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
+        if not self.running or self.agent is None or self.incarnation != witness.incarnation:
+            return False
+        followed = self.agent.book.living.get((stat.device, stat.inode))
+        return followed is not None and followed.generation.file is not None
 
     @property
     def settled(self) -> bool:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from logdrive.pipeline.audit import NOT_WANTED, Source, Verdict
 from logdrive.pipeline.cover import size, union
 from tests.simulation.beats import Beat
-from tests.simulation.files import Life, Witness
+from tests.simulation.files import Life
 from tests.simulation.hosts import AgentHost
 from tests.simulation.reader import Batch, Tables
+from tests.simulation.witnesses import Witness
 
 
 class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a program
@@ -45,8 +46,10 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
             source = audited.get(arrived.source) if arrived is not None else None
             if life in on_disk:
                 _whole(life, arrived, source, host)
-            elif life.witness is not None and life.witness.incarnation == host.incarnation and host.plan.start == "beginning":
-                _told(life, life.witness, arrived, audited.get(_id_of(life.witness, tables.batches)))
+            elif life.witness is not None and host.plan.start == "beginning":
+                _told(life, life.witness, arrived, audited.get(_id_of(life.witness, tables.batches)), host)
+        if forgotten := host.starts.forgotten():
+            raise BrokenPromise("nothing is lost in silence", f"{host.name} forgot between two starts that {forgotten} had ended")
     for life, arrived in owners.items():
         _honest(life, arrived, audited[arrived.source])
     _verdict(verdict)
@@ -102,22 +105,32 @@ def _whole(life: Life, arrived: _Arrived | None, source: Source | None, host: Ag
 
 def _id_of(witness: Witness, batches: Iterable[Batch]) -> str:
     """Return the id of the source that the agent made of a life, "" where no batch of it came."""
-    origin = str(witness.source.origin)
+    origin = witness.origin
     return next((batch.head.source or "" for batch in batches if batch.head.origin == origin), "")
 
 
-def _told(life: Life, witness: Witness, arrived: _Arrived | None, source: Source | None) -> None:
-    """What vanished under the eyes of an agent that lived on has arrived, or is told as lost."""
+def _told(life: Life, witness: Witness, arrived: _Arrived | None, source: Source | None, host: AgentHost) -> None:
+    """What an agent knew when it vanished has arrived, or is told as lost: by that agent, or by the next from its checkpoint."""
     have = arrived.bytes if arrived is not None else 0
     if have >= life.owed:
         return
     what = f"{life}: {have} of {life.owed} bytes arrived"
-    if witness.held and life.gone == "removed":
+    lived_on = witness.incarnation == host.incarnation
+    if lived_on and witness.held and life.gone == "removed":
         raise BrokenPromise("an open file is read to its end", what)
+    if not witness.origin or not (lived_on or host.starts.remember(witness)):
+        return
     if source is None:
         raise BrokenPromise("nothing is lost in silence", f"{what}, and the audit knows nothing of it")
     if not source.lost_bytes and not source.lost_at_least:
         raise BrokenPromise("nothing is lost in silence", f"{what}, and the audit misses none")
+
+
+def _closed(life: Life, arrived: _Arrived | None, source: Source) -> None:
+    """A source that has ended without a gap has all that its life had when it went, whoever knew of that."""
+    have = arrived.bytes if arrived is not None else 0
+    if source.state == "ended" and have < life.owed and not source.lost_bytes and not source.lost_at_least:
+        raise BrokenPromise("nothing is lost in silence", f"{life} ended by {source.ended} with {have} of {life.owed} bytes, and no gap")
 
 
 def _honest(life: Life, arrived: _Arrived, source: Source) -> None:

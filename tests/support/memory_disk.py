@@ -264,6 +264,11 @@ class MemoryDisk:
             raise self._missing(path)
         return bytes(self._files[path].seen)
 
+    def is_durable(self, path: str) -> bool:
+        """Tell whether *path* is there, with all that it holds, after any power cut."""
+        node = self._files.get(path)
+        return node is not None and self._durable.get(path) is node and not node.pending
+
     def unsynced(self) -> int:
         """Return how many operations on data and names a crash could still lose."""
         nodes = {id(node): node for node in self._files.values()}
