@@ -11,6 +11,7 @@ from typing import Any
 from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.streams.watermarks import EVERY_SECONDS as MARKS_EVERY_SECONDS
 from logdrive.store.verify import verify
+from tests.simulation.arrivals import NotAsWrittenError
 from tests.simulation.hosts import STORE
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import Plan
@@ -78,7 +79,7 @@ def _played(plan: Plan, unheard: list[str]) -> Outcome:
             watched({})
         if broken is not None:
             trace.add("judge", str(broken))
-        return Outcome(plan, broken, trace, world.digest(), sum(batch.head.rows for batch in world.tables.batches), loop.time())
+        return Outcome(plan, broken, trace, world.digest(), world.tables.events, loop.time())
 
 
 def _in_words(context: dict[str, Any]) -> str:
@@ -138,6 +139,8 @@ class World(Steps):
             raise BrokenPromise("durable is durable", str(error)) from error
         except CutTooFarError as error:
             raise BrokenPromise("retention cuts only what was read", str(error)) from error
+        except NotAsWrittenError as error:
+            raise BrokenPromise("headers and rows agree", str(error)) from error
 
     async def _rest(self) -> None:
         """End all faults, write last lines, and wait until everything was acknowledged.

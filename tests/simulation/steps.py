@@ -6,6 +6,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+from tests.simulation.arrivals import NotAsWrittenError
 from tests.simulation.files import FILE_KINDS
 from tests.simulation.operators import scale
 from tests.simulation.plan import Step
@@ -129,5 +130,5 @@ class Steps(Stage):
         self._meanwhile(self._read_on())
 
     async def _read_on(self) -> None:
-        with suppress(TakenBackError, CutTooFarError):  # the last reading finds it again
+        with suppress(TakenBackError, CutTooFarError, NotAsWrittenError):  # the last reading finds it again
             await follow(self.network, self.plan, self.tables)

@@ -230,7 +230,7 @@ async def test_history_23_a_block_of_nuls_after_a_crash() -> None:
         verdict = await world.rest()
         (source,) = verdict.by_source
         assert (source.bytes, verdict.complete) == (len(life.data), True)
-        sizes = [batch.head.bytes for batch in world.tables.batches]
+        sizes = [batch.header["bytes"] for batch in world.tables.batches]
         assert max(sizes) <= RUN_BYTES
         assert max(sizes) > RECORD_BYTES // 2, "few large records, not many small ones"
 

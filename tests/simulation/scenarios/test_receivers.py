@@ -170,7 +170,7 @@ async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
     """Give a source's number in the store the check 0, or take it back, whenever a position was told. Either fits the file (D4)."""
     assert source.generation is not None
     name = writer_id(source.origin, world.agent.identity)
-    segment = next(batch.head.segment for batch in world.tables.batches if batch.head.source == str(name))
+    segment = next(batch.segment for batch in world.tables.batches if batch.source == str(name))
     own = source.number
     async with connected(world.network.host("meddler"), "receiver1", FACE_PORT) as client:
         now, other = own, number_of(position_of(own), None)
