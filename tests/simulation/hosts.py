@@ -223,7 +223,10 @@ def _controller(name: str, plan: Plan) -> ControllerConfig | None:
 
 
 def _retention(plan: Plan) -> tuple[RetentionConfig, ...]:
-    return (RetentionConfig(stream=f"{SCOPE}/{STREAM}", max_bytes=plan.kept_bytes, readers=(READER,)),) if plan.kept_bytes else ()
+    if not plan.retained:
+        return ()
+    age = plan.kept_ms / 1000 if plan.kept_ms else None
+    return (RetentionConfig(stream=f"{SCOPE}/{STREAM}", max_bytes=plan.kept_bytes or None, max_age_seconds=age, readers=(READER,)),)
 
 
 class StoreHost(Process):

@@ -19,9 +19,11 @@ from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, READER, SCOPE, STREAM
 from tests.simulation.plan import Plan
+from tests.simulation.retaining import Retained
 from tests.support.ledger import whole_batches
 from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
+from tests.support.virtual_time import EPOCH_MS
 
 _PATIENCE_SECONDS = 5.0
 
@@ -46,6 +48,8 @@ class Tables:
     """Where each segment began when it was seen last."""
     told: dict[tuple[str, str], int] = field(default_factory=dict)
     """Up to where each is needed no more, as its store was told, or would have been."""
+    retained: Retained = field(default_factory=Retained)
+    """What retention took and left."""
     _taken: dict[tuple[str, str], int] = field(default_factory=dict)
     _edges: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
     _largest: int = 0
@@ -68,6 +72,7 @@ class Tables:
             raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, and was read to {self.told.get(place, 0)}")
         if state.start not in self._edges.get(place, {0: None}):
             raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, where no batch does")
+        self.retained.begins(place, self.starts.get(place, 0), state.start, now_ms())
         self.starts[place] = state.start
         return state.start if again else known
 
@@ -99,6 +104,7 @@ class Tables:
         try:
             for begin, end, header, records in whole_batches(bytes(seen[at:])):
                 self.batches.append(Batch(store, segment, at + begin, at + end, header, records))
+                self.retained.read(self.batches[-1], now_ms())
                 self._taken[place] = at + end
                 self._edges.setdefault(place, {0: None})[at + end] = None
                 self._largest = max(self._largest, end - begin)
@@ -117,6 +123,11 @@ class Tables:
     def verdict(self) -> Verdict:
         """Return what the audit says."""
         return self.bronze().verdict()
+
+
+def now_ms() -> int:
+    """Return what a clock says that has never jumped."""
+    return EPOCH_MS + int(asyncio.get_running_loop().time() * 1000)
 
 
 async def follow(network: MemoryNetwork, plan: Plan, tables: Tables, *, again: bool = False) -> list[str]:
@@ -144,6 +155,6 @@ async def _read(network: MemoryNetwork, store: str, plan: Plan, tables: Tables, 
             start = tables.begin(store, state, again=again)
             data = b"".join([piece async for piece in client.read_range(state.segment, start, state.length)])
             tables.add(store, state.segment, start, data)
-            if plan.kept_bytes:
+            if plan.retained:
                 offset = tables.needs_no_more(store, state.segment)
                 await set_position(client, state.segment, READER, offset)
