@@ -48,8 +48,8 @@ class Arrived:
     """One source. *last* is the greatest position heard of; *open_gap*: more may be missing than gaps say; *ended* is why it ended."""
 
     source: str
-    origin: str = ""
-    host: str = ""
+    origin: str
+    host: str
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
     unwanted: list[tuple[int, int]] = field(default_factory=list)
     events: int = 0
@@ -87,8 +87,7 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
             raise NotAsWrittenError(f"{header} has {len(batch.records)} records")
         if batch.kind == "foreign":
             continue
-        source = found.setdefault(batch.source, Arrived(batch.source, header["origin"]))
-        source.host = header["attributes"].get("host", source.host)
+        source = found.setdefault(batch.source, Arrived(batch.source, header["origin"], header["attributes"]["host"]))
         if batch.kind == "data":
             _take_data(source, batch)
         else:
