@@ -74,6 +74,11 @@ class Applications:
         self._lines = 0
 
     @property
+    def handles(self) -> list[MemoryFile]:
+        """The files that applications have open although these have no name."""
+        return [late.handle for late in self._late.values() if late.handle is not None]
+
+    @property
     def on_disk(self) -> list[Life]:
         """The lives that a name leads to, that is, in which something stands."""
         return [life for life in (*self._current.values(), *self._old) if life.data]
@@ -85,7 +90,7 @@ class Applications:
         if late is not None:
             late.left -= 1
             if late.left < 0:
-                del self._late[file]
+                self._leave(file)
                 late = None
         life = late.life if late is not None else self._living(file)
         data = self._text(life, lines, style, pick)
@@ -164,7 +169,8 @@ class Applications:
 
     def last_lines(self) -> None:
         """Give every file that is there a whole last line."""
-        self._late.clear()
+        for file in list(self._late):
+            self._leave(file)
         for life in self.on_disk:
             self._lines += 1
             data = b"last line %d\n" % self._lines
@@ -215,8 +221,14 @@ class Applications:
                 parts.append(line + b"\n")
         return b"".join(parts)
 
+    def _leave(self, file: str) -> None:
+        """Let the application of *file* close what it has open of a life before."""
+        late = self._late.pop(file, None)
+        if late is not None and late.handle is not None:
+            late.handle.close()
+
     def _take(self, file: str) -> Life | None:
-        self._late.pop(file, None)
+        self._leave(file)
         life = self._current.get(file)
         if life is None or not life.data:
             return None

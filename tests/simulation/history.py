@@ -12,6 +12,7 @@ from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.streams.watermarks import EVERY_SECONDS as MARKS_EVERY_SECONDS
 from logdrive.store.verify import verify
 from tests.simulation.arrivals import NotAsWrittenError
+from tests.simulation.holdings import judge_disk, judge_handles, judge_last_handles
 from tests.simulation.hosts import STORE
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import Plan
@@ -122,11 +123,15 @@ class World(Steps):
         try:
             await self._rest()
             await self._read_all()
+            self._weigh_at_rest()
             await self._retain()
             if self.tickers:
                 await self._read_marks()
+            judge_handles(self.agents, self.processes.values())
             await self._lose_power()
             await self._read_all(again=True)
+            for store in self.plan.stores:  # now that a start has come since the last full disk
+                judge_disk(self.plan, self.processes[store], self.tables.kept(store))
             self._look()
             judge(self.agents, self.beats, self.tables)
             if self.users:
@@ -267,6 +272,7 @@ class World(Steps):
                 except TimeoutError:
                     raise BrokenPromise("a stop ends a program", process.name) from None
         self._look()
+        judge_last_handles(self.processes.values())
         for store in self.plan.stores:
             if damages := verify(self.processes[store].disk, STORE).damages:
                 raise BrokenPromise("a store is as its log says", f"{store}: {damages[0]}")

@@ -1,7 +1,7 @@
 """The programs under test on their hosts: the real agent, receiver and store."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,11 +19,11 @@ from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConf
 from receiver.counters import Counters
 from receiver.memory import Memory
 from tests.simulation.files import LOGS, Applications
-from tests.simulation.plan import AgentPlan, Plan
+from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
 from tests.simulation.witnesses import Starts, Witness, entry_of
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_rpc import reaching, serving
 from tests.support.memory_transport import MemoryNetwork
 
@@ -119,6 +119,11 @@ class AgentHost(Process):
         return followed is not None and followed.generation.file is not None
 
     @property
+    def others_handles(self) -> Sequence[MemoryFile]:
+        """What applications have open."""
+        return self.applications.handles
+
+    @property
     def settled(self) -> bool:
         """Whether the agent has had everything acknowledged that it knows of."""
         agent = self.agent
@@ -133,11 +138,9 @@ class AgentHost(Process):
         return session.in_flight if session is not None else 0
 
     @property
-    def held_bytes(self) -> int:
-        """Encoded bytes that the agent holds in memory."""
-        if not self.running or self.agent is None:
-            return 0
-        return sum(run.size for source in self.agent.book.sources for run in source.kept)
+    def memory_bound(self) -> int:
+        """How many bytes it may hold at any time: runs of the windows in flight, and a read of the file beside each."""
+        return (int(self.plan.output["windows_in_flight"]) + 2) * (WINDOW_BYTES + 512 * KIB)
 
 
 def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
@@ -190,11 +193,14 @@ class ReceiverHost(Process):
         self.counters, self._memory = started.counters, started.memory
 
     @property
-    def held_bytes(self) -> tuple[int, int]:
-        """What the receiver holds of what it has read, and how much that may be: its limit, and a read of each connection, lost or not."""
-        if not self.running or self._memory is None or self.counters is None:
-            return 0, 0
-        return self._memory.used, self._memory.total + (self.counters.connections_open + self._clients) * _READ_BRINGS
+    def counted_bytes(self) -> int:
+        """What the receiver says that it holds of what it has read."""
+        return self._memory.used if self.running and self._memory is not None else 0
+
+    @property
+    def memory_bound(self) -> int:
+        """How many bytes it may hold at any time: its limit, and for each connection, lost or not, a read."""
+        return self._config.limits.total_bytes + (len(self.network.connections(self.name)) + self._clients) * _READ_BRINGS
 
 
 def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:

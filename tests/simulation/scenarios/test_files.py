@@ -240,7 +240,7 @@ async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_in_memory() 
     """A life is truncated while its last lines are on their way: they are sent, then its end, and no gap (G3)."""
     async with scene(sync_seconds=3.0) as world:
         first = world.append("a", HEADER + lines(0, 1000))
-        await world.until(lambda: world.agent.held_bytes > 0)
+        await world.until(lambda: world.agent.in_flight > 0)
         world.applications.truncate("a", seed=1)
         second = world.append("a", HEADER + lines(0, 2000, "next"))
         verdict = await world.rest()
