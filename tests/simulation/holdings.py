@@ -11,8 +11,6 @@ from tests.simulation.process import Process
 
 _SPARSE, _FILES = 4, 4
 """Log files have less than four times what lives; beside them are the one written to, and some that a start would still need."""
-_OTHERS_BYTES = 24 * KIB
-"""Index, its pages and what little the store notes for itself."""
 _GIVES_BACK_SECONDS = 10.0
 
 
@@ -46,10 +44,6 @@ def judge_disk(plan: Plan, store: Process, kept: int) -> None:
     """
     if not plan.retained or plan.clients or plan.writers or plan.tickers:
         return
-    names = [path for path in store.disk.paths() if path.startswith(STORE)]
-    log = sum(len(store.disk.content(path)) for path in names if path.startswith(f"{STORE}/log-"))
+    log = sum(len(store.disk.content(path)) for path in store.disk.paths() if path.startswith(f"{STORE}/log-"))
     if log > _SPARSE * kept + _FILES * max(plan.log_file_bytes, KIB):
         raise BrokenPromise("the disk has back what is deleted", f"{store.name} has {log} bytes of log files, and keeps {kept}")
-    others = sum(len(store.disk.content(path)) for path in names) - log
-    if others > _OTHERS_BYTES + kept:
-        raise BrokenPromise("the disk has back what is deleted", f"{store.name} has {others} bytes beside its log, and keeps {kept}")

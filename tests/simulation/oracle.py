@@ -38,7 +38,7 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
                 if source is not None:
                     _closed(life, source)
         if forgotten := host.starts.forgotten():
-            raise BrokenPromise("nothing is lost in silence", f"{host.name} forgot between two starts that {forgotten} had ended")
+            raise BrokenPromise("nothing is lost in silence", f"{host.name} forgot {forgotten} between two starts")
     _tables(owners, sources, tables.bronze())
     for beat in beats:
         _foreign(beat, tables.batches)

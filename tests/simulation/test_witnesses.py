@@ -35,11 +35,12 @@ def test_a_life_in_every_later_checkpoint_has_to_be_told() -> None:
     assert not _starts(_disk(), _disk(_ENTRY), _disk(_ENDED), lost=3).remember(witness)
 
 
-def test_an_ending_must_stay_in_the_checkpoint_once_no_power_cut_takes_it_back() -> None:
+def test_a_life_must_stay_in_the_checkpoint_once_no_power_cut_takes_it_back() -> None:
     assert _starts(_disk(_ENDED), _disk()).forgotten() == "a"
     assert not _starts(_disk(_ENDED), _disk(_ENDED)).forgotten()
     assert not _starts(_disk(_ENDED, durable=False), _disk()).forgotten()
     assert not _starts(_disk(_ENDED), _disk(), lost=2).forgotten()
+    assert not _starts(_disk({**_ENTRY, "counting": "many"}), _disk()).forgotten()
 
 
 def test_a_checkpoint_knows_one_life_of_a_file() -> None:

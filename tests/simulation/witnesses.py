@@ -35,13 +35,13 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What an agent finds when it starts: the origins in its checkpoint, and which of them have ended.
+    """What an agent finds when it starts: the origins in its checkpoint, and which of them are *settled*, their count being known.
 
     *lost*: the checkpoint was taken away before. *durable*: what was found no power cut takes back.
     """
 
     origins: frozenset[str]
-    ended: frozenset[str]
+    settled: frozenset[str]
     lost: bool
     durable: bool
 
@@ -56,8 +56,8 @@ class Starts:
         """Take in what the checkpoint at *path* says to the incarnation that starts now."""
         entries = entries_in(disk, path)
         origins = frozenset(entry["origin"] for entry in entries)
-        ended = frozenset(entry["origin"] for entry in entries if "ended" in entry or "done" in entry)
-        self.found[incarnation] = Start(origins, ended, lost, disk.is_durable(path))
+        settled = frozenset(entry["origin"] for entry in entries if "counting" not in entry)
+        self.found[incarnation] = Start(origins, settled, lost, disk.is_durable(path))
 
     def remember(self, witness: Witness) -> bool:
         """Tell whether each incarnation after that of *witness* has found the life in its checkpoint."""
@@ -65,12 +65,12 @@ class Starts:
         return all(not start.lost and witness.origin in start.origins for start in later)
 
     def forgotten(self) -> str:
-        """Return the origin of a life that had ended in a durable checkpoint and was not in the next one, "" where there is none."""
+        """Return the origin of a life that was in a durable checkpoint and is not in the next one, "" where there is none (rule G6)."""
         known: frozenset[str] = frozenset()
         for start in self.found.values():
             if not start.lost and (gone := known - start.origins):
                 return min(gone)
-            known = start.ended if start.durable else frozenset()
+            known = start.settled if start.durable else frozenset()
         return ""
 
 

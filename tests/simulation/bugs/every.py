@@ -1,6 +1,7 @@
 """All deliberate bugs."""
 
 from tests.simulation.bugs.agent import AGENT
+from tests.simulation.bugs.holdings import HOLDINGS
 from tests.simulation.bugs.pipeline import PIPELINE
 from tests.simulation.bugs.receiver import RECEIVER
 from tests.simulation.bugs.sink import SINK
@@ -8,4 +9,4 @@ from tests.simulation.bugs.store import STORE
 from tests.simulation.bugs.streams import STREAMS
 from tests.simulation.bugs.times import TIMES
 
-MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE)
+MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *HOLDINGS)
