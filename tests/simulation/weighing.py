@@ -8,6 +8,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 from tests.simulation.trace import SPEAKER, Trace
 from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory_node import Node
 from tests.support.memory_pipe import Pipe
 from tests.support.memory_transport import Connection, MemoryNetwork
 
@@ -25,6 +26,7 @@ _OTHERS = (
     asyncio.AbstractEventLoop,
     MemoryDisk,
     MemoryFile,
+    Node,
     MemoryNetwork,
     Connection,
     Pipe,
