@@ -229,7 +229,7 @@ class World(Steps):
                 retained.judge_old(since)
                 if not self.plan.kept_bytes:
                     retained.judge_young(self.plan.kept_ms)
-            retained.judge_order(since)
+            retained.judge_order(since, own=not self.plan.shared)
         except CutWronglyError as error:
             raise BrokenPromise(error.promise, str(error)) from error
 

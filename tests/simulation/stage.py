@@ -26,7 +26,7 @@ from tests.simulation.weighing import weigh
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark
 
-_WEIGHED_EACH = 6
+_WEIGHED_EACH = 24
 """So many looks from one weighing to the next, which costs about a millisecond for each program."""
 _AT_REST_BYTES = 32 * KIB
 """Settings, names, and some buffers."""

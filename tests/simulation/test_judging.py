@@ -55,9 +55,9 @@ def _retained(*cuts: tuple[int, int]) -> Retained:
 
 
 def test_the_oldest_of_all_segments_must_go_first() -> None:
-    _retained((0, 2), (1, 1)).judge_order(500)
+    _retained((0, 2), (1, 1)).judge_order(500, own=False)
     with pytest.raises(CutWronglyError, match="kept what is older"):
-        _retained((1, 2)).judge_order(500)
+        _retained((1, 2)).judge_order(500, own=False)
 
 
 def test_nothing_younger_than_the_age_may_go_and_nothing_older_may_stay() -> None:
