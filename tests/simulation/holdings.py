@@ -8,8 +8,8 @@ from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import Plan
 from tests.simulation.process import Process
 
-_SPARSE, _FILES = 4, 4
-"""Log files have less than four times what lives; beside them are the one written to, and some that a start would still need."""
+_SPARSE, _FILES = 4, 8
+"""Log files have less than four times what lives; beside them are the one written to, and some that wait for the index to be written."""
 _GIVES_BACK_SECONDS = 10.0
 
 

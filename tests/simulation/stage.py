@@ -28,7 +28,7 @@ from tests.support.watermarks import Watermark
 
 _WEIGHED_EACH = 24
 """So many looks from one weighing to the next, which costs about a millisecond for each program."""
-_AT_REST_BYTES = 32 * KIB
+_AT_REST_BYTES = 64 * KIB
 """Settings, names, and some buffers."""
 
 
