@@ -47,7 +47,7 @@ HOLDINGS = (
         "agent.idle_files_stay_open",
         "files that rest are not closed, however many are open",
         "agent.tailer",
-        (("        idle = self._open > self._max_open and", "        idle = False and"),),
+        (("        if not (self._lacking or (idle and self._open > self._max_open)):\n", "        if not self._lacking:\n"),),
     ),
     Mutant(
         "receiver.failure_keeps_its_run",
