@@ -34,7 +34,10 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
                 _whole(life, source, host)
             elif host.plan.start == "beginning":
                 if life.witness is not None:
-                    _told(life, life.witness, source, by_origin.get(life.witness.origin), host)
+                    named = by_origin.get(life.witness.origin)
+                    if named is not None and named is not source and _took_its_place(named, sources.values()):
+                        continue
+                    _told(life, life.witness, source, named, host)
                 if source is not None:
                     _closed(life, source)
         if forgotten := host.starts.forgotten():
@@ -97,6 +100,11 @@ def _told(life: Life, witness: Witness, source: Arrived | None, named: Arrived |
         raise BrokenPromise("nothing is lost in silence", f"{what}, and nothing is said of it")
     if not named.lost and not named.open_gap:
         raise BrokenPromise("nothing is lost in silence", f"{what}, and no gap is told")
+
+
+def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
+    """Tell whether the next life, as *named*, went on for one that no byte read told from it: then an end is told that nobody saw (P4)."""
+    return bool(named.pieces) and any(other.open_gap for other in sources if other.host == named.host and other is not named)
 
 
 def _closed(life: Life, source: Arrived) -> None:
