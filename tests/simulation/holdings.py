@@ -17,11 +17,11 @@ def judge_handles(agents: Iterable[AgentHost], processes: Iterable[Process]) -> 
     """Raise `BrokenPromise` where a program has a file open that nobody can read any more, or more files than it should."""
     for process in processes:
         for directory in (LOGS, STATE, STORE):
-            for file in process.disk.handles(directory):
+            for file in process.disk.open_files(directory):
                 if not file.stat().links and file not in process.others_handles:
                     raise BrokenPromise("handles are given back", f"{process.name} has {file.path} open, which is gone")
     for agent in agents:
-        files = [file for file in agent.disk.handles(LOGS) if file not in agent.others_handles]
+        files = [file for file in agent.disk.open_files(LOGS) if file not in agent.others_handles]
         if len(dict.fromkeys(file.stat().inode for file in files)) < len(files):
             raise BrokenPromise("handles are given back", f"{agent.name} has a file open twice: {[file.path for file in files]}")
         if len(files) > agent.plan.max_open_files and agent.plan.close_idle_seconds < _GIVES_BACK_SECONDS:
@@ -32,7 +32,7 @@ def judge_handles(agents: Iterable[AgentHost], processes: Iterable[Process]) -> 
 def judge_last_handles(processes: Iterable[Process]) -> None:
     """Raise `BrokenPromise` where a program that was stopped has not closed what it wrote."""
     for process in processes:
-        if left := [file.path for directory in (STATE, STORE) for file in process.disk.handles(directory)]:
+        if left := [file.path for directory in (STATE, STORE) for file in process.disk.open_files(directory)]:
             raise BrokenPromise("handles are given back", f"{process.name} has ended and not closed {left[0]}")
 
 

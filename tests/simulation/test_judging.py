@@ -94,8 +94,8 @@ def test_a_disk_knows_what_is_open() -> None:
     disk.write("/logs/a", b"1")
     first, second = disk.open("/logs/a"), disk.open("/logs/a")
     second.close()
-    assert disk.handles("/logs") == [first]
+    assert disk.open_files("/logs") == [first]
     disk.remove("/logs/a")
-    assert disk.handles("/logs")[0].stat().links == 0
+    assert disk.open_files("/logs")[0].stat().links == 0
     disk.forget_handles()
-    assert not disk.handles("/logs")
+    assert not disk.open_files("/logs")

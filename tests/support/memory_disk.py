@@ -292,7 +292,7 @@ class MemoryDisk:
         """Return how many bytes all files together hold."""
         return sum(len(node.seen) for node in self._files.values())
 
-    def handles(self, directory: str) -> list[MemoryFile]:
+    def open_files(self, directory: str) -> list[MemoryFile]:
         """Return the open files of *directory*, in the order in which they were opened."""
         return [file for file in self._handles if os.path.dirname(file.path) == directory]
 
