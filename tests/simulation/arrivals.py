@@ -98,6 +98,25 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
     return found
 
 
+def foreign_events(batches: Iterable[Batch]) -> list[bytes]:
+    """Return what foreign writers sent; an event in pieces once its last one is there (rule R6)."""
+    events: list[bytes] = []
+    begun: dict[str, bytes] = {}
+    for batch in batches:
+        mark = batch.header.get("mark") if batch.kind == "foreign" else None
+        if mark is not None and "event" in mark:
+            whole = begun.pop(mark["event"], b"") + b"".join(batch.records)
+            if len(whole) != mark["end"]:
+                raise NotAsWrittenError(f"{mark} leaves {len(whole)} bytes of the event")
+            if mark["end"] == mark["bytes"]:
+                events.append(whole)
+            else:
+                begun[mark["event"]] = whole
+        elif batch.kind == "foreign":
+            events += batch.records
+    return events
+
+
 def _take_data(source: Arrived, batch: Batch) -> None:
     at, events = batch.header["previous"], 0
     for record in map(orjson.loads, batch.records):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from logdrive.pipeline.audit import Source
-from tests.simulation.arrivals import Arrived, Batch, arrived, covered
+from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
 from tests.simulation.bronze import Bronze, Row
 from tests.simulation.files import Life
@@ -180,7 +180,7 @@ def _figures(source: Arrived, audited: Source) -> None:
 
 def _foreign(beat: Beat, batches: Iterable[Batch]) -> None:
     """What a foreign writer had acknowledged is there, at least once; what it never sent is not."""
-    stored = dict.fromkeys(event for batch in batches if batch.kind == "foreign" for event in batch.records if beat.mark in event)
+    stored = dict.fromkeys(event for event in foreign_events(batches) if beat.mark in event)
     missing = [event for event in beat.acknowledged if event not in stored]
     if missing:
         what = f"{beat.name}: {len(missing)} events were acknowledged and are not there, first {missing[0]!r}"
