@@ -120,13 +120,17 @@ class Session:
 
     async def _send(self) -> None:
         while True:
-            item = await self._outbox.get()
-            parts = await item if isinstance(item, asyncio.Task) else item
-            faults.reach("agent.window.before_send")
-            for slice_ in _slices(parts):
-                await self._stream.write(slice_)
-                self._heard = self._moved = self._services.clock.monotonic()  # a slow link is no silence
-            faults.reach("agent.window.after_send")
+            await self._send_next()
+
+    async def _send_next(self) -> None:
+        """Send one window; apart from the loop, which would keep it in memory while there is no other."""
+        item = await self._outbox.get()
+        parts = await item if isinstance(item, asyncio.Task) else item
+        faults.reach("agent.window.before_send")
+        for slice_ in _slices(parts):
+            await self._stream.write(slice_)
+            self._heard = self._moved = self._services.clock.monotonic()  # a slow link is no silence
+        faults.reach("agent.window.after_send")
 
     # In --------------------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class Registration:
         self._batches = SourceBatches(self.source, frame.origin, frame.attributes, peer, services.store)
         self._writer = services.writers.claim(sink, self.source, self)
         self._corrections = 0
-        self._failure: BaseException | None = None  # of the sink, where that was why the last run was refused
+        self._failure: str | None = None  # the sink's words, where that was why the last run was refused
         self._era = 0  # grows with each refusal; what was submitted before it says nothing new by failing
         self._told_in = 0  # the window in which the last P was sent
         self._untold: list[Window] = []  # windows that wait for the next P
@@ -143,7 +143,7 @@ class Registration:
     def _refuse(self, window: Window, failure: BaseException | None = None) -> None:
         """Hold *window* until the peer was told the durable number; *failure* is the sink's, if that is the reason."""
         self.state = State.ASKING
-        self._failure = failure
+        self._failure = None if failure is None else str(failure)  # the error itself leads to the run that failed
         self._era += 1
         self._untold.append(window)
         self._link.spawn(self._correct())

@@ -79,6 +79,7 @@ class Lane:
                 failure = self._unusable = error
                 self._tell()
             self._outage.began(str(failure))
+            del failure  # it leads to what was being written
             await self._clock.sleep(self._backoff.next())
 
     async def _connection(self) -> LogdriveError:

@@ -84,12 +84,16 @@ class Link:
         while True:
             await self._more.wait()
             self._more.clear()
-            parts, self._outgoing = self._outgoing, []
-            *portions, last = _portions(parts)
-            for portion in portions:
-                await self._stream.write(portion)
-                self.moved += 1
-            await self._stream.write(last)  # which a dead connection may seem to take, too: the answer counts
+            await self._write_outgoing()
+
+    async def _write_outgoing(self) -> None:
+        """Write what is queued; apart from the waiting for more, which would keep all of it in memory."""
+        parts, self._outgoing = self._outgoing, []
+        *portions, last = _portions(parts)
+        for portion in portions:
+            await self._stream.write(portion)
+            self.moved += 1
+        await self._stream.write(last)  # which a dead connection may seem to take, too: the answer counts
 
     async def _read(self) -> None:
         while data := await self._stream.read():

@@ -83,14 +83,17 @@ def replay(recipe: str, whole: bool, save: Path | None) -> None:
 @click.option("--only", multiple=True, help="Only bugs whose name begins so.")
 @click.option("--most", default=mutants.MOST_SEEDS, show_default=True, help="Seeds after which a bug counts as not found.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="one a core", help="Processes.")
-def mutate(only: Sequence[str], most: int, jobs: int) -> None:
-    """Patch in one deliberate bug at a time and say which seed finds it first. Ends with 1 where one is not found."""
+@click.option("--no-tests", is_flag=True, help="Don't run unit tests on what no seed finds.")
+def mutate(only: Sequence[str], most: int, jobs: int, no_tests: bool) -> None:
+    """Patch in one deliberate bug at a time and say which seed finds it first, or else which unit test.
+
+    Ends with 1 where nothing finds one.
+    """
     missed = 0
-    for mutant, found in mutants.hunt(only, most, jobs):
+    for mutant, found in mutants.hunt(only, most, jobs, tests=not no_tests):
         missed += found is None
-        click.echo(
-            f"| {mutant.name} | {mutant.what} | " + ("**not found** |" if found is None else f"{found.seed + 1} | {found.promise} |")
-        )
+        result = "**not found** | |" if found is None else f"{'none' if found.seed is None else found.seed + 1} | {found.what} |"
+        click.echo(f"| {mutant.name} | {mutant.what} | {result}")
     sys.exit(1 if missed else 0)
 
 

@@ -1,12 +1,14 @@
 """The applications of one host: they write lines, rotate, truncate, compress and remove, and every byte of every life is remembered."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
-from agent.source import Source
+from logdrive.disk import FileStat
 from tests.simulation.trace import Trace
+from tests.simulation.witnesses import Witness
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 LOGS = "/logs"
@@ -22,16 +24,16 @@ _HEADER = b"#Version: 1.0 #Fields: date time level message\n"
 _WORDS = ("request served", "cache miss for key", "user signed in", "größer als erlaubt", "日本語", "x", "")
 
 
-@dataclass
-class Witness:
-    """What the agent knew of a life when it went: which *incarnation* of it, and the source that it had become.
+class Watching(Protocol):
+    """The agent of a host, as far as it knows what is done to files."""
 
-    *held*: it had the file open, so this can still be read to its end (rule G1).
-    """
+    def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
+        """Return what it knows of the file of *stat*; not what it has told of the lives that *taken* speak of."""
+        ...
 
-    incarnation: int
-    source: Source
-    held: bool
+    def holds(self, stat: FileStat, witness: Witness) -> bool:
+        """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
+        ...
 
 
 @dataclass(eq=False)
@@ -45,7 +47,7 @@ class Life:
     data: bytearray = field(default_factory=bytearray)
     gone: str = ""
     owed: int = 0
-    """How many bytes it had when it went."""
+    """How many bytes it had when it went, or later when it was written to and an agent still had it open."""
     witness: Witness | None = None
     """The agent that knew it then, None if none did."""
 
@@ -65,19 +67,22 @@ class _Late:
 class Applications:
     """What applications did on one host. *disk* gives its disk as it is now.
 
-    *knows* tells what the agent knows of a path, if it follows it as a source. *alike*: some lives have the same first line.
+    *agent* tells what it knows of a file that goes. *alike*: some lives have the same first line.
     """
 
-    def __init__(
-        self, host: str, disk: Callable[[], MemoryDisk], knows: Callable[[str], Witness | None], trace: Trace, *, alike: bool = True
-    ) -> None:
+    def __init__(self, host: str, disk: Callable[[], MemoryDisk], agent: Watching, trace: Trace, *, alike: bool = True) -> None:
         self._alike = alike
-        self.host, self._disk, self._knows, self._trace = host, disk, knows, trace
+        self.host, self._disk, self._agent, self._trace = host, disk, agent, trace
         self.lives: list[Life] = []
         self._current: dict[str, Life] = {}
         self._old: list[Life] = []
         self._late: dict[str, _Late] = {}
         self._lines = 0
+
+    @property
+    def handles(self) -> list[MemoryFile]:
+        """The files that applications have open although these have no name."""
+        return [late.handle for late in self._late.values() if late.handle is not None]
 
     @property
     def on_disk(self) -> list[Life]:
@@ -91,13 +96,15 @@ class Applications:
         if late is not None:
             late.left -= 1
             if late.left < 0:
-                del self._late[file]
+                self._leave(file)
                 late = None
         life = late.life if late is not None else self._living(file)
         data = self._text(life, lines, style, pick)
         life.data += data
         if late is not None and late.handle is not None:
             late.handle.append([data])
+            if life.witness is not None and self._agent.holds(late.handle.stat(), life.witness):
+                life.owed = len(life.data)
         elif life.path is not None:
             self._disk().write(life.path, data)
 
@@ -204,7 +211,8 @@ class Applications:
 
     def last_lines(self) -> None:
         """Give every file that is there a whole last line."""
-        self._late.clear()
+        for file in list(self._late):
+            self._leave(file)
         for life in self.on_disk:
             self._lines += 1
             data = b"last line %d\n" % self._lines
@@ -255,8 +263,14 @@ class Applications:
                 parts.append(line + b"\n")
         return b"".join(parts)
 
+    def _leave(self, file: str) -> None:
+        """Let the application of *file* close what it has open of a life before."""
+        late = self._late.pop(file, None)
+        if late is not None and late.handle is not None:
+            late.handle.close()
+
     def _take(self, file: str) -> Life | None:
-        self._late.pop(file, None)
+        self._leave(file)
         life = self._current.get(file)
         if life is None or not life.data:
             return None
@@ -267,7 +281,9 @@ class Applications:
 
     def _went(self, life: Life, how: str) -> None:
         assert life.path is not None
-        life.gone, life.owed, life.witness = how, len(life.data), self._knows(life.path)
+        taken = [other.witness for other in self.lives if other.witness is not None]
+        life.gone, life.owed = how, len(life.data)
+        life.witness = self._agent.knows(self._disk().stat(life.path), taken)
         self._trace.add(self.host, f"{life}")
 
     def _remove(self, life: Life) -> None:

@@ -48,7 +48,7 @@ def _rotten(plan: Plan) -> Plan:
     A restored store may have lost what its users were told, so such a history has only agents and foreign writers.
     """
     pick = Random(f"rot {plan.seed}")
-    alone = not (plan.clients or plan.writers or plan.tickers or plan.scaled or plan.kept_bytes)
+    alone = not (plan.clients or plan.writers or plan.tickers or plan.scaled or plan.retained)
     if alone and len(plan.stores) == 1 and pick.random() < 0.7:
         return with_more(with_more(plan, pick, 2, _back_up), pick, pick.choice((1, 2)), _restore)
     return with_more(plan, pick, pick.choice((0, 0, 1)), _rot)

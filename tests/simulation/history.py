@@ -11,17 +11,20 @@ from typing import Any
 from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.streams.watermarks import EVERY_SECONDS as MARKS_EVERY_SECONDS
 from logdrive.store.verify import verify
+from tests.simulation.arrivals import NotAsWrittenError
+from tests.simulation.holdings import judge_disk, judge_handles, judge_last_handles
 from tests.simulation.hosts import STORE
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import Plan
 from tests.simulation.process import watched
-from tests.simulation.reader import CutTooFarError, TakenBackError, follow
+from tests.simulation.reader import CutTooFarError, TakenBackError, follow, now_ms
+from tests.simulation.retaining import CutWronglyError
 from tests.simulation.steps import Steps
 from tests.simulation.tables import entries_of, judge_table
 from tests.simulation.trace import Trace, recorded
 from tests.simulation.transactions import committed, judge_transactions
 from tests.simulation.watermarks import judge_watermarks, marked, overdue
-from tests.support.virtual_time import DeadlockError, VirtualTimeLoop
+from tests.support.virtual_time import EPOCH_MS, DeadlockError, VirtualTimeLoop
 
 REST_SECONDS = 400.0
 """After the last fault everything must have arrived within so long: more than the longest backoff and time limit on the way."""
@@ -30,7 +33,7 @@ _LOOK_SECONDS = 0.5
 _END_SECONDS = 12.0
 """How long what applications removed may take to be told as ended or gone."""
 _FOLLOW_TRIES = 20
-_RETENTION_TURNS = 4
+_RETENTION_TURNS = 7
 _MARK_TURNS = 15
 """A watermark for each of three writers, and waiting in vain for each of the others before."""
 
@@ -78,7 +81,7 @@ def _played(plan: Plan, unheard: list[str]) -> Outcome:
             watched({})
         if broken is not None:
             trace.add("judge", str(broken))
-        return Outcome(plan, broken, trace, world.digest(), sum(batch.head.rows for batch in world.tables.batches), loop.time())
+        return Outcome(plan, broken, trace, world.digest(), world.tables.events, loop.time())
 
 
 def _in_words(context: dict[str, Any]) -> str:
@@ -120,11 +123,15 @@ class World(Steps):
         try:
             await self._rest()
             await self._read_all()
+            self._weigh_at_rest()
             await self._retain()
             if self.tickers:
                 await self._read_marks()
+            judge_handles(self.agents, self.processes.values())
             await self._lose_power()
             await self._read_all(again=True)
+            for store in self.plan.stores:  # now that a start has come since the last full disk
+                judge_disk(self.plan, self.processes[store], self.tables.kept(store))
             self._look()
             judge(self.agents, self.beats, self.tables)
             if self.users:
@@ -138,6 +145,8 @@ class World(Steps):
             raise BrokenPromise("durable is durable", str(error)) from error
         except CutTooFarError as error:
             raise BrokenPromise("retention cuts only what was read", str(error)) from error
+        except NotAsWrittenError as error:
+            raise BrokenPromise("headers and rows agree", str(error)) from error
 
     async def _rest(self) -> None:
         """End all faults, write last lines, and wait until everything was acknowledged.
@@ -181,20 +190,48 @@ class World(Steps):
 
     async def _retain(self) -> None:
         """Hold what retention leaves, once all was read, against what it was asked to leave (rule S6)."""
-        most = self.plan.kept_bytes
-        if not most:
+        plan = self.plan
+        if not plan.retained:
             return
-        for _ in range(_RETENTION_TURNS):
+        since, least = now_ms(), plan.kept_ms / 1000 + 2 * EVERY_SECONDS if plan.kept_ms else 0.0
+        for turn in range(1, _RETENTION_TURNS + 1):
             await asyncio.sleep(EVERY_SECONDS)
             await self._read_all()
-            if all(self.tables.kept(store) <= most for store in self.plan.stores):
+            if turn * EVERY_SECONDS > least and (not plan.kept_bytes or self._is_small()):
                 break
+        if plan.kept_bytes:
+            self._judge_size()
+        if len(self.tables.retained.cuts) and self.tables.retained.cuts[-1].at > since:
+            await asyncio.sleep(EVERY_SECONDS)  # what was to be cut together is cut
+            await self._read_all()
+        self._judge_cuts(since)
+
+    def _is_small(self) -> bool:
+        return all(self.tables.kept(store) <= self.plan.kept_bytes for store in self.plan.stores)
+
+    def _judge_size(self) -> None:
+        most = self.plan.kept_bytes
         for store in self.plan.stores:
             kept = self.tables.kept(store)
             if kept > most:
                 raise BrokenPromise("retention cuts what is too much", f"{store} keeps {kept} bytes of the stream, {most} are wanted")
-            if not self.tables.spared(store, most):
+            if not self.plan.kept_ms and not self.tables.spared(store, most):
                 raise BrokenPromise("retention cuts only what is too much", f"{store} keeps {kept} bytes of the stream, {most} are wanted")
+
+    def _judge_cuts(self, since: int) -> None:
+        """Hold what was cut, and in which order, against the ages that batches have; all was read at *since*."""
+        hosts = dict.fromkeys((*self.plan.receivers, *self.plan.stores))
+        if any(self.processes[host].clock.wall_ms != EPOCH_MS for host in hosts):
+            return
+        retained = self.tables.retained
+        try:
+            if self.plan.kept_ms:
+                retained.judge_old(since)
+                if not self.plan.kept_bytes:
+                    retained.judge_young(self.plan.kept_ms)
+            retained.judge_order(since, own=not self.plan.shared)
+        except CutWronglyError as error:
+            raise BrokenPromise(error.promise, str(error)) from error
 
     async def _mark(self) -> None:
         """Let the watermarks come that must, and judge them."""
@@ -235,6 +272,7 @@ class World(Steps):
                 except TimeoutError:
                     raise BrokenPromise("a stop ends a program", process.name) from None
         self._look()
+        judge_last_handles(self.processes.values())
         for store in self.plan.stores:
             damages = verify(self.processes[store].disk, STORE).damages
             if damages := [damage for damage in damages if damage.file not in self.rotten]:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,8 @@ import msgspec
 from agent.app import Agent
 from agent.config import AgentConfig
 from agent.discovery import NoWatcher
+from agent.generation import Generation
+from logdrive.disk import FileStat
 from logdrive.limits import KIB, StoreLimits
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.store import app as store_app
@@ -19,12 +22,13 @@ from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
 from receiver.memory import Memory
-from tests.simulation.files import LOGS, OLD, Applications, Witness
+from tests.simulation.files import LOGS, OLD, Applications
 from tests.simulation.meddler import Failures
-from tests.simulation.plan import AgentPlan, Plan
+from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
-from tests.support.memory_disk import MemoryDisk
+from tests.simulation.witnesses import Starts, Witness, entry_of
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_rpc import reaching, serving
 from tests.support.memory_transport import MemoryNetwork
 
@@ -58,16 +62,18 @@ class AgentHost(Process):
         self.settings = _agent_settings(plan)
         """Its agent.toml, read at each start."""
         alike = len(whole.stores) == 1  # no other store can tell such lives apart for an agent that has lost its checkpoint
-        self.applications = Applications(plan.name, lambda: self.disk, self._knows, trace, alike=alike)
+        self.applications = Applications(plan.name, lambda: self.disk, self, trace, alike=alike)
         self.agent: Agent | None = None
-        self._witnesses: list[Witness] = []
-        self._forgets = False
+        self.starts = Starts()
+        self._looked_at: list[tuple[Witness, Generation]] = []
+        self._forgets = self._set_back = False
 
     async def _main(self, stop: asyncio.Event) -> None:
         if self._forgets and _FORGOTTEN in self.disk.paths():
             self.trace.add(self.name, "lost its checkpoint")
             self.disk.remove(_FORGOTTEN)
-        self._forgets = False
+        self.starts.begin(self.incarnation, self.disk, _FORGOTTEN, lost=self._forgets or self._set_back)
+        self._forgets = self._set_back = False
         transport = self.network.host(self.name, self.identity)
         config = msgspec.convert(self.settings, AgentConfig)
         few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)  # fewer than an operator may ask for
@@ -89,11 +95,17 @@ class AgentHost(Process):
         self.settings["agent"] |= {"id": name, "host": name}
         self.identity = f"dns:{name}"
         self.applications.host = name
+        self._set_back = True
 
     def forget(self, *, power: bool, down: float) -> None:
         """Kill it and lose its checkpoint."""
         self._forgets = True
         self.kill(power=power, down=down)
+
+    def set_back(self, disk: MemoryDisk, *, down: float = 1.0) -> None:
+        """Kill it, and let it find *disk*, whose checkpoint is of another time."""
+        self._set_back = True
+        super().set_back(disk, down=down)
 
     def _disk_after(self, power: bool) -> MemoryDisk:
         """Return the disk after a kill or power cut; what applications wrote is durable (its loss is a scenario of its own)."""
@@ -107,17 +119,28 @@ class AgentHost(Process):
             disk.device = self.random.randint(1, 3)
         return disk
 
-    def _knows(self, path: str) -> Witness | None:
-        """Return what the agent knows of *path*, if it follows it as a source."""
+    def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
+        """Return what the agent knows of the file of *stat*, by itself or by its checkpoint; not what it has told of *taken* lives."""
         if not self.running or self.agent is None:
-            return None
-        stat = self.disk.stat(path)
+            entry = entry_of(self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken))
+            return Witness(self.incarnation, entry=entry) if entry else None
         followed = self.agent.book.living.get((stat.device, stat.inode))
-        if followed is None or followed.source is None or not followed.generation.place.is_at(stat):
+        if followed is None or not followed.generation.place.is_at(stat):
             return None
-        witness = Witness(self.incarnation, followed.source, held=followed.generation.file is not None)
-        self._witnesses.append(witness)
+        held = followed.generation.file is not None
+        source = followed.source if all(witness.source is not followed.source for witness in taken) else None
+        if not held and source is None:
+            return None
+        witness = Witness(self.incarnation, source, held=held)
+        self._looked_at.append((witness, followed.generation))
         return witness
+
+    def holds(self, stat: FileStat, witness: Witness) -> bool:
+        """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
+        if not self.running or self.agent is None or self.incarnation != witness.incarnation:
+            return False
+        followed = self.agent.book.living.get((stat.device, stat.inode))
+        return followed is not None and followed.generation.file is not None
 
     def fail_read(self, error: str, calls: list[str], times: int) -> None:
         """Let calls fail; with ESTALE handles are worth nothing any more, of files that have no name either."""
@@ -136,10 +159,15 @@ class AgentHost(Process):
 
         A handle that it gives back in that very look, believing what it saw just before, does not count as held.
         """
-        self._witnesses.clear()
+        self._looked_at.clear()
         getattr(self.applications, kind)(**values)
-        for witness in self._witnesses:
-            asyncio.get_running_loop().call_soon(_look_again, witness)
+        for witness, generation in self._looked_at:
+            asyncio.get_running_loop().call_soon(_look_again, witness, generation)
+
+    @property
+    def others_handles(self) -> Sequence[MemoryFile]:
+        """What applications have open."""
+        return self.applications.handles
 
     @property
     def settled(self) -> bool:
@@ -158,16 +186,13 @@ class AgentHost(Process):
         return session.in_flight if session is not None else 0
 
     @property
-    def held_bytes(self) -> int:
-        """Encoded bytes that the agent holds in memory."""
-        if not self.running or self.agent is None:
-            return 0
-        return sum(run.size for source in self.agent.book.sources for run in source.kept)
+    def memory_bound(self) -> int:
+        """How many bytes it may hold at any time: runs of the windows in flight, and a read of the file beside each."""
+        return (int(self.plan.output["windows_in_flight"]) + 2) * (WINDOW_BYTES + 512 * KIB)
 
 
-def _look_again(witness: Witness) -> None:
-    generation = witness.source.generation
-    if generation is None or generation.file is None:
+def _look_again(witness: Witness, generation: Generation) -> None:
+    if generation.file is None:
         witness.held = False
 
 
@@ -222,11 +247,14 @@ class ReceiverHost(Process):
         self.counters, self._memory = started.counters, started.memory
 
     @property
-    def held_bytes(self) -> tuple[int, int]:
-        """What the receiver holds of what it has read, and how much that may be: its limit, and a read of each connection, lost or not."""
-        if not self.running or self._memory is None or self.counters is None:
-            return 0, 0
-        return self._memory.used, self._memory.total + (self.counters.connections_open + self._clients) * _READ_BRINGS
+    def counted_bytes(self) -> int:
+        """What the receiver says that it holds of what it has read."""
+        return self._memory.used if self.running and self._memory is not None else 0
+
+    @property
+    def memory_bound(self) -> int:
+        """How many bytes it may hold at any time: its limit, and for each connection, lost or not, a read."""
+        return self._config.limits.total_bytes + (len(self.network.connections(self.name)) + self._clients) * _READ_BRINGS
 
 
 def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
@@ -255,7 +283,10 @@ def _controller(name: str, plan: Plan) -> ControllerConfig | None:
 
 
 def _retention(plan: Plan) -> tuple[RetentionConfig, ...]:
-    return (RetentionConfig(stream=f"{SCOPE}/{STREAM}", max_bytes=plan.kept_bytes, readers=(READER,)),) if plan.kept_bytes else ()
+    if not plan.retained:
+        return ()
+    age = plan.kept_ms / 1000 if plan.kept_ms else None
+    return (RetentionConfig(stream=f"{SCOPE}/{STREAM}", max_bytes=plan.kept_bytes or None, max_age_seconds=age, readers=(READER,)),)
 
 
 class StoreHost(Process):

@@ -1,57 +1,60 @@
-"""Deliberate bugs: each is patched into one module as it is imported, in a process of its own, and seeds are tried until one finds it.
+"""Deliberate bugs: each is patched into one module as it is imported, in a process of its own, and hunted.
 
-A simulator that finds nothing may be blind; these show what it sees. `docs/simulator.md` has the list with the seeds it took.
+Seeds are tried first until one finds it; what they leave, the unit tests of the module's room are run on. A simulator that finds
+nothing may be blind; these show what it sees. `docs/simulator.md` has the list with the seeds it took.
 """
 
-import importlib.util
+import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from multiprocessing import get_context
 from pathlib import Path
-from types import CodeType, ModuleType
-from typing import Any
+from typing import Final
 
 from tests.simulation.bugs.every import MUTANTS
 from tests.simulation.bugs.mutant import Mutant
+from tests.simulation.patching import VARIABLE, named, patch
 
 MOST_SEEDS = 400
+_ROOT: Final = Path(__file__).parents[2]
+_ROOMS: Final = (
+    ("agent.", "tests/agent"),
+    ("receiver.", "tests/receiver"),
+    ("logdrive.store.", "tests/logdrive/store"),
+    ("logdrive.sinks.", "tests/logdrive/sinks"),
+    ("logdrive.pipeline.", "tests/logdrive/pipeline"),
+    ("logdrive.wire.", "tests/logdrive/wire"),
+    ("logdrive.net.", "tests/logdrive/net"),
+    ("logdrive.", "tests/logdrive"),
+)
+_TESTS_SECONDS: Final = 900
+_WITHOUT: Final = "not process and not spark and not pravega_server"
+"""Whole processes and Spark's don't have the bug: it is in the process of the tests only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The first seed that a bug was found with, and the promise that it broke."""
+    """What found a bug first: a *seed* and the promise that it broke, or where none did, a unit test; *what* is its name."""
 
-    seed: int
-    promise: str
-
-
-def mutated(mutant: Mutant) -> str:
-    """Return the source of the mutant's module with the bug in it. Raises ValueError where the code is no longer as expected."""
-    spec = importlib.util.find_spec(mutant.module)
-    assert spec is not None
-    assert spec.origin is not None
-    source = Path(spec.origin).read_text()
-    for old, new in mutant.edits:
-        if source.count(old) != 1:
-            raise ValueError(f"{mutant.name}: {mutant.module} has {source.count(old)} times what is to be changed:\n{old}")
-        source = source.replace(old, new)
-    return source
+    seed: int | None
+    what: str
 
 
-def hunt(only: Sequence[str], most: int, jobs: int) -> Iterator[tuple[Mutant, Found | None]]:
-    """Yield each mutant whose name begins with one of *only* (all, without), with the seed that found it."""
+def hunt(only: Sequence[str], most: int, jobs: int, *, tests: bool = True) -> Iterator[tuple[Mutant, Found | None]]:
+    """Yield each mutant whose name begins with one of *only* (all, without), with what found it; unit tests only with *tests*."""
     chosen = [mutant for mutant in MUTANTS if not only or mutant.name.startswith(tuple(only))]
+    count = len(chosen)
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        yield from zip(chosen, pool.map(_hunted, [mutant.name for mutant in chosen], [most] * len(chosen)), strict=True)
+        yield from zip(chosen, pool.map(_hunted, [mutant.name for mutant in chosen], [most] * count, [tests] * count), strict=True)
 
 
-def _hunted(name: str, most: int) -> Found | None:
-    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
-    sys.meta_path.insert(0, _Patcher(mutant))
+def _hunted(name: str, most: int, tests: bool) -> Found | None:
+    mutant = named(name)
+    patch(mutant)
     from tests.simulation.drawing import draw
     from tests.simulation.history import play
 
@@ -62,33 +65,29 @@ def _hunted(name: str, most: int) -> Found | None:
             return Found(seed, f"the history could not be judged: {type(error).__name__}")
         if outcome.broken is not None:
             return Found(seed, outcome.broken.promise)
-    return None
+    test = failing_test(mutant, [room_of(mutant.module)]) if tests else ""
+    return Found(None, test) if test else None
 
 
-class _Patcher(MetaPathFinder):
-    """Finds one module, patched."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != self._mutant.module:
-            return None
-        spec = PathFinder.find_spec(name, path)
-        assert spec is not None
-        assert spec.origin is not None
-        spec.loader = _Loader(name, spec.origin, self._mutant)
-        return spec
+def room_of(module: str) -> str:
+    """Return where the unit tests of what *module* does are."""
+    return next(tests for room, tests in _ROOMS if module.startswith(room))
 
 
-class _Loader(SourceFileLoader):
-    def __init__(self, name: str, path: str, mutant: Mutant) -> None:
-        super().__init__(name, path)
-        self._mutant = mutant
-
-    def get_code(self, fullname: str) -> CodeType:
-        source = Path(self.path).read_text()
-        for old, new in self._mutant.edits:
-            source = source.replace(old, new)
-        code: Any = compile(source, self.path, "exec")
-        return code  # type: ignore[no-any-return]
+def failing_test(mutant: Mutant, paths: Sequence[str]) -> str:
+    """Return the first unit test below *paths* that fails with the bug, "" where all pass."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "tests.simulation.patching", "-p", "no:cacheprovider"]
+    with tempfile.TemporaryDirectory() as directory:
+        environment = {**os.environ, VARIABLE: mutant.name, "HYPOTHESIS_STORAGE_DIRECTORY": directory}
+        try:
+            ran = subprocess.run(
+                [*command, "-m", _WITHOUT, *paths], cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=_TESTS_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            return f"{' '.join(paths)} (no end within {_TESTS_SECONDS} s)"
+    if ran.returncode == 0:
+        return ""
+    lines = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if ran.returncode != 1 or not lines:
+        raise RuntimeError(f"the tests of {mutant.name} could not be run:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
+    return lines[0].split(" ")[1]

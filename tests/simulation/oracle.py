@@ -1,15 +1,16 @@
 """The judge: what applications wrote on one side, what the tables hold on the other. Knows the promises, not how they are kept."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 
-from logdrive.pipeline.audit import NOT_WANTED, Source, Verdict
-from logdrive.pipeline.cover import size, union
+from logdrive.pipeline.audit import Source
+from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
-from tests.simulation.files import Life, Witness
+from tests.simulation.bronze import Bronze, Row
+from tests.simulation.files import Life
 from tests.simulation.hosts import AgentHost
 from tests.simulation.plain import InventedError, NotThereError, judge_plain
-from tests.simulation.reader import Batch, Tables
+from tests.simulation.reader import Tables
+from tests.simulation.witnesses import Witness
 
 
 class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a program
@@ -20,41 +21,32 @@ class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a progra
         self.promise = promise
 
 
-@dataclass(slots=True)
-class _Arrived:
-    """One source in the tables."""
-
-    source: str
-    host: str
-    pieces: list[tuple[int, bytes]] = field(default_factory=list)
-
-    @property
-    def bytes(self) -> int:
-        return sum(len(data) for _, data in self.pieces)
-
-
 def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> None:
-    """Raise `BrokenPromise` unless the tables are what they must be once everything has come to rest."""
-    verdict = tables.verdict()
-    audited = {source.source: source for source in verdict.by_source}
+    """Raise `BrokenPromise` unless stores and tables are what they must be once everything has come to rest."""
     _follow_on(tables.batches)
-    owners = _owners([life for host in hosts for life in host.applications.lives], _arrived(tables.batches))
+    sources = arrived(tables.batches)
+    by_origin = {source.origin: source for source in sources.values()}
+    owners = _owners([life for host in hosts for life in host.applications.lives], sources)
     for host in hosts:
         if host.plan.plain:
             _plain(host, tables.batches)
             continue
         on_disk = host.applications.on_disk
         for life in host.applications.lives:
-            arrived = owners.get(life)
-            source = audited.get(arrived.source) if arrived is not None else None
+            source = owners.get(life)
             if life in on_disk:
-                _whole(life, arrived, source, host)
-            elif life.witness is not None and life.witness.incarnation == host.incarnation and host.plan.start == "beginning":
-                held = life.witness.held and not host.plan.keep_removed_bytes
-                _told(life, arrived, audited.get(_id_of(life.witness, tables.batches)), held=held)
-    for life, arrived in owners.items():
-        _honest(life, arrived, audited[arrived.source])
-    _verdict(verdict)
+                _whole(life, source, host)
+            elif host.plan.start == "beginning":
+                if life.witness is not None:
+                    named = by_origin.get(life.witness.origin)
+                    if named is not None and named is not source and _took_its_place(named, sources.values()):
+                        continue
+                    _told(life, life.witness, source, named, host)
+                if source is not None:
+                    _closed(life, source)
+        if forgotten := host.starts.forgotten():
+            raise BrokenPromise("nothing is lost in silence", f"{host.name} forgot {forgotten} between two starts")
+    _tables(owners, sources, tables.bronze())
     for beat in beats:
         _foreign(beat, tables.batches)
 
@@ -62,20 +54,10 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
 # Sources ---------------------------------------------------------------------------------------------------------------
 
 
-def _arrived(batches: Iterable[Batch]) -> list[_Arrived]:
-    found: dict[str, _Arrived] = {}
-    for batch in batches:
-        head = batch.head
-        if head.kind == "data" and head.source is not None:
-            arrived = found.setdefault(head.source, _Arrived(head.source, head.host or ""))
-            arrived.pieces += [(row.start, row.data) for row in batch.rows]
-    return [arrived for arrived in found.values() if arrived.pieces]
-
-
-def _owners(lives: Sequence[Life], arrived: list[_Arrived]) -> dict[Life, _Arrived]:
+def _owners(lives: Sequence[Life], sources: Mapping[str, Arrived]) -> dict[Life, Arrived]:
     """Return which source each life arrived as: exactly one, whose every byte is the life's."""
-    owners: dict[Life, _Arrived] = {}
-    for source in sorted(arrived, key=lambda source: -source.bytes):
+    owners: dict[Life, Arrived] = {}
+    for source in sorted((source for source in sources.values() if source.pieces), key=lambda source: -source.bytes):
         matching = [life for life in lives if life.host == source.host and _matches(life, source)]
         if not matching:
             start, data = source.pieces[0]
@@ -89,77 +71,112 @@ def _owners(lives: Sequence[Life], arrived: list[_Arrived]) -> dict[Life, _Arriv
     return owners
 
 
-def _matches(life: Life, source: _Arrived) -> bool:
+def _matches(life: Life, source: Arrived) -> bool:
     return all(life.data[start : start + len(data)] == data for start, data in source.pieces)
 
 
-def _whole(life: Life, arrived: _Arrived | None, source: Source | None, host: AgentHost) -> None:
+def _whole(life: Life, source: Arrived | None, host: AgentHost) -> None:
     """What is on the disk at the end has arrived, to the last byte, but for what was not wanted from the start."""
-    unwanted = [(gap.start, gap.end) for gap in source.gaps if gap.reason == NOT_WANTED] if source is not None else []
-    if unwanted and host.plan.start != "end":
+    if source is not None and source.unwanted and host.plan.start != "end":
         raise BrokenPromise("everything arrives", f"of {life} bytes were declared not wanted")
-    have = [(start, start + len(data)) for start, data in arrived.pieces] if arrived is not None else []
-    if size(union([*have, *unwanted])) < len(life.data) and not (arrived is None and host.plan.start == "end"):
-        raise BrokenPromise("everything arrives", f"{life} is on the disk, and {size(union(have))} bytes of it arrived")
-    if source is not None and source.state == "ended":
+    have = covered([*source.intervals, *source.unwanted]) if source is not None else 0
+    if have < len(life.data) and not (source is None and host.plan.start == "end"):
+        raise BrokenPromise("everything arrives", f"{life} is on the disk, and {have} bytes of it arrived")
+    if source is not None and source.ended is not None:
         raise BrokenPromise("what is there has not ended", f"{life} is on the disk and ended by {source.ended}")
 
 
-def _id_of(witness: Witness, batches: Iterable[Batch]) -> str:
-    """Return the id of the source that the agent made of a life, "" where no batch of it came."""
-    origin = str(witness.source.origin)
-    return next((batch.head.source or "" for batch in batches if batch.head.origin == origin), "")
+def _told(life: Life, witness: Witness, source: Arrived | None, named: Arrived | None, host: AgentHost) -> None:
+    """What an agent knew when it vanished has arrived, or is told as lost: by that agent, or by the next from its checkpoint.
 
-
-def _told(life: Life, arrived: _Arrived | None, source: Source | None, *, held: bool) -> None:
-    """What vanished under the eyes of an agent that lived on has arrived, or is told as lost."""
-    have = arrived.bytes if arrived is not None else 0
+    *named* is the source that the witness knew it as, *source* the one that has its bytes.
+    """
+    have = source.bytes if source is not None else 0
     if have >= life.owed:
         return
     what = f"{life}: {have} of {life.owed} bytes arrived"
-    if held and life.gone == "removed":
+    lived_on = witness.incarnation == host.incarnation
+    if lived_on and witness.held and life.gone == "removed" and not host.plan.keep_removed_bytes:
         raise BrokenPromise("an open file is read to its end", what)
-    if source is None:
-        raise BrokenPromise("nothing is lost in silence", f"{what}, and the audit knows nothing of it")
-    if not source.lost_bytes and not source.lost_at_least:
-        raise BrokenPromise("nothing is lost in silence", f"{what}, and the audit misses none")
+    if not witness.origin or not (lived_on or host.starts.remember(witness)):
+        return
+    if named is None:
+        raise BrokenPromise("nothing is lost in silence", f"{what}, and nothing is said of it")
+    if not named.lost and not named.open_gap:
+        raise BrokenPromise("nothing is lost in silence", f"{what}, and no gap is told")
 
 
-def _honest(life: Life, arrived: _Arrived, source: Source) -> None:
-    """The audit's figures of a source are true."""
-    if source.bytes != arrived.bytes:
-        raise BrokenPromise("the audit's verdict is true", f"{life}: {arrived.bytes} bytes arrived, the audit says {source.bytes}")
-    missing = len(life.data) - arrived.bytes
-    if source.lost_bytes > missing:
-        raise BrokenPromise("the audit's verdict is true", f"{life}: {missing} bytes did not arrive, the audit misses {source.lost_bytes}")
+def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
+    """Tell whether the next life, as *named*, went on for one that no byte read told from it: then an end is told that nobody saw (P4)."""
+    return bool(named.pieces) and any(other.open_gap for other in sources if other.host == named.host and other is not named)
 
 
-def _verdict(verdict: Verdict) -> None:
-    if verdict.faults:
-        raise BrokenPromise("headers and rows agree", str(verdict.faults[0]))
-    if verdict.duplicate_events:
-        raise BrokenPromise("once", f"the audit counts {verdict.duplicate_events} doubled events")
-    unexplained = [gap for gap in verdict.gaps if gap.reason == "unexplained" and gap.lost_bytes]
-    if unexplained:
-        raise BrokenPromise("each byte is in an event or a gap", str(unexplained[0]))
-    if verdict.complete != (verdict.sources > 0 and not verdict.lost_bytes and not verdict.lost_at_least):
-        raise BrokenPromise("the audit's verdict is true", f"complete is {verdict.complete} with {verdict.lost_bytes} lost bytes")
+def _closed(life: Life, source: Arrived) -> None:
+    """A source that has ended without a gap has all that its life had when it went, whoever knew of that."""
+    if source.ended is not None and source.bytes < life.owed and not source.lost and not source.open_gap:
+        what = f"{life} ended by {source.ended} with {source.bytes} of {life.owed} bytes, and no gap"
+        raise BrokenPromise("nothing is lost in silence", what)
 
 
 def _follow_on(batches: Iterable[Batch]) -> None:
     """In one store, each batch of a source begins where the one before ended, and nothing follows an end (rules D3, P2, G3)."""
     reached: dict[tuple[str, str], tuple[int, str]] = {}
-    for batch in batches:
-        head = batch.head
-        if head.kind == "foreign" or head.source is None or head.position is None:
-            continue
-        place = batch.store, head.source
+    for batch in sorted((batch for batch in batches if batch.kind != "foreign"), key=lambda batch: batch.place):
+        place, header = (batch.store, batch.source), batch.header
         before, kind = reached.get(place, (0, ""))
         if kind == "end":
-            raise BrokenPromise("order within a source", f"{head.source}: a batch after its end in {batch.store}")
-        if head.previous != before:
-            raise BrokenPromise("order within a source", f"{head.source}: a batch from {head.previous} after {before} in {batch.store}")
-        reached[place] = head.position, head.kind
+            raise BrokenPromise("order within a source", f"{batch.source}: a batch after its end in {batch.store}")
+        if header["previous"] != before:
+            what = f"{batch.source}: a batch from {header['previous']} after {before} in {batch.store}"
+            raise BrokenPromise("order within a source", what)
+        reached[place] = header["position"], batch.kind
+
+
+# Tables ----------------------------------------------------------------------------------------------------------------
+
+
+def _tables(owners: Mapping[Life, Arrived], sources: Mapping[str, Arrived], bronze: Bronze) -> None:
+    """The pipeline's tables have what the stores have, each byte once, and its audit counts as we do."""
+    verdict = bronze.verdict()
+    if verdict.faults:
+        raise BrokenPromise("headers and rows agree", str(verdict.faults[0]))
+    if verdict.duplicate_events:
+        raise BrokenPromise("once", f"the audit counts {verdict.duplicate_events} doubled events")
+    for life, source in owners.items():
+        _rows(life, source, bronze.rows.get(source.source, []))
+    audited = {source.source: source for source in verdict.by_source if not source.foreign}
+    if audited.keys() != sources.keys():
+        raise BrokenPromise("the audit's verdict is true", f"of {sorted(audited.keys() ^ sources.keys())[0]} only one side knows")
+    for name, source in sources.items():
+        _figures(source, audited[name])
+    unexplained = [gap for gap in verdict.gaps if gap.reason == "unexplained" and gap.lost_bytes]
+    if unexplained:
+        raise BrokenPromise("each byte is in an event or a gap", str(unexplained[0]))
+    if verdict.complete != (bool(verdict.sources) and not any(source.lost or source.open_gap for source in sources.values())):
+        raise BrokenPromise("the audit's verdict is true", f"complete is {verdict.complete} with {verdict.lost_bytes} lost bytes")
+
+
+def _rows(life: Life, source: Arrived, rows: Sequence[Row]) -> None:
+    """Rows are the file's own bytes at their places, and have each byte that arrived once."""
+    for row in rows:
+        if row.end - row.start != len(row.data) or life.data[row.start : row.end] != row.data:
+            raise BrokenPromise("headers and rows agree", f"{life}: a row from {row.start} to {row.end} says {row.data[:60]!r}")
+    have = [(row.start, row.end) for row in rows]
+    if covered(have) != source.bytes or covered([*have, *source.intervals]) != source.bytes:
+        raise BrokenPromise("headers and rows agree", f"{life}: {source.bytes} bytes arrived, the rows have {covered(have)} of them")
+    if sum(len(row.data) for row in rows) != source.bytes:
+        raise BrokenPromise("once", f"{life}: {source.bytes} bytes arrived, and some stand in two rows")
+
+
+def _figures(source: Arrived, audited: Source) -> None:
+    """The audit says of a source what we find."""
+    ours = source.bytes, source.lost, source.open_gap, source.ended
+    theirs = audited.bytes, audited.lost_bytes, audited.lost_at_least, audited.ended
+    if ours != theirs:
+        what = f"{source.source}: it counts {theirs}, there are {ours} (bytes, of them lost, perhaps more, why it ended)"
+        raise BrokenPromise("the audit's verdict is true", what)
+    if not source.doubled and source.events != audited.events:
+        raise BrokenPromise("the audit's verdict is true", f"{source.source}: {source.events} events, it counts {audited.events}")
 
 
 # Agents that speak the plain dialect -----------------------------------------------------------------------------------
@@ -167,7 +184,7 @@ def _follow_on(batches: Iterable[Batch]) -> None:
 
 def _plain(host: AgentHost, batches: Iterable[Batch]) -> None:
     try:
-        judge_plain(host, [event for batch in batches for event in batch.foreign])
+        judge_plain(host, foreign_events(batches))
     except NotThereError as error:
         raise BrokenPromise("everything arrives", str(error)) from error
     except InventedError as error:
@@ -179,7 +196,7 @@ def _plain(host: AgentHost, batches: Iterable[Batch]) -> None:
 
 def _foreign(beat: Beat, batches: Iterable[Batch]) -> None:
     """What a foreign writer had acknowledged is there, at least once; what it never sent is not."""
-    stored = dict.fromkeys(event for batch in batches for event in batch.foreign if beat.mark in event)
+    stored = dict.fromkeys(event for event in foreign_events(batches) if beat.mark in event)
     missing = [event for event in beat.acknowledged if event not in stored]
     if missing:
         what = f"{beat.name}: {len(missing)} events were acknowledged and are not there, first {missing[0]!r}"

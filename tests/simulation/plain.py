@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from logdrive.pipeline.cover import size, union
+from tests.simulation.arrivals import covered
 from tests.simulation.hosts import AgentHost
 from tests.support.ledger import bytes_of
 
@@ -28,8 +28,8 @@ def judge_plain(host: AgentHost, events: Iterable[bytes]) -> None:
         return
     for life in host.applications.on_disk:
         own = [(start, start + len(data)) for start, data in pieces if life.data[start : start + len(data)] == data]
-        if size(union(own)) < len(life.data):
-            raise NotThereError(f"{life} is on the disk, and {size(union(own))} bytes of it arrived")
+        if covered(own) < len(life.data):
+            raise NotThereError(f"{life} is on the disk, and {covered(own)} bytes of it arrived")
 
 
 def _pieces(host: AgentHost, events: Iterable[bytes]) -> list[tuple[int, bytes]]:

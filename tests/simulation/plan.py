@@ -64,7 +64,8 @@ class Plan:
     """One history. *shared*: the receivers append to one store over the network; otherwise each has its own.
 
     *direct*: logs are written past the page cache. *scaled*: the stores have controllers, and the stream's segments change; without,
-    they stay as they were made. *kept_bytes* is what retention leaves of the stream, 0 for everything; *clients* use a table at the
+    they stay as they were made. *kept_bytes* is what retention leaves of the stream, *kept_ms* how old
+    that gets at most, each 0 for no limit; *clients* use a table at the
     first store, *writers* write transactions there, *tickers* note times, and are waited for *patience_ms* when they don't.
     *pending_bytes* is what the shared store lets wait for its disk, 0 for its usual.
     """
@@ -89,7 +90,13 @@ class Plan:
     writers: tuple[str, ...] = ()
     tickers: tuple[str, ...] = ()
     patience_ms: int = 0
+    kept_ms: int = 0
     pending_bytes: int = 0
+
+    @property
+    def retained(self) -> bool:
+        """Whether there is retention."""
+        return bool(self.kept_bytes or self.kept_ms)
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -128,7 +135,7 @@ class Plan:
 
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""
-        return replace(self, kept_bytes=0)
+        return replace(self, kept_bytes=0, kept_ms=0)
 
     def roomy(self) -> "Plan":
         """Return the same with the usual room for handles, deleted files and what waits for a disk."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from logdrive.errors import LogdriveError
 from tests.simulation.meddler import Countdown, Failures, Meddler
 from tests.simulation.trace import SPEAKER, Trace
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
 from tests.support.watched_disk import WatchedDisk
@@ -69,6 +70,16 @@ class Process:
         """Tell whether the program may end so: its disk failed, and a supervisor starts it again."""
         return isinstance(error, LogdriveError | OSError) and self.disk_failed
 
+    @property
+    def memory_bound(self) -> int | None:
+        """How many bytes the program may hold at any time, None where nothing is promised."""
+        return None
+
+    @property
+    def others_handles(self) -> Sequence[MemoryFile]:
+        """What other programs on the host have open."""
+        return ()
+
     disk_failed = False
     """A fault of the disk was asked for, and it may come at any time since."""
 
@@ -93,6 +104,7 @@ class Process:
         self._stop, self._restart_in = asyncio.Event(), _RESTART_SECONDS
         self.executor = InlineExecutor(self.sync_seconds)
         self.watched_disk = WatchedDisk(self.disk, self.meddler)
+        self.disk.forget_handles(self.others_handles)
         context = copy_context()
         context.run(SPEAKER.set, self.name)
         self._task = asyncio.get_running_loop().create_task(self._main(self._stop), name=self.name, context=context)

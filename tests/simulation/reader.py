@@ -1,31 +1,29 @@
-"""A stand-in for the pipeline: reads segments over the stores' faces while they grow, and keeps tables in memory.
+"""Reads segments over the stores' faces while they grow, and keeps what it has read.
 
-Hopping, headers, cover and verdict are the pipeline's own; Spark, Arrow and Delta are left out. What was read once is kept, so
-that a store which takes back what it has shown is found out.
+So a store which takes back what it has shown is found out. What the bytes say is read twice: here with code of the tests' own, and
+by the pipeline (`bronze`).
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
 from logdrive.errors import LogdriveError
-from logdrive.pipeline.audit import Head, Verdict, sources_of, verdict
-from logdrive.pipeline.cover import Cover, Interval, intersect, size
-from logdrive.pipeline.headers import BatchRow, HeaderRows
-from logdrive.pipeline.hop import records, walk
-from logdrive.pipeline.proof import Fault, Proof
+from logdrive.pipeline.audit import Verdict
 from logdrive.sinks.blocking import Target
 from logdrive.sinks.pravega_client import SegmentState, connected
 from logdrive.sinks.reader_position import set_position
 from logdrive.sinks.stream_places import placed
 from logdrive.sinks.stream_reader import segments_of
+from tests.simulation.arrivals import Batch, NotAsWrittenError
+from tests.simulation.bronze import Bronze, bronze_of
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, READER, SCOPE, STREAM
 from tests.simulation.plan import Plan
-from tests.support.ledger import bytes_of
+from tests.simulation.retaining import Retained
+from tests.support.ledger import whole_batches
 from tests.support.memory_rpc import reaching
 from tests.support.memory_transport import MemoryNetwork
+from tests.support.virtual_time import EPOCH_MS
 
 _PATIENCE_SECONDS = 5.0
 
@@ -36,25 +34,6 @@ class TakenBackError(AssertionError):
 
 class CutTooFarError(AssertionError):
     """A store gave up what the reader still needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Some bytes of a source, from *start* on, and how many events they are."""
-
-    start: int
-    data: bytes
-    events: int
-
-
-@dataclass(slots=True)
-class Batch:
-    """One batch and what of it was kept."""
-
-    store: str
-    head: BatchRow
-    rows: list[Row]
-    foreign: list[bytes]
 
 
 @dataclass
@@ -69,13 +48,11 @@ class Tables:
     """Where each segment began when it was seen last."""
     told: dict[tuple[str, str], int] = field(default_factory=dict)
     """Up to where each is needed no more, as its store was told, or would have been."""
-    _rows: HeaderRows = field(default_factory=lambda: HeaderRows(f"{SCOPE}/{STREAM}"))
-    _cover: Cover = field(default_factory=Cover)
+    retained: Retained = field(default_factory=Retained)
+    """What retention took and left."""
     _taken: dict[tuple[str, str], int] = field(default_factory=dict)
     _edges: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
     _largest: int = 0
-    _begun: dict[str, bytes] = field(default_factory=dict)
-    """Events in pieces that are not whole, by name."""
 
     def meet(self, store: str, segments: Sequence[str]) -> None:
         """Take in which segments of the stream *store* has. Raises `TakenBackError`."""
@@ -95,6 +72,7 @@ class Tables:
             raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, and was read to {self.told.get(place, 0)}")
         if state.start not in self._edges.get(place, {0: None}):
             raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, where no batch does")
+        self.retained.begins(place, self.starts.get(place, 0), state.start, now_ms())
         self.starts[place] = state.start
         return state.start if again else known
 
@@ -123,84 +101,33 @@ class Tables:
             raise TakenBackError(f"{store} has other bytes in {segment} than those read before, between {offset} and {offset + len(known)}")
         seen += data[len(known) :]
         at = self._taken.get(place, 0)
-        for hop in walk(segment, at, bytes(seen[at:])):
-            self._take(store, self._rows.row(segment, hop), bytes(seen[hop.body : hop.next]))
-            self._taken[place] = hop.next
-            self._edges.setdefault(place, {0: None})[hop.next] = None
-            self._largest = max(self._largest, hop.next - hop.offset)
+        try:
+            for begin, end, header, records in whole_batches(bytes(seen[at:])):
+                self.batches.append(Batch(store, segment, at + begin, at + end, header, records))
+                self.retained.read(self.batches[-1], now_ms())
+                self._taken[place] = at + end
+                self._edges.setdefault(place, {0: None})[at + end] = None
+                self._largest = max(self._largest, end - begin)
+        except (AssertionError, ValueError, KeyError) as error:
+            raise NotAsWrittenError(f"{segment} of {store} after {self._taken.get(place, 0)}: {error}") from error
 
-    def _take(self, store: str, head: BatchRow, body: bytes) -> None:
-        batch = Batch(store, head, [], [])
-        self.batches.append(batch)
-        if head.kind == "foreign":
-            batch.foreign = self._whole(head, list(records(body, 0, len(body))))
-            head.rows = len(batch.foreign)
-        elif head.kind == "data" and head.source is not None and head.previous is not None and head.position is not None:
-            head.kept = self._cover.add(head.source, head.previous, head.position)
-            batch.rows = list(_cut(_rows(body), head.kept))
-            head.rows = sum(row.events for row in batch.rows)
+    @property
+    def events(self) -> int:
+        """How many events all batches have, those sent twice counted twice."""
+        return sum(batch.header["events"] for batch in self.batches)
 
-    def _whole(self, head: BatchRow, payloads: list[bytes]) -> list[bytes]:
-        """Return the events in *payloads*; those in pieces only with their last one (rule R6)."""
-        if head.mark_start is None:
-            return payloads
-        event = head.mark_reason or ""
-        begun = self._begun.pop(event, b"") if head.mark_start else b""
-        if len(begun) != head.mark_start:
-            raise TakenBackError(f"the event {event} goes on at {head.mark_start}, and {len(begun)} bytes of it are there")
-        whole = begun + b"".join(payloads)
-        if head.mark_exact:
-            return [whole]
-        self._begun[event] = whole
-        return []
+    def bronze(self) -> Bronze:
+        """Return what the pipeline makes of it."""
+        return bronze_of(f"{SCOPE}/{STREAM}", self.seen)
 
     def verdict(self) -> Verdict:
         """Return what the audit says."""
-        heads = [Head(*(getattr(batch.head, name) for name in Head._fields)) for batch in self.batches]
-        sources = sources_of(heads)
-        faults = [fault for batch in self.batches if (fault := _fault(batch)) is not None]
-        doubled = sum(_doubled(self.batches, source.source) for source in sources if source.doubled_bytes)
-        rows = sum(batch.head.rows for batch in self.batches)
-        return verdict(sources, Proof(rows, 0, 0, 0, 0, faults), doubled)
+        return self.bronze().verdict()
 
 
-def _rows(body: bytes) -> Iterator[Row]:
-    for payload in records(body, 0, len(body)):
-        record = orjson.loads(payload)
-        data, events = bytes_of(record)
-        yield Row(record["log"]["offset"], data, events)
-
-
-def _cut(rows: Iterator[Row], kept: Sequence[Interval]) -> Iterator[Row]:
-    for row in rows:
-        whole = (row.start, row.start + len(row.data))
-        for start, end in intersect([whole], kept):
-            if (start, end) == whole:
-                yield row
-            else:
-                data = row.data[start - row.start : end - row.start]
-                yield Row(start, data, max(1, data.count(b"\n")))
-
-
-def _fault(batch: Batch) -> Fault | None:
-    """Hold a batch's rows against its header, as rule A3 says."""
-    head = batch.head
-    if head.kind == "foreign":
-        what = None if head.events == head.rows else "rows do not match the header"
-    elif head.kind == "data" and head.previous is not None and head.position is not None and head.kept is not None:
-        tiles = [(row.start, row.start + len(row.data)) for row in batch.rows]
-        whole = size(head.kept) == head.position - head.previous
-        what = "rows do not match the header" if whole and head.events != head.rows else None
-        if sum(end - start for start, end in tiles) != size(head.kept) or size(intersect(tiles, head.kept)) != size(head.kept):
-            what = "rows do not tile their interval"
-    else:
-        what = None
-    return None if what is None else Fault(head.batch, head.source, head.path, head.kind, head.events, head.rows, 0, what)
-
-
-def _doubled(batches: Sequence[Batch], source: str) -> int:
-    starts = [row.start for batch in batches if batch.head.source == source for row in batch.rows]
-    return len(starts) - len(dict.fromkeys(starts))
+def now_ms() -> int:
+    """Return what a clock says that has never jumped."""
+    return EPOCH_MS + int(asyncio.get_running_loop().time() * 1000)
 
 
 async def follow(network: MemoryNetwork, plan: Plan, tables: Tables, *, again: bool = False) -> list[str]:
@@ -228,6 +155,6 @@ async def _read(network: MemoryNetwork, store: str, plan: Plan, tables: Tables, 
             start = tables.begin(store, state, again=again)
             data = b"".join([piece async for piece in client.read_range(state.segment, start, state.length)])
             tables.add(store, state.segment, start, data)
-            if plan.kept_bytes:
+            if plan.retained:
                 offset = tables.needs_no_more(store, state.segment)
                 await set_position(client, state.segment, READER, offset)

@@ -8,21 +8,29 @@ from random import Random
 from typing import Any
 
 from logdrive.limits import KIB
+from logdrive.store.log import Group
+from logdrive.store.reader import LogReader
 from tests.simulation.client import Client
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
 from tests.simulation.odd_beats import beat_of
 from tests.simulation.operators import OPERATOR
 from tests.simulation.oracle import BrokenPromise
-from tests.simulation.plan import WINDOW_BYTES, Plan
+from tests.simulation.plan import Plan
 from tests.simulation.process import Process, watched
 from tests.simulation.reader import Tables
 from tests.simulation.tables import TableUser
 from tests.simulation.tickers import Ticker
 from tests.simulation.trace import Trace
 from tests.simulation.transactions import TransactionWriter
+from tests.simulation.weighing import weigh
 from tests.support.memory_disk import MemoryDisk
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark
+
+_WEIGHED_EACH = 24
+"""So many looks from one weighing to the next, which costs about a millisecond for each program."""
+_AT_REST_BYTES = 64 * KIB
+"""Settings, names, and some buffers."""
 
 
 class Stage:
@@ -47,6 +55,7 @@ class Stage:
         """The watermarks that were read last."""
         self._balance = Random(f"balancer {plan.seed}")
         self._later: list[asyncio.Task[None]] = []
+        self._looks = 0
         self._backups: dict[str, MemoryDisk] = {}
         self.rotten: set[str] = set()
         """Files in which a bit was flipped: what becomes of them is damaged on purpose."""
@@ -107,15 +116,30 @@ class Stage:
         for agent in self.agents:
             if not self.set_back and self.trace.heard.get(f"{agent.name}: store stepped back"):
                 raise BrokenPromise("acknowledged is durable", f"a store told {agent.name} of less than it had acknowledged")
-            bound = (agent.plan.output["windows_in_flight"] + 2) * (WINDOW_BYTES + 512 * KIB)
-            if agent.held_bytes > bound:
-                raise BrokenPromise("memory is bounded", f"{agent.name} holds {agent.held_bytes} bytes of runs, at most {bound} may be")
             if agent.in_flight > agent.plan.output["windows_in_flight"]:
                 raise BrokenPromise("memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight")
+        self._looks += 1
+        if self._looks % _WEIGHED_EACH == 0:
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """Count what each program holds in memory."""
+        for name, process in self.processes.items():
+            if process.running and process.memory_bound is not None and (held := self._weight(name)) > process.memory_bound:
+                raise BrokenPromise("memory is bounded", f"{name} holds {held} bytes, at most {process.memory_bound} may be")
+
+    def _weigh_at_rest(self) -> None:
+        """Nobody keeps what was delivered."""
+        for name in self.processes:
+            if (held := self._weight(name)) > _AT_REST_BYTES:
+                raise BrokenPromise("memory is given back", f"{name} is at rest and holds {held} bytes")
         for receiver in self.receivers:
-            held, most = receiver.held_bytes
-            if held > most:
-                raise BrokenPromise("memory is bounded", f"{receiver.name} holds {held} bytes, at most {most} may be")
+            if receiver.counted_bytes:
+                raise BrokenPromise("memory is given back", f"{receiver.name} is at rest and counts {receiver.counted_bytes} bytes")
+
+    def _weight(self, name: str) -> int:
+        """Return how many bytes *name* holds; what a store keeps on purpose, of what was written last, is left out."""
+        return weigh(name, (Process, Stage, LogReader, Group))
 
     def _unsettled(self) -> str:
         waiting = [beat.name for beat in self.beats if not beat.settled]

@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 from random import Random
 from typing import Any
 
+from tests.simulation.arrivals import NotAsWrittenError
 from tests.simulation.files import FILE_KINDS
 from tests.simulation.hosts import AgentHost
 from tests.simulation.meddler import Deed
@@ -197,5 +198,5 @@ class Steps(Stage):
         self._meanwhile(self._read_on())
 
     async def _read_on(self) -> None:
-        with suppress(TakenBackError, CutTooFarError):  # the last reading finds it again
+        with suppress(TakenBackError, CutTooFarError, NotAsWrittenError):  # the last reading finds it again
             await follow(self.network, self.plan, self.tables)

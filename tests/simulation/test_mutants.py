@@ -1,12 +1,15 @@
 """The simulator sees: every deliberate bug still fits the code, and some are hunted here (all of them: `make mutants`)."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.simulation.bugs.every import MUTANTS
 from tests.simulation.bugs.mutant import Mutant
 from tests.simulation.drawing import draw
 from tests.simulation.history import play
-from tests.simulation.mutants import hunt, mutated
+from tests.simulation.mutants import failing_test, hunt, room_of
+from tests.simulation.patching import mutated, named
 from tests.simulation.shrink import shrink
 
 _HUNTED = (
@@ -26,8 +29,19 @@ def test_the_bug_fits_the_code_as_it_is(mutant: Mutant) -> None:
 
 
 def test_bugs_are_found_within_a_few_seeds() -> None:
-    missed = [mutant.name for mutant, found in hunt(_HUNTED, _SEEDS, 1) if found is None]
+    missed = [mutant.name for mutant, found in hunt(_HUNTED, _SEEDS, 1, tests=False) if found is None]
     assert not missed
+
+
+def test_unit_tests_are_run_with_the_bug_in_place() -> None:
+    test = failing_test(named("agent.off_by_one"), ["tests/agent/test_generation.py"])
+    assert test.startswith("tests/agent/test_generation.py::")
+    assert not failing_test(named("agent.off_by_one"), ["tests/agent/test_patterns.py"])
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_there_are_unit_tests_for_the_room_of_each_bug(mutant: Mutant) -> None:
+    assert Path(room_of(mutant.module)).is_dir()
 
 
 def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,9 +46,17 @@ def widened(plan: Plan) -> Plan:
         plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
         plan = with_more(plan, pick, pick.randint(5, 15), _follow)
         plan = with_more(plan, pick, pick.randint(1, 4), _arm)
+        plan = _aged(plan)
     torn = Random(f"torn {plan.seed}")
     plan = with_more(plan, torn, torn.choice((1, 2, 4, 6)), _tear)
     return _timed(plan) if scaled else plan
+
+
+def _aged(plan: Plan) -> Plan:
+    """Return *plan*, one in two of them, with a limit on how old what is kept may be, beside the size or instead of it."""
+    pick = Random(f"age {plan.seed}")
+    kept_ms, size_too = pick.choice((0, 0, 2_000, 8_000, 25_000, 8_000)), pick.random() < 0.3
+    return replace(plan, kept_ms=kept_ms, kept_bytes=plan.kept_bytes if size_too or not kept_ms else 0)
 
 
 def _timed(plan: Plan) -> Plan:

@@ -106,26 +106,41 @@ class Ledger:
 
 def batches(segment: bytes) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
     """Yield header and records of each batch, hopping as rule R5 says."""
+    reached = 0
+    for _, end, header, records in whole_batches(segment):
+        yield header, records
+        reached = end
+    assert reached == len(segment), f"the batch at {reached} is cut short"
+
+
+def whole_batches(segment: bytes) -> Iterator[tuple[int, int, dict[str, Any], list[bytes]]]:
+    """Yield where each batch begins and ends, its header and its records; a part of a batch at the end is left out."""
     place = 0
-    while place < len(segment):
-        payload, after = _event(segment, place)
+    while (found := _event(segment, place)) is not None:
+        payload, after = found
         assert payload.startswith(b'{"logdrive":{"v":'), f"no header at {place}: {payload[:60]!r}"
         header = orjson.loads(payload)["logdrive"]
         end, records = after + header["bytes"], []
+        if end > len(segment):
+            return
         while after < end:
-            record, after = _event(segment, after)
-            records.append(record)
+            record = _event(segment, after)
+            assert record is not None, f"the event at {after} does not fit the segment"
+            records.append(record[0])
+            after = record[1]
         assert after == end, f"the batch at {place} does not end where its header says"
-        yield header, records
+        yield place, end, header, records
         place = end
 
 
-def _event(segment: bytes, place: int) -> tuple[bytes, int]:
+def _event(segment: bytes, place: int) -> tuple[bytes, int] | None:
+    """Return the payload of the event at *place* and where the next one begins; None where the segment ends before."""
+    if place + 8 > len(segment):
+        return None
     kind, length = struct.unpack_from("!ii", segment, place)
     assert kind == 0, f"no event at {place}"
     end = place + 8 + length
-    assert end <= len(segment), f"the event at {place} is cut short"
-    return segment[place + 8 : end], end
+    return (segment[place + 8 : end], end) if end <= len(segment) else None
 
 
 def bytes_of(record: dict[str, Any]) -> tuple[bytes, int]:

@@ -31,7 +31,9 @@ DIRECT_BLOCK = 64
 class MemoryFile:
     """An open file of a `MemoryDisk`. With *direct* zeros fill it up to a whole block until it is closed."""
 
-    def __init__(self, disk: "MemoryDisk", node: Node, *, writable: bool, direct: bool = False) -> None:
+    def __init__(self, disk: "MemoryDisk", path: str, node: Node, *, writable: bool, direct: bool = False) -> None:
+        self.path = path
+        """Where it was when it was opened."""
         self._disk, self._node, self._writable, self._open = disk, node, writable, True
         self._block = DIRECT_BLOCK if direct else 1
         self._end = len(node.seen)
@@ -93,6 +95,7 @@ class MemoryFile:
             self._node.handles -= 1
             self._disk._free(self._node)
         self._open = False
+        self._disk._handles.pop(self, None)
 
 
 class MemoryDisk:
@@ -111,6 +114,7 @@ class MemoryDisk:
         self._durable: dict[str, Node] = {}
         self._directories: dict[str, Directory] = {"/": Directory(durable=True)}
         self._locked: set[str] = set()
+        self._handles: dict[MemoryFile, None] = {}
         self.next_inode = 1
         """What the next file gets; file systems give away what a removed file had."""
         self.reuses_inodes = False
@@ -137,7 +141,9 @@ class MemoryDisk:
             self._name(path, node)
         elif node is None:
             raise self._missing(path)
-        return MemoryFile(self, node, writable=write, direct=direct)
+        file = MemoryFile(self, path, node, writable=write, direct=direct)
+        self._handles[file] = None
+        return file
 
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""
@@ -208,7 +214,7 @@ class MemoryDisk:
         if path in self._locked:
             raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
         if path not in self._files:
-            self.open(path, write=True, create=True)
+            self.open(path, write=True, create=True).close()
         self._locked.add(path)
         try:
             yield
@@ -263,6 +269,11 @@ class MemoryDisk:
             raise self._missing(path)
         return bytes(self._files[path].seen)
 
+    def is_durable(self, path: str) -> bool:
+        """Tell whether *path* is there, with all that it holds, after any power cut."""
+        node = self._files.get(path)
+        return node is not None and self._durable.get(path) is node and not node.pending
+
     def unsynced(self) -> int:
         """Return how many operations on data and names a crash could still lose."""
         nodes = {id(node): node for node in self._files.values()}
@@ -279,6 +290,14 @@ class MemoryDisk:
     def used(self) -> int:
         """Return how many bytes all files together hold."""
         return sum(len(node.seen) for node in self._files.values())
+
+    def open_files(self, directory: str) -> list[MemoryFile]:
+        """Return the open files of *directory*, in the order in which they were opened."""
+        return [file for file in self._handles if os.path.dirname(file.path) == directory]
+
+    def forget_handles(self, but: Sequence[MemoryFile] = ()) -> None:
+        """Count no file as open *but* these: the program that had the others has ended."""
+        self._handles = {file: None for file in self._handles if file in but}
 
     def mend(self) -> None:
         """Take back every fault asked for that has not happened yet, and give it room."""

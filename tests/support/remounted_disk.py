@@ -45,7 +45,7 @@ class RemountedDisk(MemoryDisk):
         if write or create:
             self.check()
         file = super().open(path, write=write, create=create, private=private)
-        return RemountedFile(self, file._node, writable=write, direct=direct)
+        return RemountedFile(self, path, file._node, writable=write, direct=direct)
 
     def replace(self, source: str, target: str) -> None:
         """Rename."""

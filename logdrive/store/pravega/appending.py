@@ -214,6 +214,7 @@ class Appending:
             if isinstance(front, _Submitted) and not front.durable.done():
                 await asyncio.wait([front.durable])
                 self._turn.resume()
+            del front  # with the bytes that were appended
             replies, failure = self._settled()
             await send(replies)
             self._fewer.set()

@@ -61,7 +61,7 @@ def test_bytes_of_a_failed_write_are_pending_no_more() -> None:
                         await future
             assert await submit(store, bytes(4_000), 1) == 4_000
             both = submit(store, bytes(4_000), 2), submit(store, bytes(4_000), 3)
-            assert await asyncio.gather(*both) == [8_000, 12_000]
+            assert [await one for one in both] == [8_000, 12_000]
 
     run(main())
 

@@ -2,6 +2,7 @@
 
 from tests.simulation.bugs.agent import AGENT
 from tests.simulation.bugs.disk_calls import DISK_CALLS
+from tests.simulation.bugs.holdings import HOLDINGS
 from tests.simulation.bugs.peers import PEERS
 from tests.simulation.bugs.pipeline import PIPELINE
 from tests.simulation.bugs.receiver import RECEIVER
@@ -10,4 +11,4 @@ from tests.simulation.bugs.store import STORE
 from tests.simulation.bugs.streams import STREAMS
 from tests.simulation.bugs.times import TIMES
 
-MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *DISK_CALLS, *PEERS)
+MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *DISK_CALLS, *PEERS, *HOLDINGS)

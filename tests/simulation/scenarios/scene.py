@@ -110,7 +110,7 @@ class Scene(World):
 
     def content(self, source: Source) -> bytes:
         """Return what the tables have of *source*."""
-        return b"".join(row.data for batch in self.tables.batches if batch.head.source == source.source for row in batch.rows)
+        return b"".join(row.data for row in self.tables.bronze().rows.get(source.source, ()))
 
 
 @asynccontextmanager

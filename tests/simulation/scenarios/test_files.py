@@ -261,7 +261,7 @@ async def test_history_23_a_block_of_nuls_after_a_crash() -> None:
         verdict = await world.rest()
         (source,) = verdict.by_source
         assert (source.bytes, verdict.complete) == (len(life.data), True)
-        sizes = [batch.head.bytes for batch in world.tables.batches]
+        sizes = [batch.header["bytes"] for batch in world.tables.batches]
         assert max(sizes) <= RUN_BYTES
         assert max(sizes) > RECORD_BYTES // 2, "few large records, not many small ones"
 
@@ -271,7 +271,7 @@ async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_in_memory() 
     """A life is truncated while its last lines are on their way: they are sent, then its end, and no gap (G3)."""
     async with scene(sync_seconds=3.0) as world:
         first = world.append("a", HEADER + lines(0, 1000))
-        await world.until(lambda: world.agent.held_bytes > 0)
+        await world.until(lambda: world.agent.in_flight > 0)
         world.applications.truncate("a", seed=1)
         second = world.append("a", HEADER + lines(0, 2000, "next"))
         verdict = await world.rest()

@@ -15,6 +15,7 @@ from logdrive.sinks.pravega_client import connected
 from logdrive.wire.lumberjack.frames import RefusalCode
 from receiver.counters import Counters
 from tests.receiver.world import in_virtual_time
+from tests.simulation.arrivals import foreign_events
 from tests.simulation.hosts import FACE_PORT
 from tests.simulation.scenarios.scene import Scene, lines, scene
 
@@ -62,11 +63,12 @@ async def test_large_events_of_foreign_clients_survive_receivers_and_stores_that
             process.start()
             await asyncio.sleep(1)
         verdict = await world.rest()
-        events = [event for batch in world.tables.batches for event in batch.foreign]
+        events = foreign_events(world.tables.batches)
         assert {event for beat in world.beats for event in beat.sent} == set(events)
         assert (verdict.complete, verdict.dead_letters) == (True, 0)
-        pieces = [batch.head for batch in world.tables.batches if batch.head.mark_start is not None]
-        assert len({piece.mark_reason for piece in pieces}) > sum(piece.mark_exact is True for piece in pieces), "none was cut short"
+        pieces = [mark for batch in world.tables.batches if batch.kind == "foreign" and (mark := batch.header.get("mark"))]
+        whole = sum(piece["end"] == piece["bytes"] for piece in pieces)
+        assert len({piece["event"] for piece in pieces}) > whole, "none was cut short"
 
 
 @in_virtual_time
@@ -170,7 +172,7 @@ async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
     """Give a source's number in the store the check 0, or take it back, whenever a position was told. Either fits the file (D4)."""
     assert source.generation is not None
     name = writer_id(source.origin, world.agent.identity)
-    segment = next(batch.head.segment for batch in world.tables.batches if batch.head.source == str(name))
+    segment = next(batch.segment for batch in world.tables.batches if batch.source == str(name))
     own = source.number
     async with connected(world.network.host("meddler"), "receiver1", FACE_PORT) as client:
         now, other = own, number_of(position_of(own), None)

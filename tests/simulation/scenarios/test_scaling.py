@@ -110,9 +110,9 @@ async def test_a_foreign_writer_goes_on_in_the_segments_that_follow(shared: bool
         world.beats[0].burst(10)
         await world.settled()
         await world.rest()
-        assert len({batch.head.segment for batch in world.tables.batches}) >= 3
+        assert len({batch.segment for batch in world.tables.batches}) >= 3
 
 
 def _segments(world: Scene) -> list[str]:
     """Return the segments in which the one source has batches."""
-    return list(dict.fromkeys(batch.head.segment for batch in world.tables.batches if batch.head.kind == "data"))
+    return list(dict.fromkeys(batch.segment for batch in world.tables.batches if batch.kind == "data"))

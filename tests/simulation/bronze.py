@@ -1,0 +1,109 @@
+"""What the pipeline makes of the stores' bytes: its own decoding, cover, cutting and verdict, without Spark and Delta."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logdrive.pipeline.audit import Head, Verdict, sources_of, verdict
+from logdrive.pipeline.cover import Cover
+from logdrive.pipeline.cutting import cut
+from logdrive.pipeline.decode import Decoder
+from logdrive.pipeline.headers import BatchRow
+from logdrive.pipeline.proof import Fault, Proof
+from logdrive.pipeline.schema import EVENTS, plain
+from tests.simulation.arrivals import covered
+
+_COLUMNS = ("batch", "source", "start", "end", "message", "eol", "original")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Some bytes of a file, as the table `events` has them."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+@dataclass
+class Bronze:
+    """Both tables."""
+
+    heads: list[BatchRow] = field(default_factory=list)
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    """By source; a foreign writer's have no place."""
+    _found: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def verdict(self) -> Verdict:
+        """Return what the audit says of them."""
+        sources = sources_of([Head(*(getattr(head, name) for name in Head._fields)) for head in self.heads])
+        faults = [fault for head in self.heads if (fault := self._fault(head)) is not None]
+        doubled = sum(self._doubled(source.source) for source in sources if source.doubled_bytes)
+        return verdict(sources, Proof(sum(head.rows for head in self.heads), 0, 0, 0, 0, faults), doubled)
+
+    def _doubled(self, source: str) -> int:
+        starts = [row.start for row in self.rows.get(source, ())]
+        return len(starts) - len(dict.fromkeys(starts))
+
+    def _fault(self, head: BatchRow) -> Fault | None:
+        """Hold a batch's rows against its header, as rule A3 says: what `proof` does in Spark."""
+        found, what = self._found.get(head.batch, []), None
+        if head.kind == "foreign" and head.events != head.rows:
+            what = "rows do not match the header"
+        elif head.kind == "data" and head.previous is not None and head.position is not None and head.kept is not None:
+            kept = sum(end - start for start, end in head.kept)
+            if kept == head.position - head.previous and head.events != head.rows:
+                what = "rows do not match the header"
+            elif kept != sum(end - start for start, end in found) or kept != covered(found) or kept != covered([*found, *head.kept]):
+                what = "rows do not tile their interval"
+        return (what and Fault(head.batch, head.source, head.path, head.kind, head.events, head.rows, 0, what)) or None
+
+    def add(self, stream: str, segment: str, data: bytes, cover: Cover) -> None:
+        """Take a segment from its beginning."""
+        decoder = Decoder(stream)
+        decoder.feed(segment, 0, data)
+        events, heads = decoder.take()
+        self.heads += heads
+        partial: dict[int, BatchRow] = {}
+        for head in heads:
+            if head.kind == "data" and head.source is not None and head.previous is not None and head.position is not None:
+                kept = cover.add(head.source, head.previous, head.position)
+                if kept != head.kept:
+                    head.kept = kept
+                    partial[head.batch] = head
+        for batch, source, row in _rows(_kept(events, partial)):
+            self.rows.setdefault(source, []).append(row)
+            self._found.setdefault(batch, []).append((row.start, row.end))
+
+
+def bronze_of(stream: str, segments: Mapping[tuple[str, str], bytearray]) -> Bronze:
+    """Return the tables of what was read of all *segments*, by store and name."""
+    bronze, cover = Bronze(), Cover()
+    for (_, segment), data in segments.items():
+        bronze.add(stream, segment, bytes(data), cover)
+    return bronze
+
+
+def _kept(events: pa.Table, partial: dict[int, BatchRow]) -> pa.Table:
+    """Return *events* with only the kept rows of the batches in *partial*, as a commit of the pipeline's does."""
+    if not partial:
+        return events
+    events = events.cast(plain(EVENTS))
+    others = events.filter(pc.invert(pc.is_in(events["batch"], value_set=pa.array(list(partial), pa.int64()))))
+    tables = [others]
+    for batch, head in partial.items():
+        kept = cut(events.filter(pc.equal(events["batch"], batch)), head.kept or [])
+        head.rows = kept.num_rows
+        tables.append(kept)
+    return pa.concat_tables(tables)
+
+
+def _rows(events: pa.Table) -> Iterator[tuple[int, str, Row]]:
+    columns: list[list[Any]] = [events[name].to_pylist() for name in _COLUMNS]
+    for batch, source, start, end, message, eol, original in zip(*columns, strict=True):
+        if start is not None and end is not None:
+            data = original if original is not None else message.encode()
+            yield batch, source, Row(start, end, data + (eol or "").encode())

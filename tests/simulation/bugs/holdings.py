@@ -1,0 +1,134 @@
+"""Deliberate bugs that only a judge who counts and reads for himself can see: what is not told, not given back, cut wrongly, misread."""
+
+from tests.simulation.bugs.mutant import Mutant
+
+HOLDINGS = (
+    Mutant(
+        "agent.deaf_after_unlink",
+        "what is written to an open file after its last name went is not read",
+        "agent.generation",
+        (("        self._grow_to(stat.size, now)\n", "        if stat.links:\n            self._grow_to(stat.size, now)\n"),),
+    ),
+    Mutant(
+        "agent.gone_while_away_not_told",
+        "a file that vanished while the agent was down is forgotten at its start",
+        "agent.restore",
+        (
+            (
+                "                self._ended(entry, Mark(REMOVED, exact=False))\n            else:\n",
+                "                pass\n            else:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.truncated_while_away_not_told",
+        "a life that was truncated while the agent was down is forgotten at its start",
+        "agent.restore",
+        (("            self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))\n", ""),),
+    ),
+    Mutant(
+        "agent.endings_not_kept",
+        "the checkpoint leaves out the lives that have ended",
+        "agent.book",
+        (("        return [*living, *self.ended.values(), *self.absent.values()]\n", "        return [*living, *self.absent.values()]\n"),),
+    ),
+    Mutant(
+        "agent.handle_dropped",
+        "a file that is to be closed is only forgotten",
+        "agent.tailer",
+        (
+            (
+                "            generation.close()\n            self._open -= 1\n",
+                "            generation.file = None\n            self._open -= 1\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "agent.idle_files_stay_open",
+        "files that rest are not closed, however many are open",
+        "agent.tailer",
+        (("        if not (self._lacking or (idle and self._open > self._max_open)):\n", "        if not self._lacking:\n"),),
+    ),
+    Mutant(
+        "receiver.failure_keeps_its_run",
+        "a source keeps the error of its last run, and with it the run",
+        "receiver.registration",
+        (("        self._failure = None if failure is None else str(failure)  #", "        self._failure = failure  #"),),
+    ),
+    Mutant(
+        "receiver.memory_not_given_back",
+        "what a lost connection had read of a window still counts",
+        "receiver.memory",
+        (("        self.hold(0)\n        self._memory.close(self)\n", "        self._memory.close(self)\n"),),
+    ),
+    Mutant(
+        "sink.keeps_what_it_wrote",
+        "what was written last to a service stays in memory",
+        "logdrive.sinks.pravega_link",
+        (
+            (
+                "        parts, self._outgoing = self._outgoing, []\n",
+                "        parts = self._written = self._outgoing\n        self._outgoing = []\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "store.handle_of_a_freed_file",
+        "a log file that is removed stays open for readers",
+        "logdrive.store.freeing",
+        (("        self._reader.forget(base)\n", ""),),
+    ),
+    Mutant(
+        "freeing.empty_files_stay",
+        "log files in which nothing lives are not removed",
+        "logdrive.store.freeing",
+        (("        empty = [base for base in self._files.ends if not self._files.live[base]]\n", "        empty: list[int] = []\n"),),
+    ),
+    Mutant(
+        "retention.youngest_first",
+        "retention cuts the segment whose oldest batch is the youngest",
+        "logdrive.store.retention",
+        (
+            ("        oldest = [(self._time(cut), row) for", "        oldest = [(-self._time(cut), row) for"),
+            (
+                "(time_ms := self._time(cut)) != told:\n                heappush(oldest, (time_ms, row))",
+                "(time_ms := self._time(cut)) != -told:\n                heappush(oldest, (-time_ms, row))",
+            ),
+            (
+                "                    heappush(oldest, (self._time(cut), row))\n",
+                "                    heappush(oldest, (-self._time(cut), row))\n",
+            ),
+            ("oldest[0][0] < before", "-oldest[0][0] < before"),
+        ),
+    ),
+    Mutant(
+        "retention.too_young",
+        "retention cuts what is half as old as it may be",
+        "logdrive.store.retention",
+        (("self._clock.now_ms() - policy.max_age_ms if", "self._clock.now_ms() - policy.max_age_ms // 2 if"),),
+    ),
+    Mutant(
+        "retention.age_overlooked",
+        "retention leaves what is too old where the size is none too much",
+        "logdrive.store.retention",
+        (("        if before is None and not _exceeds(kept, policy.max_bytes):\n", "        if not _exceeds(kept, policy.max_bytes):\n"),),
+    ),
+    Mutant(
+        "pipeline.line_end_mistaken",
+        "in a block, a line that ends with CR LF is taken for one that ends with LF",
+        "logdrive.pipeline.blocks",
+        (("begins, stops, returns.astype(np.int8)), counts\n", "begins, stops, None), counts\n"),),
+    ),
+    Mutant(
+        "pipeline.open_ends_overlooked",
+        "an end that nobody saw counts as seen",
+        "logdrive.pipeline.headers",
+        (('            row.mark_exact = bool(mark.get("end_exact", True))\n', "            row.mark_exact = True\n"),),
+    ),
+    Mutant(
+        "pipeline.wrong_part_kept",
+        "of an event that is there in part already, its beginning is kept instead of the rest",
+        "logdrive.pipeline.cutting",
+        (('    text = exact[start - row["start"] : end - row["start"]]\n', "    text = exact[: end - start]\n"),),
+    ),
+)

@@ -1,0 +1,63 @@
+"""How many bytes a program holds in memory, counted by looking: every object that its tasks lead to, whatever it counts itself."""
+
+import asyncio
+import gc
+from collections.abc import Iterable
+from contextvars import Context
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+
+from tests.simulation.trace import SPEAKER, Trace
+from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory_node import Node
+from tests.support.memory_pipe import Pipe
+from tests.support.memory_transport import Connection, MemoryNetwork
+
+_FEW_BYTES = 256
+"""Smaller ones are names, keys and the like; there are very many."""
+_BYTES = bytes, bytearray, str
+_PLAIN = int, float, bool, complex, type(None)
+_OTHERS = (
+    type,
+    ModuleType,
+    FunctionType,
+    BuiltinFunctionType,
+    CodeType,
+    Context,
+    asyncio.AbstractEventLoop,
+    MemoryDisk,
+    MemoryFile,
+    Node,
+    MemoryNetwork,
+    Connection,
+    Pipe,
+    Trace,
+)
+"""What belongs to the world, or to the interpreter."""
+
+
+def weigh(program: str, world: Iterable[type]) -> int:
+    """Return how many bytes the tasks of *program* hold, those in the objects of *world* left out."""
+    aside = (*_OTHERS, *world)
+    waiting = [task for task in asyncio.all_tasks() if _speaker(task) == program]
+    met = {id(each) for each in waiting}
+    total = 0
+    kept = []
+    while waiting:
+        found = gc.get_referents(*waiting)
+        waiting = []
+        for each in found:
+            kind = type(each)
+            if kind in _PLAIN or id(each) in met:
+                continue
+            met.add(id(each))
+            if kind in _BYTES:
+                total += len(each) if len(each) >= _FEW_BYTES else 0
+            elif not isinstance(each, aside):
+                waiting.append(each)
+        kept.append(waiting)
+    return total
+
+
+def _speaker(task: "asyncio.Task[object]") -> str:
+    contexts = (each for each in gc.get_referents(task) if isinstance(each, Context))
+    return next((context.get(SPEAKER, "") for context in contexts), "")
