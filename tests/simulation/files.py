@@ -121,11 +121,13 @@ class Applications:
         self._disk().write(life.path, data)
 
     def rotate(self, file: str, late: int, seed: int) -> None:
-        """Rename the file away; its application may write on under the new name for *late* writes."""
+        """Rename the file away, over one that stands there; its application may write on under the new name for *late* writes."""
         life = self._take(file)
         if life is None or life.path is None:
             return
         target = f"{life.path}.{life.number}"
+        for there in [other for other in self._old if other.path == target]:
+            self._remove(there)
         self._disk().replace(life.path, target)
         life.path = target
         self._old.append(life)
