@@ -17,7 +17,6 @@ from tests.simulation.widening import with_more
 
 _BEGIN = "", "", "", "create log-", "create log-", "create log-", "create", "replace", "remove", "truncate"
 """The call from which the others are counted: of the later ones there are few."""
-_MANY = 100
 _LOOKS = "", "", "names", "stat", "open", "fstat", "pread"
 """The call of an agent from which those are counted that applications come between."""
 _CALLS = 3, 10, 10, 40, 200
@@ -33,8 +32,7 @@ def hardened(plan: Plan) -> Plan:
     plan = with_more(plan, meddling, meddling.choice((0, 0, 2, 5)), _shift)
     plan = _narrowed(plan)
     archiving = Random(f"archiving {plan.seed}")
-    if _with_handles(plan):
-        plan = with_more(plan, archiving, archiving.choice((0, 0, 1, 3)), _archive)
+    plan = with_more(plan, archiving, archiving.choice((0, 0, 1, 3)), _archive)
     holes = Random(f"holes {plan.seed}")
     plan = with_more(plan, holes, holes.choice((0, 0, 1, 2)), _hole)
     reading = Random(f"reading {plan.seed}")
@@ -160,14 +158,9 @@ def _shift(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     return "shift", pick.choice(plan.agents).name, {"file": pick.choice(APPLICATIONS)}
 
 
-def _with_handles(plan: Plan) -> list[str]:
-    """Return the agents that need not give handles back: others lose sight of a file that moves meanwhile."""
-    return [agent.name for agent in plan.agents if agent.max_open_files > _MANY and not agent.handles]
-
-
 def _archive(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     """Move a file to another directory that its agent watches, now or between two calls of the agent."""
-    who, file = pick.choice(_with_handles(plan)), pick.choice(APPLICATIONS)
+    who, file = pick.choice(plan.agents).name, pick.choice(APPLICATIONS)
     if pick.random() < 0.5:
         return "archive", who, {"file": file}
     values = {"file": file, "seed": 0}
