@@ -54,7 +54,7 @@ class AgentHost(Process):
 
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
         disk = MemoryDisk([LOGS, OLD, STATE])
-        disk.reuses_inodes, disk.tells_births = plan.inodes_reused, plan.births_told
+        disk.reuses_inodes, disk.tells_births, disk.journalled = plan.inodes_reused, plan.births_told, (LOGS, OLD)
         super().__init__(plan.name, network, trace, whole.seed, disk, below=LOGS)
         self.plan = plan
         self.identity = f"dns:{plan.name}"

@@ -11,7 +11,6 @@ Faults are asked for by attributes and methods: `capacity` (a full disk, with th
 
 import contextlib
 import errno
-import heapq
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -119,6 +118,8 @@ class MemoryDisk:
         """What the next file gets; file systems give away what a removed file had."""
         self.reuses_inodes = False
         """Whether the next file gets the lowest inode that nobody has, as on ext4."""
+        self.journalled: Sequence[str] = ()
+        """Directories that are synced before any crash: what a file had that was removed there is free at once."""
         self.tells_births = True
         """Whether `stat` says when a file was born; without, it says 0."""
         self._free_inodes: list[int] = []
@@ -340,7 +341,7 @@ class MemoryDisk:
         """Return a new disk with *names*; all of it durable, or as durable as this one."""
         disk = MemoryDisk(now_ns=self.now_ns, capacity=self.capacity)
         disk.next_inode, disk.device = self.next_inode, self.device
-        disk.reuses_inodes, disk.tells_births = self.reuses_inodes, self.tells_births
+        disk.reuses_inodes, disk.tells_births, disk.journalled = self.reuses_inodes, self.tells_births, self.journalled
         lost: set[str] = set()
         for path in sorted(self._directories):
             old = self._directories[path]
@@ -372,14 +373,24 @@ class MemoryDisk:
 
     def _new_inode(self) -> int:
         if self.reuses_inodes and self._free_inodes:
-            return heapq.heappop(self._free_inodes)
+            coming_back = self._coming_back()
+            for inode in sorted(self._free_inodes):
+                if inode not in coming_back:
+                    self._free_inodes.remove(inode)
+                    return inode
         self.next_inode += 1
         return self.next_inode - 1
+
+    def _coming_back(self) -> set[int]:
+        """Return the inodes of files that a crash may bring back, as that they are gone is not durable: nobody else gets these."""
+        names = list(self._durable.items())
+        names += [(change.path, change.node) for each in self._directories.values() for change in each.pending if change.node]
+        return {node.inode for path, node in names if os.path.dirname(path) not in self.journalled}
 
     def _free(self, node: Node) -> None:
         """Let the inode of *node* be given away, if no name and no handle leads to it."""
         if not node.links and not node.handles:
-            heapq.heappush(self._free_inodes, node.inode)
+            self._free_inodes.append(node.inode)
 
     def _name(self, path: str, node: Node | None, source: str | None = None) -> None:
         """Change what *path* stands for, not yet durably. A rename across directories is durable once the target's is synced."""

@@ -149,7 +149,7 @@ def test_a_flipped_bit_stays_flipped() -> None:
 
 def test_an_inode_is_given_away_again_once_no_name_and_no_handle_leads_to_it() -> None:
     disk = _disk()
-    disk.reuses_inodes = True
+    disk.reuses_inodes, disk.journalled = True, ["/d"]
     disk.write(PATH, b"1")
     first, file = disk.stat(PATH).inode, disk.open(PATH)
     disk.remove(PATH)
@@ -158,6 +158,19 @@ def test_an_inode_is_given_away_again_once_no_name_and_no_handle_leads_to_it() -
     file.close()
     disk.write("/d/g", b"3")
     assert disk.stat("/d/g").inode == first
+
+
+def test_an_inode_is_given_to_no_other_while_a_crash_may_bring_its_file_back() -> None:
+    disk = MemoryDisk(["/d"])
+    disk.reuses_inodes = True
+    disk.write(PATH, b"x", durable=True)
+    first = disk.stat(PATH).inode
+    disk.remove(PATH)
+    disk.write("/d/g", b"y")
+    assert disk.stat("/d/g").inode != first
+    disk.sync_directory("/d")
+    disk.write("/d/h", b"z")
+    assert disk.stat("/d/h").inode == first
 
 
 def test_a_file_system_may_tell_no_birth_times() -> None:
