@@ -191,7 +191,7 @@ class PravegaSink:
             self._map.sealed(segment)
         elif segment not in self._told:
             self._told[segment] = None
-            remedy = "let the sink's uri name another stream, or put back what was removed"
+            remedy = "let the sink's uri name another stream, or put back what was removed; a start makes one anew that is gone whole"
             structlog.get_logger("logdrive.sinks").error("a segment takes nothing", segment=segment, reason=str(error), remedy=remedy)
         return error if isinstance(error, TransientError) else TransientError(str(error))
 

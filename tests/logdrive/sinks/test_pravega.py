@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from logdrive.errors import TransientError
+from logdrive.net.stream import Stream
 from logdrive.record import ABSENT
 from logdrive.sinks.base import NumberConflictError, Sink
 from logdrive.sinks.blocking import Target
@@ -258,6 +259,26 @@ async def test_a_service_that_falls_silent_is_given_up_and_found_again_where_it_
         await made.append(segment, SOURCE, [b"y"], 1, number, 2)
         await asyncio.sleep(3600)  # an idle connection is kept
         await made.append(segment, SOURCE, [b"z"], 1, 2, 3)
+    await store.end()
+
+
+@in_virtual_time
+async def test_a_service_that_takes_connections_and_says_nothing_is_not_waited_for() -> None:
+    network = MemoryNetwork()
+
+    async def says_nothing(stream: Stream) -> None:
+        while await stream.read():
+            pass
+
+    store = running(network)
+    async with sink(network) as made:
+        await store.kill()
+        deaf = await network.host(HOST).listen("0.0.0.0", PORT, None, says_nothing)
+        await asyncio.sleep(10)
+        assert network.connections("receiver", HOST), "a client is connected to it"
+        await deaf.close()
+        store.start()
+        assert await made.open(made.segments[0], SOURCE) == ABSENT
     await store.end()
 
 
