@@ -8,8 +8,8 @@ from uuid import UUID
 from bench.frames import full
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from logdrive import record
-from logdrive.limits import BLOCK_TEXT_BYTES, LOGDRIVE_1, PLAIN_LUMBERJACK
+from logdrive.model import records as record
+from logdrive.model.limits import BLOCK_TEXT_BYTES, LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.envelope import pack, unpack
 from logdrive.wire.lumberjack.frames import EVENT, SHORT, Envelope, Run, Source, Window, json_frames
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowReader

@@ -7,8 +7,8 @@ from uuid import UUID
 from bench.frames import blocks
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from logdrive import record
-from logdrive.pipeline.decode import Decoder
+from logdrive.model import records as record
+from logdrive.pipeline.decode.decode import Decoder
 from logdrive.wire.lumberjack.frames import EVENT
 
 _BATCH_BLOCKS = 3  # what fits a run (rule R3)

@@ -13,9 +13,9 @@ from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
 from bench.servers import Place, append_through, face, no_pravega, pravega, with_sink
 from bench.store_append import SEGMENT, open_store
-from logdrive.limits import KIB, MIB, PRAVEGA_READ_BYTES
-from logdrive.record import ABSENT
-from logdrive.sinks.blocking import BlockingClient
+from logdrive.model.limits import KIB, MIB, PRAVEGA_READ_BYTES
+from logdrive.model.records import ABSENT
+from logdrive.services.pravega.client.blocking import BlockingClient
 
 _LOAD = Load(1, 640 * KIB, 16)  # three blocks, the usual batch
 _FETCH_BYTES = 16 * MIB  # what the pipeline asks for at a time

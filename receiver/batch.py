@@ -9,9 +9,9 @@ from uuid import UUID
 
 import msgspec
 
-from logdrive.limits import HEADER_BYTES
-from logdrive.pieces import DEAD_LETTER, Letter, Piece, cuts
-from logdrive.record import DATA, EVENT_HEAD, KINDS, BatchHeader, Part, event_head, framed, mark_of, position_of
+from logdrive.model.limits import HEADER_BYTES
+from logdrive.model.pieces import DEAD_LETTER, Letter, Piece, cuts
+from logdrive.model.records import DATA, EVENT_HEAD, KINDS, BatchHeader, Part, event_head, framed, mark_of, position_of
 from logdrive.wire.lumberjack.frames import Run
 
 FOREIGN: Final = "foreign"

@@ -7,14 +7,14 @@ from uuid import UUID, uuid5
 import msgspec
 
 from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
-from logdrive.limits import MIB
+from logdrive.model.limits import MIB
+from logdrive.model.pieces import DEAD_STREAM
+from logdrive.model.records import NAMESPACE
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
-from logdrive.pieces import DEAD_STREAM
-from logdrive.record import NAMESPACE
-from logdrive.sinks.controller import Login
-from logdrive.sinks.login import LoginConfig
-from logdrive.store.access.config import AuthConfig
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.pravega.client.controller import Login
+from logdrive.services.pravega.client.login import LoginConfig
 from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig, check_auth
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")

@@ -9,7 +9,7 @@ import msgspec
 from logdrive.address import host_port, is_loopback
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls
-from logdrive.store.access.config import AuthConfig
+from logdrive.services.auth.config import AuthConfig
 from logdrive.store.retention import Policy
 
 PRAVEGA_PORT = 6000

@@ -6,7 +6,7 @@ import orjson
 
 from bench.frames import FORMS, frame_file
 from bench.lines import lines, log_file
-from logdrive import record
+from logdrive.model import records as record
 from logdrive.wire.lumberjack.frames import EVENT
 
 

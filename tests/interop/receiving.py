@@ -5,10 +5,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.limits import StoreLimits
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
+from logdrive.model.limits import StoreLimits
 from logdrive.net.certificates import write_certificates
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport

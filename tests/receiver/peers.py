@@ -6,9 +6,9 @@ from uuid import UUID
 
 import orjson
 
-from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
+from logdrive.model.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
+from logdrive.model.records import DATA, block, gap, number_of
 from logdrive.net.stream import Stream
-from logdrive.record import DATA, block, gap, number_of
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     Ack,

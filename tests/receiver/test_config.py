@@ -8,11 +8,11 @@ from uuid import UUID, uuid5
 import pytest
 
 from logdrive.address import ServiceAddress
-from logdrive.config import load
+from logdrive.config.load import load
 from logdrive.errors import ConfigError
+from logdrive.model.records import NAMESPACE
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
-from logdrive.record import NAMESPACE
 from logdrive.store.config import StoreConfig
 from logdrive.store.retention import Policy
 from receiver.config import ReceiverConfig

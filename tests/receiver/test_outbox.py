@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.limits import KIB
+from logdrive.model.limits import KIB
+from logdrive.model.records import Part
 from logdrive.net.stream import Stream
-from logdrive.record import Part
 from receiver.outbox import Outbox
 from tests.receiver.world import in_virtual_time
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.limits import MIB, RUN_BYTES
-from logdrive.record import DATA, block
+from logdrive.model.limits import MIB, RUN_BYTES
+from logdrive.model.records import DATA, block
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Ack, Envelope, JsonRun, Position, Run, Source, Window
 from tests.receiver.peers import NativePeer, run_of

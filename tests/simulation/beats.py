@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from logdrive.errors import LogdriveError
-from logdrive.limits import PLAIN_LUMBERJACK
+from logdrive.model.limits import PLAIN_LUMBERJACK
 from logdrive.net.stream import ClientTls, Stream
 from logdrive.wire.lumberjack.frames import Ack, Window, json_frames
 from logdrive.wire.lumberjack.reader import FrameReader

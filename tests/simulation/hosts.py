@@ -8,16 +8,16 @@ import msgspec
 
 from agent.app import Agent
 from agent.config import AgentConfig
-from agent.discovery import NoWatcher
-from logdrive.disk import FileStat
-from logdrive.limits import KIB, StoreLimits
+from agent.inputs.files.watcher import NoWatcher
+from logdrive.host.disk import FileStat
+from logdrive.model.limits import KIB, StoreLimits
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.store import app as store_app
+from logdrive.services import serve as store_app
 from logdrive.store.config import ControllerConfig, DirectoryConfig, FaceConfig, RetentionConfig, StoreConfig, StoreListenConfig
 from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
-from receiver.memory import Memory
+from receiver.memory_budget import Memory
 from tests.simulation.files import LOGS, Applications
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
 from tests.simulation.process import Process

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from logdrive.limits import PRAVEGA_HELD_BYTES, StoreLimits
+from logdrive.model.limits import PRAVEGA_HELD_BYTES, StoreLimits
 from logdrive.net.stream import Stream
-from logdrive.store.access.gate import Gate
+from logdrive.services.auth.gate import Gate
+from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.engine import Store
-from logdrive.store.pravega.listening import listening
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.layout import Message
 from tests.support import virtual_time

@@ -12,14 +12,14 @@ from uuid import UUID
 import orjson
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.limits import LOGDRIVE_1
+from logdrive.model.limits import LOGDRIVE_1
+from logdrive.model.records import ABSENT, DATA, END, position_of, source_id
 from logdrive.net.stream import Stream
-from logdrive.record import ABSENT, DATA, END, position_of, source_id
 from logdrive.wire.lumberjack.frames import CONNECTION, Ack, Position, Refusal, Run
 from logdrive.wire.lumberjack.frames import Source as SourceFrame
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
 from logdrive.wire.lumberjack.reader import FrameReader
-from tests.agent.rebuild import rebuilt
+from tests.agent.inputs.files.rebuild import rebuilt
 
 Piece = tuple[int, int, bytes]
 """start, end, and the bytes; or, for a gap, its reason."""

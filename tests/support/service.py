@@ -3,7 +3,7 @@
 import asyncio
 from random import Random
 
-from logdrive.store.app import run
+from logdrive.services.serve import run
 from logdrive.store.config import DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk

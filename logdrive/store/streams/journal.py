@@ -14,8 +14,8 @@ from uuid import uuid5
 import msgspec
 
 from logdrive.errors import StorageError
-from logdrive.limits import MIB, StoreLimits
-from logdrive.record import NAMESPACE
+from logdrive.model.limits import MIB, StoreLimits
+from logdrive.model.records import NAMESPACE
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.streams.names import OWN

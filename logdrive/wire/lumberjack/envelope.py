@@ -14,7 +14,7 @@ from typing import Final, Literal, cast
 import zstandard
 from isal import isal_zlib
 
-from logdrive.limits import KIB, MIB, LumberjackLimits
+from logdrive.model.limits import KIB, MIB, LumberjackLimits
 
 Codec = Literal["zlib", "zstd"]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LumberjackLimits
+from logdrive.model.limits import LumberjackLimits
 from logdrive.wire.lumberjack.frames import EVENT, LENGTH, POSITION, REFUSAL, RUN, SHORT, SOURCE, RefusalCode
 
 KIND_HEAD: Final = 2

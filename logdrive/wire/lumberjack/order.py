@@ -16,8 +16,8 @@ from typing import Final, Generic, Literal, TypeVar
 from uuid import UUID
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LIVE_INDICES, LOGDRIVE_1, RUN_BYTES, RUN_RECORDS, WINDOW_BYTES, LumberjackLimits
-from logdrive.record import CLOSED, DATA, END, GAP, Part, payloads_of
+from logdrive.model.limits import LIVE_INDICES, LOGDRIVE_1, RUN_BYTES, RUN_RECORDS, WINDOW_BYTES, LumberjackLimits
+from logdrive.model.records import CLOSED, DATA, END, GAP, Part, payloads_of
 from logdrive.wire.lumberjack.frames import (
     EVENT,
     RUN,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Final, Literal
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LOGDRIVE_1, LumberjackLimits
+from logdrive.model.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import EnvelopeError, Unpacking
 from logdrive.wire.lumberjack.extent import KIND_HEAD, Extent
 from logdrive.wire.lumberjack.frames import (

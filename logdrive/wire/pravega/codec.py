@@ -9,8 +9,8 @@ from types import MappingProxyType, ModuleType
 from typing import Final
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import KIB, PRAVEGA_FRAME_BYTES
-from logdrive.record import Part
+from logdrive.model.limits import KIB, PRAVEGA_FRAME_BYTES
+from logdrive.model.records import Part
 from logdrive.wire.pravega import administration, appends, control, segments, tables
 from logdrive.wire.pravega.arrived import Arrived
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello

@@ -11,10 +11,10 @@ import sys
 from collections import deque
 from uuid import UUID
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.limits import StoreLimits
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
+from logdrive.model.limits import StoreLimits
 from logdrive.store.engine import Store
 
 SEGMENT = "kill/test/0.#epoch.0"

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from random import Random
 from uuid import UUID
 
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
+from logdrive.model.limits import StoreLimits
+from logdrive.model.records import ABSENT
 from logdrive.store.engine import Store
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from logdrive.limits import MIB, StoreLimits
+from logdrive.model.limits import MIB, StoreLimits
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.errors import NoSuchSegmentError
 from tests.logdrive.store.harness import OTHER, SEGMENT, running, submit

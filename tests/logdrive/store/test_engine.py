@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
+from logdrive.model.limits import StoreLimits
+from logdrive.model.records import ABSENT
 from logdrive.store.errors import (
     NoSuchSegmentError,
     NumberMismatchError,

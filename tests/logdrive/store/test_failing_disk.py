@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
+from logdrive.model.limits import StoreLimits
+from logdrive.model.records import ABSENT
 from logdrive.store.errors import DamagedError
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.memory_disk import MemoryDisk

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from logdrive.limits import StoreLimits
+from logdrive.model.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
 from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, running, submit

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT, BatchHeader, block, framed, framed_all
+from logdrive.model.limits import StoreLimits
+from logdrive.model.records import ABSENT, BatchHeader, block, framed, framed_all
 from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
-from logdrive.store.entry import ENTRY_HEAD
 from logdrive.store.errors import SegmentSealedError
+from logdrive.store.log.format import ENTRY_HEAD
 from logdrive.store.readers import reader_key
 from logdrive.store.retention import EVERY_SECONDS, Policy, Retention, first_of, stream_of
 from logdrive.store.running import Failure

@@ -8,7 +8,7 @@ from uuid import UUID
 import zstandard
 from hypothesis import strategies as st
 
-from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
+from logdrive.model.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     Ack,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import KIB, LOGDRIVE_1, MIB, PLAIN_LUMBERJACK, LumberjackLimits
+from logdrive.model.limits import KIB, LOGDRIVE_1, MIB, PLAIN_LUMBERJACK, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import Codec, EnvelopeError, pack, unpack
 from logdrive.wire.lumberjack.frames import Envelope, Json, RefusalCode, Run, Window
 from logdrive.wire.lumberjack.reader import Dialect

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive import limits
 from logdrive.errors import ProtocolError
-from logdrive.record import CLOSED, DATA, END, GAP, framed_all
+from logdrive.model import limits
+from logdrive.model.records import CLOSED, DATA, END, GAP, framed_all
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Envelope, Frame, JsonRun, RefusalCode, Run, Source, Window, json_frames
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowEnd

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import KIB, LOGDRIVE_1, MIB, LumberjackLimits
+from logdrive.model.limits import KIB, LOGDRIVE_1, MIB, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import KEPT, Codec, pack
 from logdrive.wire.lumberjack.frames import Data, Envelope, Frame, Json, JsonRun, RefusalCode, json_frames
 from logdrive.wire.lumberjack.reader import STEP_FRAMES, FrameReader

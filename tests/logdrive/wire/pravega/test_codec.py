@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import PRAVEGA_FRAME_BYTES, PRAVEGA_LIST_ITEMS
+from logdrive.model.limits import PRAVEGA_FRAME_BYTES, PRAVEGA_LIST_ITEMS
 from logdrive.wire.pravega.appends import (
     AppendBlock,
     AppendBlockEnd,
