@@ -14,7 +14,7 @@ from logdrive.address import host_port
 from logdrive.errors import LogdriveError, StorageError
 from logdrive.host.disk import Disk, words_of
 from logdrive.model.limits import FIRST_LINE_BYTES
-from logdrive.model.records import position_of
+from logdrive.model.numbers import position_of
 from logdrive.net.stream import Transport
 
 _UNREADABLE = "can't be read"

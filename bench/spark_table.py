@@ -21,7 +21,7 @@ from bench.processes import BenchmarkError, Child, demand_success, family
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 
 _SEGMENT = "bench/nginx/0.#epoch.0"

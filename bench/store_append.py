@@ -17,7 +17,7 @@ from bench.servers import Place, append_through, face, no_pravega, pravega, with
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 
 SEGMENT = "bench/bench/0.#epoch.0"

@@ -17,8 +17,9 @@ from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, family
 from bench.servers import Place, Server, face, no_pravega, pravega, with_sink
 from bench.store_append import SEGMENT
-from logdrive.model.limits import KIB
-from logdrive.model.records import ABSENT, framed
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.sink import PravegaSink

@@ -23,7 +23,7 @@ from bench.processes import BenchmarkError, Child, family, peak_rss
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.model.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
 
 _AFTER = 150 * MIB  # appended before the process is killed

@@ -15,7 +15,7 @@ from logdrive.address import ServiceAddress, StreamAddress
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.identity import names_in
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls, Stream, Transport

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from logdrive.errors import StorageError
-from logdrive.model.limits import LOGDRIVE_1
 from logdrive.net.stream import Stream
 from logdrive.wire.lumberjack.frames import CONNECTION, VERSION_2, Ack, Refusal, RefusalCode
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from receiver.acks import AckQueue
 from receiver.memory_budget import Account
 from receiver.outbox import Outbox

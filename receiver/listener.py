@@ -3,9 +3,9 @@
 import asyncio
 from contextlib import suppress
 
-from logdrive.model.limits import CONNECTION_BYTES
 from logdrive.net.stream import Stream
 from logdrive.wire.lumberjack.frames import RefusalCode
+from logdrive.wire.lumberjack.limits import CONNECTION_BYTES
 from receiver.connection import Farewell
 from receiver.services import Services
 from receiver.session import Session

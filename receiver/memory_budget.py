@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from logdrive.model.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 
 _READ_BYTES = 1 * MIB
 """What one more read is taken to bring, unpacked, when those who wait are let in."""

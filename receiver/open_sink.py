@@ -13,7 +13,7 @@ from logdrive.address import ServiceAddress, StreamAddress
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.model.limits import MIB, StoreLimits
+from logdrive.model.units import MIB
 from logdrive.net.stream import Transport
 from logdrive.services.auth.gate import Gate
 from logdrive.services.auth.open import accessing
@@ -26,6 +26,7 @@ from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, running
 from logdrive.store.streams.catalog import Catalogue
 from logdrive.store.streams.journal import SEGMENT as JOURNAL

@@ -7,7 +7,7 @@ import asyncio
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
 
 _WAITING_BYTES = 256 * KIB

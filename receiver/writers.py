@@ -8,7 +8,8 @@ from typing import Protocol
 from uuid import UUID
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT, Part
+from logdrive.model.framing import Part
+from logdrive.model.numbers import ABSENT
 from logdrive.services.sink import NumberConflictError, SegmentMovedError, Sink
 
 

@@ -13,12 +13,12 @@ from agent.sources.registration import MORE_COUNTS, Answer
 from agent.sources.source import Outcome, Source, State
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.host.disk import words_of
-from logdrive.model.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
-from logdrive.model.records import ABSENT, LOST, NOT_KEPT
+from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import CONNECTION, SEQUENCES, VERSION_2, Frame, Position, Refusal, RefusalCode
 from logdrive.wire.lumberjack.frames import Run as RunFrame
 from logdrive.wire.lumberjack.frames import Source as SourceFrame
+from logdrive.wire.lumberjack.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
 from logdrive.wire.lumberjack.reader import FrameReader
 
 _PATIENT_CODES: Final = (RefusalCode.NOT_ALLOWED, RefusalCode.NO_ROUTE, RefusalCode.NO_PROGRESS, RefusalCode.BAD_ATTRIBUTES)

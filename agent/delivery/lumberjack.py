@@ -14,10 +14,11 @@ from agent.delivery.window import Room
 from agent.records.batch import Run
 from agent.sources.first_run import tell_start
 from agent.sources.source import Source
-from logdrive.model.limits import MIB, PLAIN_LUMBERJACK
-from logdrive.model.records import NOT_KEPT
+from logdrive.model.numbers import NOT_KEPT
+from logdrive.model.units import MIB
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import Frame
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 
 _WINDOW_EVENTS: Final = 2048 - 511

@@ -17,7 +17,7 @@ from agent.delivery.window import gather, is_light, packed
 from agent.delivery.window_size import Pace
 from agent.failures import cause_of
 from logdrive.host import faults
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
 from logdrive.wire.lumberjack.frames import Ack
 from logdrive.wire.lumberjack.order import AckTracker

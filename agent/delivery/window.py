@@ -8,9 +8,11 @@ from agent.delivery.reader import Producer
 from agent.records.batch import Run
 from agent.sources.queue import Demand
 from agent.sources.source import Source
-from logdrive.model.limits import KIB, LOGDRIVE_1, RUN_RECORDS
+from logdrive.model.limits import RUN_RECORDS
+from logdrive.model.units import KIB
 from logdrive.wire.lumberjack.envelope import Codec, pack
 from logdrive.wire.lumberjack.frames import VERSION_2, Envelope, Window
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 
 _SMALL_BYTES: Final = 4 * KIB
 """So much zstd packs sooner than it is handed over."""

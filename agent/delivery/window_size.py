@@ -7,7 +7,7 @@ breaks now and then a window of minutes might never arrive whole, and a receiver
 from collections import deque
 from typing import Final
 
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 
 _FIRST_BYTES: Final = 512 * KIB
 _LEAST_BYTES: Final = 64 * KIB

@@ -9,7 +9,9 @@ from agent.inputs.files.file import Chunk
 from agent.records.blocks import Cut, Records
 from agent.records.pairs import PairList
 from logdrive.model import records as record
-from logdrive.model.records import CLOSED, DATA, END, GAP, number_of, position_of
+from logdrive.model.framing import EVENT_HEAD
+from logdrive.model.numbers import CLOSED, number_of, position_of
+from logdrive.model.records import DATA, END, GAP
 from logdrive.wire.lumberjack.frames import json_frames
 
 NOT_WANTED: Final = "not_wanted"
@@ -73,13 +75,13 @@ def data_runs(chunk: Chunk, cuts: list[Cut], previous: int, read_ms: int) -> lis
 def gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
     """Return a gap from one number to a greater one (rule P4)."""
     payload = record.gap(position_of(previous), position_of(number), mark.reason, end_exact=mark.exact, store=mark.store)
-    return Run(GAP, previous, number, [payload], 0, record.EVENT_HEAD + len(payload), read_ms, mark)
+    return Run(GAP, previous, number, [payload], 0, EVENT_HEAD + len(payload), read_ms, mark)
 
 
 def end_run(previous: int, mark: Mark, read_ms: int) -> Run:
     """Return the last run of a generation, which closes its number (rules G3, P1)."""
     payload = record.ended(position_of(previous), mark.reason, end_exact=mark.exact)
-    return Run(END, previous, previous + CLOSED, [payload], 0, record.EVENT_HEAD + len(payload), read_ms, mark)
+    return Run(END, previous, previous + CLOSED, [payload], 0, EVENT_HEAD + len(payload), read_ms, mark)
 
 
 def gone(position: int) -> int:

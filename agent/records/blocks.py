@@ -13,7 +13,9 @@ from typing import Final, Protocol
 
 from agent.inputs.files.file import Chunk
 from logdrive.model import records as record
-from logdrive.model.limits import BLOCK_TEXT_BYTES, KIB, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.model.framing import EVENT_HEAD
+from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.model.units import KIB
 
 PIECE_BYTES: Final = 96 * KIB
 """Longest piece of a line in a record of its own: escaped six times as long, and once more in Base64, it still fits."""
@@ -69,7 +71,7 @@ class Cuts:
 
     def add(self, payload: bytes, end: int, events: int) -> None:
         """Append a record that ends at position *end*."""
-        size = record.EVENT_HEAD + len(payload)
+        size = EVENT_HEAD + len(payload)
         if not self._open or len(self._open) >= self._most or self.runs[-1].size + size > RUN_BYTES:
             self._open = self._new_list()
             self.runs.append(Cut(end, self._open))

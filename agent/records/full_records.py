@@ -15,7 +15,7 @@ from agent.inputs.files.file import Chunk
 from agent.records.blocks import Cut, Piece, Records
 from agent.records.lines import cut_lines
 from logdrive.kernel.loops import full_frames
-from logdrive.model import records as record
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
 
 _SEPARATOR: Final = b"\x7f"
@@ -55,7 +55,7 @@ class FullRecords(Records):
     @property
     def size(self) -> int:
         """What they weigh against `RUN_BYTES`."""
-        same = record.EVENT_HEAD + len(self._prefix) + len(_MESSAGE) + len(_END)
+        same = EVENT_HEAD + len(self._prefix) + len(_MESSAGE) + len(_END)
         return self._count * same + len(self._offsets) + len(self._messages) - 2 * (self._count - 1)
 
     def frames(self, first: int) -> bytes:

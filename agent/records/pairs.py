@@ -1,7 +1,8 @@
 """Bytes of a file -> the pairs of Lumberjack v1's D frames: one self-contained event a line (rules R1, R2).
 
-Each event has `line`, `offset`, `host` and `file`, then the pairs that are the same for all lines of a file (`agent.records.flatten`). `log.eol`
-names a line end other than LF, `log.flags` the parts of a long line, `event.original_base64` has bytes that are not UTF-8.
+Each event has `line`, `offset`, `host` and `file`, then the pairs that are the same for all lines
+of a file (`agent.records.flatten`). `log.eol` names a line end other than LF, `log.flags` the parts
+of a long line, `event.original_base64` has bytes that are not UTF-8.
 
 A record here is a D frame without its version, type and sequence number. Only lines and offsets differ from one to the next, so
 a run of plain lines is kept as these two and is written out only as the frames that are sent: about 0.5 µs for a line of 188 bytes,
@@ -17,7 +18,7 @@ from agent.records.blocks import Cut, Piece, Records
 from agent.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
 from agent.records.lines import cut_lines
 from logdrive.kernel.plain import packed_numbers
-from logdrive.model import records as record
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
 from logdrive.wire.lumberjack.frames import LENGTH, Data
 
@@ -80,7 +81,7 @@ class PairRecords(Records):
     @property
     def size(self) -> int:
         """What they weigh against `RUN_BYTES`."""
-        same = record.EVENT_HEAD + len(self._head) + len(self._middle) + len(self._tail) + 2 * LENGTH.size
+        same = EVENT_HEAD + len(self._head) + len(self._middle) + len(self._tail) + 2 * LENGTH.size
         return self._count * same + len(self._offsets) + len(self._lines) - 2 * (self._count - 1)
 
     def frames(self, first: int) -> bytes:

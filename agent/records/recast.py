@@ -15,7 +15,8 @@ from agent.records.flatten import EOL, FLAGS, LINE, ORIGINAL
 from agent.records.pairs import PairList, PairRecords, pairs_of
 from agent.sources.source import Source
 from logdrive.model.limits import TAIL_BYTES
-from logdrive.model.records import DATA, file_bytes, number_of, position_of
+from logdrive.model.numbers import number_of, position_of
+from logdrive.model.records import DATA, file_bytes
 
 
 def recast(source: Source, encoder: Encoder) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 import orjson
 
 from agent.records.batch import Run, end_run, gap_run
-from logdrive.model.records import END, EVENT_HEAD, GAP, file_bytes, is_closed, position_of
+from logdrive.model.framing import EVENT_HEAD
+from logdrive.model.numbers import is_closed, position_of
+from logdrive.model.records import END, GAP, file_bytes
 
 
 def rebased(run: Run, previous: int) -> Run:

@@ -19,7 +19,7 @@ from agent.sources.queue import Demand
 from agent.sources.registry import Book
 from agent.sources.source import Outcome, Source
 from logdrive.host.clock import Clock
-from logdrive.model.records import LOST, NOT_KEPT
+from logdrive.model.numbers import LOST, NOT_KEPT
 
 
 def tell_start(log: Any, number: int, files: int) -> None:

@@ -5,8 +5,8 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 from zlib import crc32
 
 from logdrive.host.disk import Disk, FileStat
+from logdrive.model.identity import origin_id
 from logdrive.model.limits import FIRST_LINE_BYTES
-from logdrive.model.records import origin_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from agent.sources.source import Source, State
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 
 BULK_BYTES: Final = 256 * KIB
 PAUSE_SECONDS: Final = 0.2

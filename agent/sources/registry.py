@@ -14,7 +14,8 @@ from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnations import Family
 from agent.sources.source import Acknowledged, Counting, Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
-from logdrive.model.records import CLOSED, is_closed, kept_json
+from logdrive.model.numbers import CLOSED, is_closed
+from logdrive.model.records import kept_json
 
 _FEW = 4
 _LONGEST_PATH = 1000

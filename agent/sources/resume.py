@@ -9,7 +9,8 @@ from uuid import UUID
 
 from agent.records.batch import ELSEWHERE, Mark, Run, gap_run
 from agent.records.trim import rebased_all
-from logdrive.model.records import ABSENT, END, LOST, NOT_KEPT, is_closed, position_of
+from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT, is_closed, position_of
+from logdrive.model.records import END
 
 
 @dataclass(frozen=True, slots=True)

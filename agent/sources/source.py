@@ -18,7 +18,8 @@ from agent.inputs.files.file import Generation
 from agent.records.batch import NOT_WANTED, Mark, Run, end_run, gap_run, gone
 from agent.sources.registration import Answer, Claims
 from agent.sources.resume import Closed, Misfit, Resumed, Standing, resume
-from logdrive.model.records import END, is_closed, position_of
+from logdrive.model.numbers import is_closed, position_of
+from logdrive.model.records import END
 
 
 class Names(Protocol):

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from uuid import UUID, uuid5
 
 from logdrive.model.limits import EVENT_BYTES
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.reader.dead_letters import DeadLetter
 from logdrive.services.pravega.reader.stream import Readable
 from receiver.batch import ForeignBatches

@@ -24,8 +24,8 @@ from logdrive.host.disk import SystemDisk
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import position, set_position
 from logdrive.services.pravega.reader.stream import Contents, Later, Readable, contents, followed, merged
+from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.services.serve import run as serve
-from logdrive.store.config import StoreConfig
 from logdrive.store.verify.verify import Verification
 from logdrive.store.verify.verify import verify as verify_store
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from logdrive.host.file import FileStat, SystemFile
-from logdrive.model.limits import KIB
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB
 
 DIRECT_BLOCK: Final = 4 * KIB
 """What a file that is written past the page cache is written in; file systems with larger blocks take it too."""

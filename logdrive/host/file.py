@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from logdrive.host.statx import Told, told_of
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 
 _IOV_MAX: Final = 1024
 

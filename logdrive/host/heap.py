@@ -9,7 +9,7 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 _WORTH: Final = 16 * MIB

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from logdrive.model.batch import BatchHeader
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
-from logdrive.model.records import EVENT_HEAD, BatchHeader
 
 Extent = tuple[int, int]
 """Where something begins and ends in its segment."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from logdrive.errors import TransientError
-from logdrive.model.limits import KIB, MIB
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB, MIB
 from logdrive.net.readiness import drain, until
 from logdrive.net.stream import Peer
 from logdrive.net.wires import Want, Wire

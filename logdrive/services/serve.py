@@ -8,12 +8,12 @@ from random import Random, SystemRandom
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.model.limits import StoreLimits
 from logdrive.net.stream import Transport
 from logdrive.services.auth.open import accessing
+from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.services.pravega.server.controlled import Serving, controlled
 from logdrive.services.pravega.server.segments.listen import listening
-from logdrive.store.config import StoreConfig
+from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, either, running
 from logdrive.store.streams.catalog import Catalogue
 

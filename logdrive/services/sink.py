@@ -6,7 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 
 
 class NumberConflictError(LogdriveError):

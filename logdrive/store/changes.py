@@ -7,11 +7,12 @@ from uuid import UUID
 
 from logdrive.errors import StorageError, TransientError
 from logdrive.host.clock import Clock
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT, Part
+from logdrive.model.framing import Part
+from logdrive.model.numbers import ABSENT
 from logdrive.store.commit import GroupCommit
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
 from logdrive.store.index.index import Extent, SegmentIndex
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Change, Entry, encode_changes
 from logdrive.store.pending import Ahead, Submission, Submissions
 from logdrive.store.readers import is_reader_key

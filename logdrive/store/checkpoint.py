@@ -7,10 +7,10 @@ import structlog
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.model.limits import StoreLimits
 from logdrive.store.index.index_file import OLDER_NAME, load, replace
 from logdrive.store.index.snapshot import Snapshot, encode_snapshot
 from logdrive.store.index.spill import Paging, gathered, settle, write
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.log import Tip
 from logdrive.store.recovery import Recovered
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.host.executor import Executor
-from logdrive.model.limits import StoreLimits
 from logdrive.store.errors import OverloadedError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.log import Log
 from logdrive.store.log.write_health import Complaint
 from logdrive.store.pending import Submission

@@ -16,13 +16,13 @@ from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 from logdrive.store.changes import Submitting
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
 from logdrive.store.errors import DamagedError, NoSuchSegmentError, SegmentTruncatedError
 from logdrive.store.index.index import Appended, SegmentIndex, SegmentInfo
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import APPEND, CREATE, MERGE, seed_of
 from logdrive.store.opening import opened
 from logdrive.store.pending import Submission, Submissions

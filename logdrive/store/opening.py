@@ -8,8 +8,8 @@ from uuid import UUID
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk, words_of
-from logdrive.model.limits import StoreLimits
 from logdrive.store.errors import StoreInUseError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.recovery import Recovered, recover
 
 LOCK_NAME = "lock"

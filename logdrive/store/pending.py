@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logdrive.errors import LogdriveError
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index.index import Index
 from logdrive.store.log.format import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Change, Entry

@@ -6,10 +6,11 @@ from itertools import islice
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk, File
-from logdrive.model.limits import MIB, StoreLimits
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
+from logdrive.model.units import MIB
 from logdrive.store.errors import DamagedError
 from logdrive.store.index.index import Extent, SegmentIndex
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import ENTRY_HEAD, crc_of, decode_head
 

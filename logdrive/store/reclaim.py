@@ -18,10 +18,10 @@ from logdrive.errors import LogdriveError
 from logdrive.host import faults
 from logdrive.host.disk import Disk, words_of
 from logdrive.host.executor import Executor
-from logdrive.model.limits import StoreLimits
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.errors import DamagedError
 from logdrive.store.index.index import Extent, Index, SegmentIndex
+from logdrive.store.limits import StoreLimits
 from logdrive.store.reader import LogReader
 
 _SPARSE: Final = 4

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk, words_of
-from logdrive.model.limits import StoreLimits
 from logdrive.store.errors import DamagedError
 from logdrive.store.index.index import ContradictionError, Index
 from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles, bases_in
 from logdrive.store.log.format import CREATE, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
 from logdrive.store.log.log import Log, Tip

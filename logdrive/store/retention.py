@@ -16,7 +16,7 @@ import structlog
 
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError, NoSuchSegmentError

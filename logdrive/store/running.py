@@ -11,8 +11,8 @@ from logdrive.errors import StorageError
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.model.limits import StoreLimits
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from logdrive.store.retention import Policy, Retention, first_of
 
 

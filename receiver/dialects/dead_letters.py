@@ -11,7 +11,8 @@ from uuid import UUID
 
 import orjson
 
-from logdrive.model.limits import EVENT_BYTES, KIB
+from logdrive.model.limits import EVENT_BYTES
+from logdrive.model.units import KIB
 
 _PIECE_BYTES = 512 * KIB  # 683 KiB in Base64
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import orjson
 
+from logdrive.model.framing import EVENT_HEAD, Part
 from logdrive.model.limits import RECORD_BYTES, RUN_BYTES, RUN_RECORDS
-from logdrive.model.records import EVENT_HEAD, Part
 from logdrive.wire.lumberjack.frames import Data, JsonRun
 
 _PARTS = 64

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from logdrive.errors import ProtocolError
-from logdrive.model.limits import LIVE_ATTRIBUTES_BYTES, REFUSED_SOURCES, SOURCE_BYTES, UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
 from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, Source
+from logdrive.wire.lumberjack.limits import LIVE_ATTRIBUTES_BYTES, REFUSED_SOURCES, SOURCE_BYTES, UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
 from receiver.connection import Farewell, Link
 from receiver.dialects import attributes

@@ -10,8 +10,9 @@ from functools import partial
 
 from logdrive.errors import StorageError, TransientError
 from logdrive.host import faults
+from logdrive.model.framing import Part, framed
+from logdrive.model.identity import NAMESPACE, source_id
 from logdrive.model.limits import EVENT_BYTES
-from logdrive.model.records import NAMESPACE, Part, framed, source_id
 from logdrive.wire.lumberjack.frames import Frame, RefusalCode
 from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
 from receiver.acks import Window

@@ -18,10 +18,10 @@ import msgspec
 
 from logdrive.errors import ProtocolError, StorageError, TransientError
 from logdrive.host import faults
-from logdrive.model.limits import WINDOWS_IN_FLIGHT
-from logdrive.model.records import source_id
+from logdrive.model.identity import source_id
 from logdrive.services.sink import NotOpenError, NumberConflictError
 from logdrive.wire.lumberjack.frames import Position, RefusalCode, Source
+from logdrive.wire.lumberjack.limits import WINDOWS_IN_FLIGHT
 from logdrive.wire.lumberjack.order import RunReceived
 from receiver.acks import Window
 from receiver.batch import SourceBatches

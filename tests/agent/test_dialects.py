@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.model.limits import PLAIN_LUMBERJACK
 from logdrive.net.stream import ServerTls, Stream
 from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Window
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.order import WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.agent.inputs.files.rebuild import rebuilt

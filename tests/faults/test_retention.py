@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from logdrive.host.disk import SystemDisk
-from logdrive.model.records import EVENT_HEAD, event_length, parse_header
+from logdrive.model.batch import parse_header
+from logdrive.model.framing import EVENT_HEAD, event_length
 from logdrive.store.verify.verify import verify
 from tests.faults.test_sigkill import Writer, runs_until_killed
 from tests.support.installation import Installation, read_segments

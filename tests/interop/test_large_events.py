@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pylogbeat import ConnectionException, PyLogBeatClient
 
-from logdrive.model.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from logdrive.pipeline.bronze.tables import open_both
 from logdrive.pipeline.decode.schema import EVENTS
 from tests.support.installation import STREAM, Installation, command

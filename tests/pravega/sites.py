@@ -20,8 +20,9 @@ from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.client.cluster import Service, served
 from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController, reached
+from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, StoreConfig, StoreListenConfig
 from logdrive.services.serve import run
-from logdrive.store.config import ControllerConfig, DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.store.config import DirectoryConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.pravega.real import RealPravega
 from tests.support.installation import free_port

@@ -2,7 +2,8 @@
 
 from uuid import UUID
 
-from logdrive.model.records import ABSENT, LOST, source_id
+from logdrive.model.identity import source_id
+from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.lumberjack.frames import Ack, Position, Refusal, RefusalCode
 from logdrive.wire.pravega.routing import fraction

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.model.records import ABSENT, framed
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.services.auth.config import AuthConfig

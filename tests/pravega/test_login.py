@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from logdrive.host.clock import SystemClock
-from logdrive.model.records import ABSENT, framed
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import Target

@@ -14,7 +14,8 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host.clock import SystemClock
-from logdrive.model.records import ABSENT, framed
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport

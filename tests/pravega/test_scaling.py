@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT, LOST, framed
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import SegmentMovedError

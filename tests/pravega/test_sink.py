@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT, CLOSED, framed
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT, CLOSED
 from logdrive.net.stream import ClientTls
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tcp import SystemTransport

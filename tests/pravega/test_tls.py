@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from logdrive.model.records import ABSENT, framed
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport

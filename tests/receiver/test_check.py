@@ -15,8 +15,9 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import kept
+from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig
 from logdrive.services.pravega.server.segments.listen import listening
-from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig
+from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
 from receiver.check import Finding, check
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig

@@ -10,10 +10,10 @@ import pytest
 from logdrive.address import ServiceAddress
 from logdrive.config.load import load
 from logdrive.errors import ConfigError
-from logdrive.model.records import NAMESPACE
+from logdrive.model.identity import NAMESPACE
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
-from logdrive.store.config import StoreConfig
+from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.store.retention import Policy
 from receiver.config import ReceiverConfig
 

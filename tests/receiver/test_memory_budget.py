@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logdrive.model.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from receiver.memory_budget import Account, Memory
 from tests.support import virtual_time
 

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.limits import KIB
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
 from receiver.outbox import Outbox
 from tests.receiver.world import in_virtual_time

@@ -6,8 +6,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.model.limits import MIB, REFUSED_SOURCES, SOURCE_BYTES
+from logdrive.model.units import MIB
 from logdrive.wire.lumberjack.frames import Frame, Position, Refusal, RefusalCode, Source
+from logdrive.wire.lumberjack.limits import REFUSED_SOURCES, SOURCE_BYTES
 from receiver.source_quota import Shares
 from tests.receiver.peers import NativePeer, content, run_of
 from tests.receiver.world import configuration, in_virtual_time, ledger, receiver

@@ -8,10 +8,10 @@ from functools import wraps
 from random import Random
 from typing import Any, ParamSpec
 
-from logdrive.model.limits import StoreLimits
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from receiver import app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from logdrive.host import faults
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
 from tests.simulation.widening import widened
 

@@ -10,10 +10,12 @@ from agent.app import Agent
 from agent.config import AgentConfig
 from agent.inputs.files.watcher import NoWatcher
 from logdrive.host.disk import FileStat
-from logdrive.model.limits import KIB, StoreLimits
+from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services import serve as store_app
-from logdrive.store.config import ControllerConfig, DirectoryConfig, FaceConfig, RetentionConfig, StoreConfig, StoreListenConfig
+from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.store.config import DirectoryConfig, RetentionConfig
+from logdrive.store.limits import StoreLimits
 from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters

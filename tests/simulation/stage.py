@@ -7,7 +7,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.store.log.log import Group
 from logdrive.store.reader import LogReader
 from tests.simulation.beats import Beat

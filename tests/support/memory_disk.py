@@ -19,7 +19,7 @@ from itertools import count
 
 from logdrive.host.disk import FileStat
 from logdrive.host.file import Parts
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 from tests.support.memory_node import Cut, Node, Write
 
 DIRECT_BLOCK = 64

@@ -16,7 +16,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 
 from logdrive.errors import ConfigError, Mistake, TransientError
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 from logdrive.net.stream import Accept, ClientTls, Peer, ServerTls
 from tests.support.memory_pipe import Pipe
 

@@ -12,7 +12,7 @@ from agent.config import InputTable
 from agent.sources.identity import FirstLine
 from logdrive.host.disk import Disk, File, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
-from logdrive.model.records import check_in, check_of, number_of, position_of
+from logdrive.model.numbers import check_in, check_of, number_of, position_of
 
 CHUNK_BYTES: Final = 512 * 1024
 """Read at once: two blocks, one run."""

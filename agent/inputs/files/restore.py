@@ -21,7 +21,7 @@ from agent.sources.registry import Book, Followed
 from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
-from logdrive.model.records import position_of
+from logdrive.model.numbers import position_of
 
 
 class Restorer:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from agent.inputs.files.file import Generation
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 
 _STEP: Final = 64 * KIB
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from zlib import crc32
 
 from logdrive.errors import StorageError
-from logdrive.model.limits import PRAVEGA_FRAME_BYTES
-from logdrive.model.records import EVENT_HEAD, event_length
+from logdrive.model.framing import EVENT_HEAD, event_length
 from logdrive.services.pravega.reader.segment import Hop, trusted_header
+from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 
 def walk(segment: str, offset: int, data: bytes) -> Iterator[Hop]:

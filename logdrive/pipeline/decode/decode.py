@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from logdrive.model.limits import KIB, MAX_POSITION
+from logdrive.model.framing import EVENT_HEAD
+from logdrive.model.limits import MAX_POSITION
 from logdrive.model.pieces import Piece, piece_of
-from logdrive.model.records import EVENT_HEAD
+from logdrive.model.units import KIB
 from logdrive.pipeline.decode.batches import records, walk
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.decode.event_columns import EventColumns, events_table

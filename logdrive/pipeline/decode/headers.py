@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
+from logdrive.model.batch import BatchHeader
 from logdrive.model.pieces import piece_of
-from logdrive.model.records import BatchHeader
 from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN, HEADLESS

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from logdrive.address import host_port
 from logdrive.errors import TransientError
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
@@ -23,7 +23,7 @@ from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.reader.segment import Hop, Mark, SegmentReader
 from logdrive.services.pravega.reader.segments import home_of, placed
-from logdrive.store.config import PRAVEGA_PORT
+from logdrive.services.pravega.server.config import PRAVEGA_PORT
 from logdrive.wire.pravega.routing import segment_name
 
 T = TypeVar("T")

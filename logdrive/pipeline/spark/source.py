@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from logdrive.errors import ConfigError, Mistake, StorageError
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.schema import EVENTS, plain

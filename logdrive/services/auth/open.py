@@ -11,7 +11,7 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor, ThreadExecutor
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.gate import Gate, new_pass
 from logdrive.services.auth.reload import follow, state_of

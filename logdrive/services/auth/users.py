@@ -21,7 +21,7 @@ from logdrive.config.load import parsed as configuration
 from logdrive.errors import ConfigError, LogdriveError, Mistake, TransientError
 from logdrive.host.disk import Disk, words_of
 from logdrive.host.executor import Executor
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.services.auth import passwords
 from logdrive.services.auth.permissions import Grants, Permission
 

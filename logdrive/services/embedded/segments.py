@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT, LOST
+from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.sink import SegmentMovedError
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError

@@ -8,7 +8,8 @@ from uuid import UUID
 import structlog
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.model.records import ABSENT, LOST, Part
+from logdrive.model.framing import Part
+from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.embedded.segments import Places
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.engine import Store

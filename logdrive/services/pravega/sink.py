@@ -22,7 +22,8 @@ from uuid import UUID
 import structlog
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.model.records import ABSENT, LOST, Part
+from logdrive.model.framing import Part
+from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.cluster import Service
 from logdrive.services.pravega.client.controller import Controller, NoSuchStreamError, StreamSegment

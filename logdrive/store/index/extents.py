@@ -1,7 +1,8 @@
 """Where the appends in closed log files lie: on disk, one paged file for each log file.
 
-A page has a column of offsets, then one of places (`logdrive.store.index.index`), i64 each, little-endian. What stands together in a segment
-stands together in the file, so that few numbers in memory say which rows belong to which segment (`logdrive.store.index.segment`).
+A page has a column of offsets, then one of places (`logdrive.store.index.index`), i64 each,
+little-endian. What stands together in a segment stands together in the file, so that few numbers in memory say which
+rows belong to which segment (`logdrive.store.index.segment`).
 """
 
 import sys
@@ -10,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from logdrive.model.limits import StoreLimits
 from logdrive.store.index.pages import PageCache, PagedFile, PageFiles, extents_name
+from logdrive.store.limits import StoreLimits
 
 _WIDTH: Final = 16
 

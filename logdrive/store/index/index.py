@@ -7,12 +7,12 @@ memory is only where (`logdrive.store.index.spill`).
 
 from typing import NamedTuple
 
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.index.extents import PagedExtents
 from logdrive.store.index.pages import PagedFile, PageFiles
 from logdrive.store.index.segment import Extent, SegmentIndex, SegmentInfo
 from logdrive.store.index.writers import ColdNumbers
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import APPEND, COPY, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry, EntryHead, decode_changes
 from logdrive.store.readers import is_reader_key

@@ -10,8 +10,8 @@ from typing import Final
 
 from logdrive.host import faults
 from logdrive.host.disk import Disk, write_beside
-from logdrive.model.limits import StoreLimits
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot
+from logdrive.store.limits import StoreLimits
 
 INDEX_NAME: Final = "index"
 OLDER_NAME: Final = "index.old"

@@ -20,7 +20,7 @@ import structlog
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.host.disk import Disk, File, words_of, write_atomically
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.store.errors import DamagedError
 from logdrive.store.log.format import crc_of
 

@@ -12,11 +12,11 @@ from uuid import UUID
 import msgspec
 
 from logdrive.host.disk import Disk
-from logdrive.model.limits import StoreLimits
 from logdrive.store.index.extents import packed, unpacked
 from logdrive.store.index.index import ContradictionError, Index, SegmentIndex
 from logdrive.store.index.pages import PagedFile, PageFiles
 from logdrive.store.index.runs import Chunk, Chunks
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import crc_of
 from logdrive.store.log.log import Tip

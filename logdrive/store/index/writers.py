@@ -13,10 +13,10 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.errors import DamagedError
 from logdrive.store.index.pages import PageCache, PagedFile, PageFiles, numbers_name
+from logdrive.store.limits import StoreLimits
 
 Numbers = Mapping[int, Mapping[bytes, int]]
 """By segment, then by writer."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from isal.isal_zlib import crc32 as _crc32  # zlib's CRC-32 at four times zlib's speed; releases the GIL
 
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 
 CREATE, APPEND, UPDATE, SEAL, TRUNCATE, DELETE, MERGE, COPY = 1, 2, 3, 4, 5, 6, 7, 8
 """Kinds of entry."""

@@ -64,7 +64,7 @@ from logdrive.errors import StorageError, TransientError
 from logdrive.host import faults
 from logdrive.host.disk import Disk, File
 from logdrive.host.file import Stage
-from logdrive.model.limits import StoreLimits
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import ENTRY_HEAD, FILE_HEAD, VERSION, Entry, decode_file_head, encode_file_head, encode_head, seed_of
 

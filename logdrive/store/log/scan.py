@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from logdrive.host.direct_file import DIRECT_BLOCK
 from logdrive.host.disk import File
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.store.log.format import ENTRY_HEAD, ENTRY_MAGIC, FILE_HEAD, EntryHead, FileHead, crc_of, decode_file_head, decode_head
 
 _WINDOW = 4 * MIB

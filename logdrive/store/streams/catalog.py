@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from logdrive.host.clock import Clock
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.store.engine import Store
 from logdrive.store.streams.effects import following
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, RefusedError

@@ -8,13 +8,15 @@ from uuid import UUID, uuid5
 import structlog
 
 from logdrive.errors import LogdriveError
-from logdrive.model.records import ABSENT, NAMESPACE, framed
-from logdrive.services.pravega.server.tables.cache import TABLE
+from logdrive.model.framing import framed
+from logdrive.model.identity import NAMESPACE
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError, NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
 from logdrive.store.streams.key_ranges import behind, current
 from logdrive.store.streams.names import map_segment, mark_of, name_of, transaction_name
 from logdrive.store.streams.state import CURRENT, Map, Place, Stream, Watermark
+from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.watermarks import encode_watermark
 
 _REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError, DamagedError)

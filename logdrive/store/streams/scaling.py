@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from logdrive.errors import LogdriveError
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.store.index.index import SegmentInfo
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalogue

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.store.retention import Policy
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalogue

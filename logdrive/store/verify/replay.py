@@ -9,12 +9,12 @@ from uuid import UUID
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.index.index import ContradictionError, Index, SegmentIndex
 from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles, file_name
 from logdrive.store.log.format import CREATE, ENTRY_HEAD, EntryHead
 from logdrive.store.log.log import Tip

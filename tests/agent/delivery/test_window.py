@@ -10,10 +10,12 @@ from agent.delivery.window import Outgoing, Room, gather, packed
 from agent.records.batch import Run
 from agent.sources.queue import Demand
 from agent.sources.source import Source, State
-from logdrive.model.limits import KIB, LOGDRIVE_1, MIB, RUN_RECORDS
+from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.records import DATA
+from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import ZSTD_MAGIC, Codec
 from logdrive.wire.lumberjack.frames import JsonRun, Window, json_frames
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.reader import FrameReader
 
 

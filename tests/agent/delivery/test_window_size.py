@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from agent.delivery.window_size import Pace
-from logdrive.model.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from logdrive.net.stream import Stream
 from tests.agent.world import LOG, World, contents
 from tests.support.reader_model import ReaderModel

@@ -13,15 +13,16 @@ from agent.records.batch import Run, data_runs
 from agent.records.blocks import PIECE_BYTES
 from agent.records.flatten import flat
 from agent.records.pairs import PairEncoder, PairList, PairRecords
-from logdrive.model.limits import PLAIN_LUMBERJACK, RUN_BYTES
-from logdrive.model.records import number_of, position_of
+from logdrive.model.limits import RUN_BYTES
+from logdrive.model.numbers import number_of, position_of
 from logdrive.wire.lumberjack.frames import Data
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.agent.v1_model import file_bytes_of
 
 FIELDS = [("service", "web"), ("app.name", "shöp")]
 ENCODER = PairEncoder(FIELDS, "h", "/var/log/a.log", "0f" * 16)
-VECTORS = Path(__file__).parents[1] / "vectors" / "lumberjack" / "frames.json"
+VECTORS = Path(__file__).parents[2] / "vectors" / "lumberjack" / "frames.json"
 
 
 def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list[Run]:

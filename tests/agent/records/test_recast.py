@@ -15,7 +15,7 @@ from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords, pairs_of
 from agent.records.recast import recast
 from agent.sources.source import Source
-from logdrive.model.records import check_in, check_of, number_of, position_of
+from logdrive.model.numbers import check_in, check_of, number_of, position_of
 from tests.agent.inputs.files.rebuild import bytes_of
 from tests.agent.v1_model import file_bytes_of
 

@@ -10,7 +10,9 @@ from agent.records.batch import data_runs
 from agent.records.blocks import BlockEncoder, Encoder
 from agent.records.full_records import FullEncoder
 from agent.records.trim import rebased
-from logdrive.model.records import EVENT_HEAD, file_bytes, number_of
+from logdrive.model.framing import EVENT_HEAD
+from logdrive.model.numbers import number_of
+from logdrive.model.records import file_bytes
 
 _LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"), min_size=1, max_size=8).map(b"".join)
 _ENCODERS: list[Encoder] = [BlockEncoder(), FullEncoder({}, "/a", "0", lambda: 0)]

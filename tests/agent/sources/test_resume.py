@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from agent.records.batch import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, end_run, gap_run
 from agent.sources.resume import Closed, Misfit, Resumed, Standing, resume
-from logdrive.model.records import ABSENT, CLOSED, DATA, END, GAP, LOST, NOT_KEPT, block, mark_of, number_of, position_of
+from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
+from logdrive.model.records import DATA, END, GAP, block, mark_of
 
 A, B = UUID(int=1), UUID(int=2)
 

@@ -7,7 +7,8 @@ from agent.sources.identity import Identity
 from agent.sources.incarnations import Family
 from agent.sources.registration import MOST_COUNTS, Answer, Claims
 from agent.sources.source import Counting, Outcome, Source, State
-from logdrive.model.records import ABSENT, CLOSED, DATA, END, number_of
+from logdrive.model.numbers import ABSENT, CLOSED, number_of
+from logdrive.model.records import DATA, END
 
 STORE = UUID(int=7)
 IDENTITY = Identity("a", "h", "/", 1, 2, b"first")

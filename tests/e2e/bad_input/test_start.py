@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.frames import Position
 from tests.e2e.bad_input.bystanders import LINE, at, run_of

@@ -17,7 +17,7 @@ from logdrive.services.auth.open import accessing
 from logdrive.services.auth.passwords import parsed
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.users import read_users
-from logdrive.store.config import StoreConfig
+from logdrive.services.pravega.server.config import StoreConfig
 from tests.support.installation import command
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 _PROGRAM = """
-from logdrive import faults
+from logdrive.host import faults
 for passage in range(3):
     faults.reach("store.commit.before_sync")
     faults.reach("agent.checkpoint.before_rename")

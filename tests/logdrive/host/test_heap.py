@@ -3,7 +3,7 @@
 import asyncio
 
 from logdrive.host.heap import Heap, give_back_freed_memory
-from logdrive.model.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from tests.support import virtual_time
 
 

@@ -7,9 +7,10 @@ import msgspec
 import orjson
 import pytest
 
+from logdrive.model.batch import BatchHeader
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
 from logdrive.model.pieces import Unfinished, cuts, piece_of
-from logdrive.model.records import EVENT_HEAD, BatchHeader
 
 
 @pytest.mark.parametrize("size", [1, RECORD_BYTES, RECORD_BYTES + 1, 3 * RECORD_BYTES, EVENT_BYTES])

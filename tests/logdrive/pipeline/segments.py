@@ -9,7 +9,8 @@ import msgspec
 import orjson
 
 from logdrive.model import records as record
-from logdrive.model.records import BatchHeader, framed, framed_all
+from logdrive.model.batch import BatchHeader
+from logdrive.model.framing import framed, framed_all
 
 STORE = str(UUID(int=7))
 STREAM = "logs/app"

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.pipeline.decode.batches import walk
 from logdrive.pipeline.read.connect import reached
 from logdrive.pipeline.read.stream import Face

@@ -14,8 +14,8 @@ from uuid import UUID
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.model.limits import StoreLimits
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 
 SEGMENT = "kill/test/0.#epoch.0"
 PASSING = "kill/passing/0.#epoch.0"

@@ -17,10 +17,10 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import PATH, running
 from tests.logdrive.store.model import Kind, Ledger, SegmentState, State, Submitted, after, state_of

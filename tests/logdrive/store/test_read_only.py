@@ -9,8 +9,8 @@ from logdrive.errors import StorageError, TransientError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import Disk, SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.model.limits import StoreLimits
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.ext4 import ext4

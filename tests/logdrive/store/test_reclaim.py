@@ -8,9 +8,9 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
-from logdrive.model.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.reclaim import _Victim
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, opened, running, submit

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from logdrive.errors import StorageError
-from logdrive.model.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import ENTRY_HEAD, FILE_HEAD, VERSION
 from tests.logdrive.store.harness import ABSENT, FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.inline import InlineExecutor

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.model.limits import EVENT_BYTES, KIB, PLAIN_LUMBERJACK, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
-from logdrive.model.records import EVENT_HEAD, event_length
+from logdrive.model.framing import EVENT_HEAD, event_length
+from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.model.units import KIB
 from logdrive.wire.lumberjack.frames import Data, JsonRun, json_frames
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from receiver.dialects.dead_letters import dead_letters
 from receiver.dialects.events import Chunk, TooLong, chunks, record_of

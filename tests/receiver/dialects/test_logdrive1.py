@@ -4,7 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.model.records import ABSENT, CLOSED, DATA, END, ended, source_id
+from logdrive.model.identity import source_id
+from logdrive.model.numbers import ABSENT, CLOSED
+from logdrive.model.records import DATA, END, ended
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Ack, Envelope, JsonRun, Position, Refusal, RefusalCode, Run, Source, Window
 from tests.receiver.peers import at, content, gap_of, run_of

@@ -10,8 +10,9 @@ import pytest
 import structlog
 
 from logdrive.errors import TransientError
-from logdrive.model.limits import EVENT_BYTES, MIB, RECORD_BYTES, RUN_BYTES
-from logdrive.model.records import NAMESPACE, source_id
+from logdrive.model.identity import NAMESPACE, source_id
+from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES, RUN_BYTES
+from logdrive.model.units import MIB
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, JsonRun, Window
 from tests.receiver.peers import Peer

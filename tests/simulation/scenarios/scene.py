@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 from typing import Any
 
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.pipeline.audit.audit import Source, Verdict
 from logdrive.services.pravega.client.controller import Controller
 from tests.simulation.files import Applications, Life

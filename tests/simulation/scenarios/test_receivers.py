@@ -9,8 +9,8 @@ import orjson
 
 from agent.delivery.lumberjack import WAITS
 from agent.sources.source import Source, State
-from logdrive.model.records import number_of, position_of
-from logdrive.model.records import source_id as writer_id
+from logdrive.model.identity import source_id as writer_id
+from logdrive.model.numbers import number_of, position_of
 from logdrive.services.pravega.client.client import connected
 from logdrive.wire.lumberjack.frames import RefusalCode
 from receiver.counters import Counters

@@ -7,8 +7,8 @@ from typing import Final
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.host.cancel import heed_cancelling
-from logdrive.model.limits import KIB
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive

@@ -18,8 +18,8 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
-from logdrive.model.limits import KIB
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB
 from logdrive.net.stream import ClientTls, Stream, Transport
 from logdrive.services.pravega.client.channel import Link
 from logdrive.services.pravega.client.errors import M, RefusedError, expected

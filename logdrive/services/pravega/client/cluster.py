@@ -13,7 +13,7 @@ from zlib import crc32
 
 from logdrive.errors import TransientError
 from logdrive.host.clock import Clock
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient

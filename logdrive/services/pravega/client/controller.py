@@ -1,7 +1,7 @@
 """What a Pravega controller tells of a stream, whoever asks it: which segments there are, which follow which, and where they are.
 
-The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, imported only where an address turns out to be a controller's, since it
-needs the extra `pravega`.
+The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, imported only where an
+address turns out to be a controller's, since it needs the extra `pravega`.
 """
 
 from collections.abc import Callable

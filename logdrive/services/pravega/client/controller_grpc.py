@@ -16,7 +16,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from logdrive.errors import ConfigError, Mistake, TransientError
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.services.pravega.client.controller import Endpoint, Login, NoSuchStreamError, StreamSegment, Successor
 from logdrive.services.pravega.client.errors import RefusedError

@@ -10,7 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT, LOST
+from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.controller import Controller, StreamSegment, past_of
 from logdrive.store.errors import NoSuchSegmentError

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 from logdrive.services.pravega.client.channel import Link
 from logdrive.services.pravega.client.errors import WrongHostError
 from logdrive.services.sink import NumberConflictError

@@ -10,8 +10,7 @@ from functools import partial
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
-from logdrive.model.limits import PRAVEGA_WRITERS
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.channel import Link
 from logdrive.services.pravega.client.errors import TokenError, expected
 from logdrive.services.pravega.client.writer import AppendWriter
@@ -19,6 +18,7 @@ from logdrive.services.sink import NumberConflictError
 from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import AuthTokenCheckFailed, InvalidEventNumber
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_WRITERS
 
 _MOST = PRAVEGA_WRITERS // 2
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
+from logdrive.model.batch import BatchHeader
 from logdrive.model.pieces import Extent
-from logdrive.model.records import BatchHeader
 from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.pravega.reader.stream import Readable, events_of
 

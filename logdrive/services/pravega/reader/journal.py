@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from logdrive.errors import TransientError
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import TruncatedError
 from logdrive.store.streams.journal import SEGMENT, changes_in

@@ -1,6 +1,6 @@
 """How far a named reader has read a segment, kept at the service, where retention minds it (`logdrive.store.readers`)."""
 
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.store.errors import SegmentSealedError
 from logdrive.store.readers import reader_key

@@ -10,11 +10,15 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from logdrive.errors import StorageError
-from logdrive.model.limits import HEADER_BYTES, KIB, MAX_POSITION, PRAVEGA_FRAME_BYTES, RUN_BYTES
+from logdrive.model.batch import BatchHeader, parse_header
+from logdrive.model.framing import EVENT_HEAD, event_length
+from logdrive.model.limits import HEADER_BYTES, MAX_POSITION, RUN_BYTES
 from logdrive.model.pieces import piece_of
-from logdrive.model.records import EVENT_HEAD, KINDS, BatchHeader, event_length, parse_header
+from logdrive.model.records import KINDS
+from logdrive.model.units import KIB
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 _HEAD_GUESS: Final = 4 * KIB  # holds nearly every header
 _SMALL_BATCH: Final = 32 * KIB  # below it, reading the records too costs less than one more round trip a batch

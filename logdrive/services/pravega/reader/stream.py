@@ -9,8 +9,9 @@ from typing import Any
 
 import orjson
 
+from logdrive.model.framing import EVENT_HEAD, event_length
 from logdrive.model.pieces import Unfinished, Whole, piece_of
-from logdrive.model.records import EVENT_HEAD, event_length, file_bytes
+from logdrive.model.records import file_bytes
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
 from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.wire.pravega.routing import segment_name

@@ -10,7 +10,7 @@ from logdrive.errors import ConfigError, Mistake
 from logdrive.host.disk import Disk
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
-from logdrive.store.config import ControllerConfig
+from logdrive.services.pravega.server.config import ControllerConfig
 from logdrive.store.streams.catalog import Catalogue
 
 Serving = Callable[[Any, tuple[str, int], ServerTls | None, Disk], contextlib.AbstractAsyncContextManager[int]]

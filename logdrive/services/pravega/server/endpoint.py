@@ -9,7 +9,7 @@ import msgspec
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk, write_atomically
-from logdrive.model.limits import KIB
+from logdrive.model.units import KIB
 
 _NAME = "endpoint.json"
 _MOST_BYTES = 4 * KIB

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.config import InputTable
 from agent.inputs.files.file import Generation, Place, TruncatedError
 from agent.sources.identity import FirstLine
-from logdrive.model.records import number_of, position_of
+from logdrive.model.numbers import number_of, position_of
 from tests.support.memory_disk import MemoryDisk
 
 PATH = "/logs/a.log"

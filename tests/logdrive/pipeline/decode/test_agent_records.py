@@ -11,11 +11,11 @@ from agent.inputs.files.file import Chunk
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords
-from logdrive.model.limits import PLAIN_LUMBERJACK
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
 from logdrive.wire.lumberjack.frames import Data
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from receiver.dialects.events import record_of
 from tests.logdrive.pipeline.filling import catch_up

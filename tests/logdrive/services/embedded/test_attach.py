@@ -14,7 +14,7 @@ from logdrive.errors import ConfigError, TransientError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.embedded.attach import attached

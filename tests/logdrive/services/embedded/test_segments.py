@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT, LOST
+from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.sink import SegmentMovedError
 from logdrive.store.streams import key_ranges as layout

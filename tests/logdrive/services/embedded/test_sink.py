@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.embedded.sink import EmbeddedSink, stream_segments
 from logdrive.services.sink import NumberConflictError, Sink
+from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import content, running
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

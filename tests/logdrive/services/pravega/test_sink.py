@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.client.cluster import IN_FLIGHT_BYTES, Service, served

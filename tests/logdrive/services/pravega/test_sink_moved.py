@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from random import Random
 from uuid import UUID
 
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.net.stream import ClientTls, Stream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected

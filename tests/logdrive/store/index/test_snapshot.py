@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.index.index import ContradictionError, Index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.segment import SegmentIndex
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from logdrive.store.index.spill import gathered, settle, write
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import APPEND, SEAL, UPDATE, Entry, crc_of
 from logdrive.store.log.log import Tip

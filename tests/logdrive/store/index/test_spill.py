@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.errors import DamagedError
 from logdrive.store.index.index import Index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from logdrive.store.index.spill import gathered, settle, write
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import APPEND, COPY, DELETE, ENTRY_HEAD, FILE_HEAD, MERGE, TRUNCATE, UPDATE, Entry
 from logdrive.store.log.log import Tip

@@ -14,9 +14,10 @@ from logdrive.errors import TransientError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
-from logdrive.model.limits import KIB, MIB, StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
+from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import PATH, SEGMENT, WRITER, content, running, submit
 from tests.support.memory_disk import MemoryDisk

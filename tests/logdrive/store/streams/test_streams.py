@@ -6,8 +6,8 @@ import errno
 import pytest
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.model.limits import StoreLimits
 from logdrive.store.errors import DamagedError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.retention import Retention
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import (

@@ -9,8 +9,8 @@ import pytest
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import FileStat
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
+from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import ENTRY_HEAD, FILE_HEAD
 from logdrive.store.verify.verify import Verification, verify
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, filled, running, submit

@@ -10,7 +10,7 @@ import grpc.aio
 
 from logdrive.errors import ConfigError, Mistake, UnavailableError
 from logdrive.host.disk import Disk, words_of
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.controlled import Serving

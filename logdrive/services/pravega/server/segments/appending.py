@@ -13,7 +13,6 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
-from logdrive.model.limits import PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
 from logdrive.net.turns import Turns
 from logdrive.services.pravega.server.segments.fencing import Claim, Claims
 from logdrive.services.pravega.server.segments.turn import TURN_STEPS, Turn
@@ -22,6 +21,7 @@ from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, Offse
 from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
 from logdrive.wire.pravega.reassembly import Append, OrderError
 
 Send = Callable[[Sequence[Message]], Awaitable[None]]

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from logdrive.errors import LogdriveError, ProtocolError
-from logdrive.model.limits import KIB, PRAVEGA_TAIL_READS
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
 from logdrive.services.auth.gate import Gate
 from logdrive.services.pravega.server.segments.appending import Appending, HangUpError
@@ -31,6 +31,7 @@ from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, Condition
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, TOKEN_EXPIRED, WIRE_VERSION, Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_TAIL_READS
 from logdrive.wire.pravega.reassembly import Assembler
 from logdrive.wire.pravega.segments import CreateTransientSegment, GetSegmentAttribute, GetStreamSegmentInfo, ReadSegment, SegmentCreated
 from logdrive.wire.pravega.tables import RemoveTableKeys, TableEntriesUpdated, TableKeysRemoved, UpdateTableEntries

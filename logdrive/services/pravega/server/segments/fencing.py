@@ -7,7 +7,7 @@ be a right one, and the newer connection's next append would fail; but the numbe
 from dataclasses import dataclass
 from uuid import UUID
 
-from logdrive.model.limits import PRAVEGA_WRITERS_IN_ALL
+from logdrive.wire.pravega.limits import PRAVEGA_WRITERS_IN_ALL
 
 
 @dataclass(slots=True, eq=False)

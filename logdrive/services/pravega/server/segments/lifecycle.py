@@ -2,10 +2,11 @@
 
 import contextlib
 
-from logdrive.model.records import ABSENT
-from logdrive.services.pravega.server.segments.metadata import ROLLOVER, SCALE_RATE, SCALE_TYPE, set_policy
+from logdrive.model.numbers import ABSENT
+from logdrive.services.pravega.server.segments.metadata import set_policy
 from logdrive.services.pravega.server.segments.shared import Shared
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
+from logdrive.wire.pravega.attributes import ROLLOVER, SCALE_RATE, SCALE_TYPE
 from logdrive.wire.pravega.control import NoSuchSegment, SegmentAlreadyExists, SegmentIsTruncated
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (

@@ -8,12 +8,12 @@ from random import Random
 import structlog
 
 from logdrive.host.disk import Disk
-from logdrive.model.limits import PRAVEGA_HELD_BYTES
 from logdrive.net.stream import ServerTls, Transport
 from logdrive.services.auth.gate import Gate
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.server import POLL_SECONDS, PravegaFace
 from logdrive.store.engine import Store
+from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 _log = structlog.get_logger("logdrive.store.pravega")
 _RETRY_SECONDS = 10.0

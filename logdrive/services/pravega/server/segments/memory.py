@@ -22,7 +22,7 @@ from typing import Final
 import structlog
 
 from logdrive.host.heap import Heap
-from logdrive.model.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 
 LITTLE_BYTES: Final = 1 * MIB
 """Who holds no more may use seven eighths of the budget: most appends have less."""

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
 from uuid import UUID
 
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index.index import SegmentInfo
+from logdrive.wire.pravega.attributes import EVENTS, SCALE_RATE, SCALE_TYPE
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
     GetSegmentAttribute,
@@ -24,13 +24,6 @@ from logdrive.wire.pravega.segments import (
 )
 
 Request = GetStreamSegmentInfo | GetSegmentAttribute | UpdateSegmentAttribute | UpdateSegmentPolicy | LocateOffset
-
-_WELL_KNOWN: Final = 1 << 127
-EVENTS: Final = UUID(int=_WELL_KNOWN | 1)
-SCALE_TYPE: Final = UUID(int=_WELL_KNOWN | 2)
-SCALE_RATE: Final = UUID(int=_WELL_KNOWN | 3)
-ROLLOVER: Final = UUID(int=_WELL_KNOWN | 4)
-"""Attributes that mean something to the protocol; the first is kept by the store and only read."""
 
 
 async def answer(store: Store, request: Request) -> Message:

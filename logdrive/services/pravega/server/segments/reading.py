@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Final, cast
 
-from logdrive.model.limits import PRAVEGA_READ_BYTES
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 from logdrive.services.pravega.server.segments.appending import HangUpError
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
 from logdrive.store.index.index import SegmentInfo
 from logdrive.wire.pravega.control import UNSPECIFIED, ErrorMessage, NoSuchSegment, SegmentIsSealed, SegmentIsTruncated
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_READ_BYTES
 from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
 
 _LEAST_BYTES: Final = 8

@@ -5,12 +5,12 @@ import contextlib
 from random import Random, SystemRandom
 from typing import Final
 
-from logdrive.model.limits import PRAVEGA_HELD_BYTES
 from logdrive.net.stream import Stream
 from logdrive.services.auth.gate import Gate
 from logdrive.services.pravega.server.segments.connection import Connection
 from logdrive.services.pravega.server.segments.shared import shared
 from logdrive.store.engine import Store
+from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 POLL_SECONDS: Final = 15.0
 """How long a read at the tail waits before its empty answer: clients give up after 30 s of silence."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from logdrive.model.limits import TableLimits
+from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.store.streams.catalog import Catalogue
 from logdrive.store.streams.errors import MapExistsError, NoSuchMapError, PreconditionError
 from logdrive.store.streams.names import map_segment

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from logdrive.errors import LogdriveError
-from logdrive.model.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalogue

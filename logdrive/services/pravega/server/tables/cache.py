@@ -4,17 +4,14 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from typing import Final
-from uuid import UUID
 
-from logdrive.model.limits import TableLimits
 from logdrive.services.pravega.server.tables.errors import NotATableError
+from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import info_of, load, settled
 from logdrive.services.pravega.server.tables.table import Table
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
-
-TABLE: Final = UUID(int=(1 << 127) | 9)
-"""The attribute that makes a segment a table, the protocol's "segment type": 1 + the length of its keys, 1 where that varies."""
+from logdrive.wire.pravega.attributes import TABLE
 
 _OTHERS_SECONDS: Final = 1.0
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from logdrive.errors import LogdriveError
-from logdrive.model.limits import TableLimits
 from logdrive.services.pravega.server.tables.cache import KeptTables
 from logdrive.services.pravega.server.tables.entries import Change, LogEntry
+from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import extend, settled
 from logdrive.services.pravega.server.tables.table import Table
 from logdrive.services.pravega.server.tables.values import values

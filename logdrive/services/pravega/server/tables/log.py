@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from logdrive.model.limits import TableLimits
 from logdrive.services.pravega.server.tables.entries import Change, LogEntry, decode, encode
 from logdrive.services.pravega.server.tables.errors import NoEntryError
+from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.table import Table
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from logdrive.errors import TransientError
-from logdrive.model.limits import TableLimits
-from logdrive.model.records import ABSENT
-from logdrive.services.pravega.server.tables.cache import TABLE, KeptTables
+from logdrive.model.numbers import ABSENT
+from logdrive.services.pravega.server.tables.cache import KeptTables
 from logdrive.services.pravega.server.tables.compaction import compact, is_due
 from logdrive.services.pravega.server.tables.entries import HEAD, Change, LogEntry
 from logdrive.services.pravega.server.tables.errors import FixedKeysError, TableError, TableNotEmptyError, TableOffsetError
+from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import entries_in, extend, info_of, piece, settled
 from logdrive.services.pravega.server.tables.table import Table
 from logdrive.services.pravega.server.tables.values import values
 from logdrive.store.engine import Store
 from logdrive.store.errors import OffsetMismatchError
+from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.tables import ANY_OFFSET, NOT_THERE, TableEntry, TableKey
 
 _ATTEMPTS: Final = 100

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from logdrive.model.limits import TableLimits
 from logdrive.services.pravega.server.tables.entries import LogEntry, decode
+from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import TransientError
-from logdrive.model.limits import PRAVEGA_READ_BYTES
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState, connected
 from logdrive.services.pravega.client.errors import RefusedError
 from logdrive.services.pravega.client.writer import ConditionFailedError
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
+from logdrive.wire.pravega.limits import PRAVEGA_READ_BYTES
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world, virtually, world
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.channel import Link
 from logdrive.services.pravega.client.writers import Writers
 from logdrive.services.sink import NumberConflictError

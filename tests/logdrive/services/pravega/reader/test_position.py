@@ -1,6 +1,6 @@
 """A reader's position is kept at the service, on sealed segments too, and can be taken back."""
 
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.reader.position import position, set_position
 from logdrive.store.readers import reader_key

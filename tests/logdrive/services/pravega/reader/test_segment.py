@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import StorageError
-from logdrive.model.records import BatchHeader, framed, framed_all
+from logdrive.model.batch import BatchHeader
+from logdrive.model.framing import framed, framed_all
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.reader.segment import Hop, SegmentReader
 from tests.support.pravega_framings import W

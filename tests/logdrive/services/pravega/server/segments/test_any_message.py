@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from logdrive.errors import TransientError
 from logdrive.services.pravega.server.segments.dispatch import Request
-from logdrive.services.pravega.server.tables.cache import TABLE
 from logdrive.wire.pravega.appends import AppendBlockEnd, ConditionalBlockEnd, SetupAppend
+from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.codec import CATALOGUE
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.fields import I64, TailI64

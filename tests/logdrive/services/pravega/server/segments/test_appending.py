@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.records import ABSENT, framed, framed_all
+from logdrive.model.framing import framed, framed_all
+from logdrive.model.numbers import ABSENT
 from logdrive.net.turns import Turns
 from logdrive.services.pravega.server.segments.appending import Appending
 from logdrive.services.pravega.server.segments.fencing import Claims

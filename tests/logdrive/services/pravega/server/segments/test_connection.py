@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import TransientError
-from logdrive.model.limits import PRAVEGA_UNACKED_BYTES, StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.server import endpoint
+from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, AppendSetup, DataAppended, Padding, SetupAppend
 from logdrive.wire.pravega.control import Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_BYTES
 from logdrive.wire.pravega.segments import CreateSegment, ReadSegment, SegmentCreated, SegmentRead
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world, virtually, world

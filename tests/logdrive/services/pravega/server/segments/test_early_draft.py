@@ -6,7 +6,8 @@ import struct
 from pathlib import Path
 from uuid import UUID
 
-from logdrive.model.records import ABSENT, framed, framed_all
+from logdrive.model.framing import framed, framed_all
+from logdrive.model.numbers import ABSENT
 from logdrive.wire.pravega.appends import (
     PADDING,
     PARTIAL_EVENT,

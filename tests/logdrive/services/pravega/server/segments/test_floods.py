@@ -6,14 +6,14 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.model.limits import PRAVEGA_TAIL_READS
-from logdrive.model.records import Part
+from logdrive.model.framing import Part
 from logdrive.services.pravega.server.segments.turn import TURN_STEPS
 from logdrive.store.pending import Submission
 from logdrive.wire.pravega.appends import AppendBlockEnd, DataAppended, SetupAppend
 from logdrive.wire.pravega.codec import FrameReader
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_TAIL_READS
 from logdrive.wire.pravega.segments import (
     GetStreamSegmentInfo,
     LocateOffset,

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.model.limits import StoreLimits
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
+from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, ConditionalBlockEnd, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import ErrorMessage, KeepAlive, NoSuchSegment, SegmentAlreadyExists, SegmentIsSealed, SegmentIsTruncated
 from logdrive.wire.pravega.segments import (

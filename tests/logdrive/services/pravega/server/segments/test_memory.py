@@ -12,7 +12,7 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host.heap import Heap
-from logdrive.model.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from logdrive.net.turns import Turns
 from logdrive.services.pravega.server.segments.appending import Appending
 from logdrive.services.pravega.server.segments.connection import Connection

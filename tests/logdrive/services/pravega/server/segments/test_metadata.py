@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from logdrive.model.records import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.wire.pravega.control import NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.segments import (
     BY_EVENTS,

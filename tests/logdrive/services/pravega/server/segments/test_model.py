@@ -8,7 +8,8 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.model.records import ABSENT, framed_all
+from logdrive.model.framing import framed_all
+from logdrive.model.numbers import ABSENT
 from logdrive.wire.pravega.appends import AppendSetup, ConditionalBlockEnd, ConditionalCheckFailed, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import InvalidEventNumber
 from logdrive.wire.pravega.layout import Message

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from logdrive.model.limits import TableLimits
-from logdrive.services.pravega.server.tables.cache import TABLE
+from logdrive.services.pravega.server.tables.limits import TableLimits
+from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.control import (
     ErrorMessage,
     KeepAlive,

@@ -18,12 +18,13 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
-from logdrive.model.limits import StoreLimits, TableLimits
 from logdrive.services.pravega.server.tables.entries import Change
 from logdrive.services.pravega.server.tables.errors import KeyNotThereError, KeyVersionError
+from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.table import Table
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.tables import NOT_THERE, TableEntry, TableKey
 from tests.logdrive.store.harness import running
 from tests.support.memory_disk import MemoryDisk

@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.model.limits import StoreLimits, TableLimits
 from logdrive.services.pravega.server.tables.cache import KeptTables
 from logdrive.services.pravega.server.tables.errors import KeyVersionError, NoEntryError, NotATableError
+from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.tables import NOT_THERE, TableEntry, TableKey
 from tests.logdrive.store.harness import WRITER, running
 from tests.support.memory_disk import MemoryDisk
