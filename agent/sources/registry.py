@@ -126,6 +126,11 @@ class Book:
         for source in waiting:
             source.decide_start(wanted=here_before, now_ms=now_ms)
             self.changed = True
+        for entry in [entry for entry in self.absent.values() if entry.undecided]:  # found later, when nobody asks any more
+            entry.undecided = False
+            if here_before:
+                entry.start, entry.resend = 0, True
+            self.changed = True
         return waiting
 
     def enter_ended(self, entry: Entry) -> None:

@@ -22,63 +22,84 @@ class Beat:
         self.name, self.mark = name, b'{"beat":"%b"' % name.encode()
         self.sent: list[bytes] = []
         self.acknowledged: list[bytes] = []
-        self._hosts, self._network = hosts, network
-        self._waiting: deque[bytes] = deque()
+        self.network = network
+        self.waiting: deque[bytes] = deque()
+        """Events that were not acknowledged, in order."""
+        self._hosts = hosts
         self._more = asyncio.Event()
 
     @property
     def settled(self) -> bool:
         """Whether all events are acknowledged."""
-        return not self._waiting
+        return not self.waiting
 
     def burst(self, lines: int) -> None:
         """Have so many more events to send."""
         for _ in range(lines):
-            self.send(self.mark + b',"number":%d,"message":"something happened"}' % len(self.sent))
+            self.send(self.event(len(self.sent)))
+
+    def event(self, number: int) -> bytes:
+        """Return an event as it is sent, and will be stored."""
+        return self.mark + b',"number":%d,"message":"something happened"}' % number
+
+    def window(self, events: list[bytes]) -> list[bytes]:
+        """Return one window as it travels."""
+        return [Window(len(events)).encode(), *json_frames(1, events)]
 
     def send(self, event: bytes) -> None:
         """Have one more event to send, which has `mark` in it and is like no other."""
         self.sent.append(event)
-        self._waiting.append(event)
+        self.waiting.append(event)
         self._more.set()
 
     async def run(self) -> None:
         """Send, for ever."""
         turn = 0
         while True:
-            await self._more.wait()
+            while not self.waiting:
+                self._more.clear()
+                await self._more.wait()
             try:
-                await self._serve(self._hosts[turn % len(self._hosts)])
+                await self.serve(self._hosts[turn % len(self._hosts)])
             except (LogdriveError, TimeoutError):
                 turn += 1
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _serve(self, host: str) -> None:
-        transport = self._network.host(self.name, f"cn:{self.name}")
+    async def serve(self, host: str) -> None:
+        """Send on one connection, for as long as there is one."""
+        transport = self.network.host(self.name, f"cn:{self.name}")
         stream = await transport.connect(host, 5044, ClientTls("ca.pem", "client.pem", "client.key"))
         reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         try:
             while True:
-                window = list(self._waiting)[:_WINDOW_EVENTS]
-                if not window:
+                if not self.waiting:
                     self._more.clear()
                     await self._more.wait()
                     continue
-                await stream.write([Window(len(window)).encode(), *json_frames(1, window)])
-                await self._await(stream, reader, len(window))
+                await self.exchange(stream, reader)
         finally:
             await stream.close()
 
-    async def _await(self, stream: Stream, reader: FrameReader, count: int) -> None:
-        """Take acknowledgements until the window is whole; a partial one counts at once."""
+    async def exchange(self, stream: Stream, reader: FrameReader) -> None:
+        """Send one window, and take acknowledgements until it is whole; a partial one counts at once."""
+        window = list(self.waiting)[:_WINDOW_EVENTS]
+        await stream.write(self.window(window))
         done = 0
-        while done < count:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                data = await stream.read()
-            if not data:
-                raise TimeoutError
-            for frame in reader.feed(data):
+        while done < len(window):
+            for frame in reader.feed(await self.heard(stream)):
                 if isinstance(frame, Ack):
-                    for _ in range(frame.sequence - done):
-                        self.acknowledged.append(self._waiting.popleft())
+                    self.settle(frame.sequence - done)
                     done = max(done, frame.sequence)
+
+    async def heard(self, stream: Stream) -> bytes:
+        """Return what is answered next. Raises TimeoutError where nothing is."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            data = await stream.read()
+        if not data:
+            raise TimeoutError
+        return data
+
+    def settle(self, count: int) -> None:
+        """Take notice that the first *count* waiting events are acknowledged."""
+        for _ in range(count):
+            self.acknowledged.append(self.waiting.popleft())

@@ -7,11 +7,11 @@ from typing import Any
 
 from logdrive.host import faults
 from logdrive.model.units import KIB
+from tests.simulation.files import APPLICATIONS
+from tests.simulation.hardship import hardened
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step
 from tests.simulation.widening import widened
 
-APPLICATIONS = ("a", "b", "c")
-"""Each writes to a file of its name."""
 _LONGEST_PAUSE_SECONDS = 6.0
 _NARROW, _MUCH = 2000, 8192 * KIB
 _LONG_DELAY = 0.1
@@ -44,7 +44,7 @@ def draw(seed: int) -> Plan:
     if plan.delay and plan.capacity == _NARROW:  # a window takes seconds: longer than a receiver whose memory is full waits for one
         plan = replace(plan, receiver_bytes=_MUCH)
     plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
-    return widened(plan.with_steps(_steps(plan, pick)))
+    return hardened(widened(plan.with_steps(_steps(plan, pick))))
 
 
 def _agent(pick: Random, name: str, hosts: list[str]) -> AgentPlan:

@@ -12,8 +12,14 @@ from tests.simulation.witnesses import Witness
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 LOGS = "/logs"
-FILE_KINDS = ("write", "rotate", "unlink", "truncate", "copytruncate", "compress", "remove")
+OLD = "/logs/old"
+"""Where logrotate's olddir puts what it rotates: the agent watches it, too."""
+APPLICATIONS = ("a", "b", "c")
+"""Each writes to a file of its name."""
+FILE_KINDS = ("write", "rotate", "shift", "shift_one", "archive", "unlink", "truncate", "copytruncate", "compress", "remove")
 """What applications do to files: methods of `Applications`."""
+CHAIN = 3
+"""How many rotated files logrotate keeps, as .1, .2 and .3."""
 _HEADER = b"#Version: 1.0 #Fields: date time level message\n"
 _WORDS = ("request served", "cache miss for key", "user signed in", "größer als erlaubt", "日本語", "x", "")
 
@@ -115,16 +121,54 @@ class Applications:
         self._disk().write(life.path, data)
 
     def rotate(self, file: str, late: int, seed: int) -> None:
-        """Rename the file away; its application may write on under the new name for *late* writes."""
+        """Rename the file away, over one that stands there; its application may write on under the new name for *late* writes."""
         life = self._take(file)
         if life is None or life.path is None:
             return
         target = f"{life.path}.{life.number}"
+        for there in [other for other in self._old if other.path == target]:
+            self._remove(there)
         self._disk().replace(life.path, target)
         life.path = target
         self._old.append(life)
         if late:
             self._late[file] = _Late(life, late, None)
+
+    def shift(self, file: str, seed: int) -> None:
+        """Rotate as logrotate does: away with .3, then .2 becomes .3, .1 becomes .2 and the file .1."""
+        for depth in range(CHAIN, -1, -1):
+            self.shift_one(file, depth, seed)
+
+    def shift_one(self, file: str, depth: int, seed: int) -> None:
+        """Do one step of that: move what is *depth* behind the file on, if there is nothing where it shall be."""
+        base = f"{LOGS}/{file}.log"
+        path = f"{base}.{depth}" if depth else base
+        life = next((life for life in self.on_disk if life.path == path), None)
+        if life is None:
+            return
+        if depth == CHAIN:
+            self._remove(life)
+            return
+        target = f"{base}.{depth + 1}"
+        if target in self._disk().paths():
+            return
+        if not depth:
+            self._take(file)
+            self._old.append(life)
+        self._disk().replace(path, target)
+        life.path = target
+
+    def archive(self, file: str, seed: int) -> None:
+        """Move the oldest rotated file, or the file itself, to the other directory."""
+        there = [life for life in self._old if life.path is not None and os.path.dirname(life.path) == LOGS and life.name == f"{file}.log"]
+        life = there[0] if there else self._take(file)
+        if life is None or life.path is None:
+            return
+        if not there:
+            self._old.append(life)
+        target = f"{OLD}/{file}.log-{life.number}"
+        self._disk().replace(life.path, target)
+        life.path = target
 
     def unlink(self, file: str, late: int, seed: int) -> None:
         """Remove the file while its application has it open, and writes on for *late* writes."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tests.simulation.files import LOGS
+from tests.simulation.files import LOGS, OLD
 from tests.simulation.hosts import STATE, STORE, AgentHost
 from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import Plan
@@ -16,12 +16,12 @@ _GIVES_BACK_SECONDS = 10.0
 def judge_handles(agents: Iterable[AgentHost], processes: Iterable[Process]) -> None:
     """Raise `BrokenPromise` where a program has a file open that nobody can read any more, or more files than it should."""
     for process in processes:
-        for directory in (LOGS, STATE, STORE):
+        for directory in (LOGS, OLD, STATE, STORE):
             for file in process.disk.open_files(directory):
                 if not file.stat().links and file not in process.others_handles:
                     raise BrokenPromise("handles are given back", f"{process.name} has {file.path} open, which is gone")
     for agent in agents:
-        files = [file for file in agent.disk.open_files(LOGS) if file not in agent.others_handles]
+        files = [file for directory in (LOGS, OLD) for file in agent.disk.open_files(directory) if file not in agent.others_handles]
         if len(dict.fromkeys(file.stat().inode for file in files)) < len(files):
             raise BrokenPromise("handles are given back", f"{agent.name} has a file open twice: {[file.path for file in files]}")
         if len(files) > agent.plan.max_open_files and agent.plan.close_idle_seconds < _GIVES_BACK_SECONDS:

@@ -1,13 +1,17 @@
 """The programs under test on their hosts: the real agent, receiver and store."""
 
 import asyncio
+import errno
+import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from agent.app import Agent
 from agent.config import AgentConfig
+from agent.inputs.files.file import Generation
 from agent.inputs.files.watcher import NoWatcher
 from logdrive.host.disk import FileStat
 from logdrive.model.units import KIB
@@ -20,7 +24,8 @@ from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
 from receiver.memory_budget import Memory
-from tests.simulation.files import LOGS, Applications
+from tests.simulation.files import LOGS, OLD, Applications
+from tests.simulation.meddler import Failures
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
 from tests.simulation.process import Process
 from tests.simulation.trace import Trace
@@ -50,7 +55,9 @@ class AgentHost(Process):
     """A host with applications, and an agent that tails what they write."""
 
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
-        super().__init__(plan.name, network, trace, whole.seed, MemoryDisk([LOGS, STATE]))
+        disk = MemoryDisk([LOGS, OLD, STATE])
+        disk.reuses_inodes, disk.tells_births, disk.journalled = plan.inodes_reused, plan.births_told, (LOGS, OLD)
+        super().__init__(plan.name, network, trace, whole.seed, disk, below=LOGS)
         self.plan = plan
         self.identity = f"dns:{plan.name}"
         """What its certificate says."""
@@ -60,6 +67,7 @@ class AgentHost(Process):
         self.applications = Applications(plan.name, lambda: self.disk, self, trace, alike=alike)
         self.agent: Agent | None = None
         self.starts = Starts()
+        self._looked_at: list[tuple[Witness, Generation]] = []
         self._forgets = self._set_back = False
 
     async def _main(self, stop: asyncio.Event) -> None:
@@ -72,7 +80,15 @@ class AgentHost(Process):
         config = msgspec.convert(self.settings, AgentConfig)
         few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)  # fewer than an operator may ask for
         config = msgspec.structs.replace(config, agent=few)
-        agent = Agent(config, clock=self.clock, disk=self.disk, transport=transport, executor=self.executor, random=self.random)
+        agent = Agent(
+            config,
+            clock=self.clock,
+            disk=self.watched_disk,
+            transport=transport,
+            executor=self.executor,
+            random=self.random,
+            open_files=self.plan.handles or sys.maxsize,
+        )
         self.agent = agent
         await agent.run(stop, lambda wake: NoWatcher())
 
@@ -97,9 +113,13 @@ class AgentHost(Process):
         """Return the disk after a kill or power cut; what applications wrote is durable (its loss is a scenario of its own)."""
         if not power:
             return self.disk.killed()
-        self.disk.sync_below(LOGS)
+        for directory in (LOGS, OLD):
+            self.disk.sync_below(directory)
         self.applications.power_cut()
-        return self.disk.crash(self.random)
+        disk = self.disk.crash(self.random)
+        if self.plan.devices_renumbered:
+            disk.device = self.random.randint(1, 3)
+        return disk
 
     def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
         """Return what the agent knows of the file of *stat*, by itself or by its checkpoint; not what it has told of *taken* lives."""
@@ -107,11 +127,15 @@ class AgentHost(Process):
             entry = entry_of(self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken))
             return Witness(self.incarnation, entry=entry) if entry else None
         followed = self.agent.book.living.get((stat.device, stat.inode))
-        if followed is None:
+        if followed is None or not followed.generation.place.is_at(stat):
             return None
         held = followed.generation.file is not None
         source = followed.source if all(witness.source is not followed.source for witness in taken) else None
-        return Witness(self.incarnation, source, held=held) if held or source is not None else None
+        if not held and source is None:
+            return None
+        witness = Witness(self.incarnation, source, held=held)
+        self._looked_at.append((witness, followed.generation))
+        return witness
 
     def holds(self, stat: FileStat, witness: Witness) -> bool:
         """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
@@ -119,6 +143,28 @@ class AgentHost(Process):
             return False
         followed = self.agent.book.living.get((stat.device, stat.inode))
         return followed is not None and followed.generation.file is not None
+
+    def fail_read(self, error: str, calls: list[str], times: int) -> None:
+        """Let calls fail; with ESTALE handles are worth nothing any more, of files that have no name either."""
+        self.meddler.fail(Failures(tuple(calls), getattr(errno, error), times))
+        if error == "ESTALE":
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Let no file that is gone count as held any more."""
+        for life in self.applications.lives:
+            if life.witness is not None:
+                life.witness.held = False
+
+    def meddle(self, kind: str, values: dict[str, Any]) -> None:
+        """Let applications do something while the agent is in the middle of a look at its files.
+
+        A handle that it gives back in that very look, believing what it saw just before, does not count as held.
+        """
+        self._looked_at.clear()
+        getattr(self.applications, kind)(**values)
+        for witness, generation in self._looked_at:
+            asyncio.get_running_loop().call_soon(_look_again, witness, generation)
 
     @property
     def others_handles(self) -> Sequence[MemoryFile]:
@@ -131,6 +177,8 @@ class AgentHost(Process):
         agent = self.agent
         if not self.running or agent is None:
             return False
+        if any(followed.trouble for followed in agent.book.living.values()):
+            return False  # it can't be read just now: for want of a handle, for example
         return agent.connection.settled and not any(source.kept or source.has_more for source in agent.book.sources)
 
     @property
@@ -145,6 +193,11 @@ class AgentHost(Process):
         return (int(self.plan.output["windows_in_flight"]) + 2) * (WINDOW_BYTES + 512 * KIB)
 
 
+def _look_again(witness: Witness, generation: Generation) -> None:
+    if generation.file is None:
+        witness.held = False
+
+
 def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
     return {
         "agent": {
@@ -153,10 +206,11 @@ def _agent_settings(plan: AgentPlan) -> dict[str, Any]:
             "state_dir": STATE,
             "rescan_seconds": _RESCAN_SECONDS,
             "close_idle_seconds": plan.close_idle_seconds,
+            **({"keep_removed_bytes": plan.keep_removed_bytes} if plan.keep_removed_bytes else {}),
         },
         "input": [
             {
-                "paths": [f"{LOGS}/*.log*"],
+                "paths": [f"{LOGS}/*.log*", f"{OLD}/*.log*"],
                 "start": plan.start,
                 "quiet_seconds": _QUIET_SECONDS,
                 "end_after_seconds": _END_AFTER_SECONDS,
@@ -181,7 +235,7 @@ class ReceiverHost(Process):
         await receiver_app.run(
             self._config,
             clock=self.clock,
-            disk=self.disk,
+            disk=self.watched_disk,
             transport=transport,
             executor=self.executor,
             stop=stop,
@@ -244,14 +298,15 @@ class StoreHost(Process):
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
         listen = StoreListenConfig(pravega=_face(), controller=_controller(name, plan))
         self._config = StoreConfig(store=DirectoryConfig(path=STORE, direct_io=plan.direct), listen=listen, retention=_retention(plan))
-        self._limits = StoreLimits(log_file=plan.log_file_bytes)
+        usual = StoreLimits(log_file=plan.log_file_bytes)
+        self._limits = replace(usual, pending=plan.pending_bytes or usual.pending)
 
     async def _main(self, stop: asyncio.Event) -> None:
         transport = self.network.host(self.name, f"cn:{self.name}")
         await store_app.run(
             self._config,
             clock=self.clock,
-            disk=self.disk,
+            disk=self.watched_disk,
             transport=transport,
             executor=self.executor,
             stop=stop,

@@ -8,6 +8,7 @@ from tests.simulation.beats import Beat
 from tests.simulation.bronze import Bronze, Row
 from tests.simulation.files import Life
 from tests.simulation.hosts import AgentHost
+from tests.simulation.plain import InventedError, NotThereError, judge_plain
 from tests.simulation.reader import Tables
 from tests.simulation.witnesses import Witness
 
@@ -27,6 +28,9 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
     by_origin = {source.origin: source for source in sources.values()}
     owners = _owners([life for host in hosts for life in host.applications.lives], sources)
     for host in hosts:
+        if host.plan.plain:
+            _plain(host, tables.batches)
+            continue
         on_disk = host.applications.on_disk
         for life in host.applications.lives:
             source = owners.get(life)
@@ -92,7 +96,7 @@ def _told(life: Life, witness: Witness, source: Arrived | None, named: Arrived |
         return
     what = f"{life}: {have} of {life.owed} bytes arrived"
     lived_on = witness.incarnation == host.incarnation
-    if lived_on and witness.held and life.gone == "removed":
+    if lived_on and witness.held and life.gone == "removed" and not host.plan.keep_removed_bytes:
         raise BrokenPromise("an open file is read to its end", what)
     if not witness.origin or not (lived_on or host.starts.remember(witness)):
         return
@@ -173,6 +177,18 @@ def _figures(source: Arrived, audited: Source) -> None:
         raise BrokenPromise("the audit's verdict is true", what)
     if not source.doubled and source.events != audited.events:
         raise BrokenPromise("the audit's verdict is true", f"{source.source}: {source.events} events, it counts {audited.events}")
+
+
+# Agents that speak the plain dialect -----------------------------------------------------------------------------------
+
+
+def _plain(host: AgentHost, batches: Iterable[Batch]) -> None:
+    try:
+        judge_plain(host, foreign_events(batches))
+    except NotThereError as error:
+        raise BrokenPromise("everything arrives", str(error)) from error
+    except InventedError as error:
+        raise BrokenPromise("nothing is invented", str(error)) from error
 
 
 # Foreign writers -------------------------------------------------------------------------------------------------------

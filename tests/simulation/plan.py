@@ -36,13 +36,27 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """One host with an agent."""
+    """One host with an agent. *handles* is how many it may have open in all, 0 for as many as it likes.
+
+    *keep_removed_bytes* is how much of deleted files it may hold open, 0 for its usual. Its file system gives inodes away again
+    (*inodes_reused*), says when a file was born (*births_told*), and has another device number after a reboot (*devices_renumbered*).
+    """
 
     name: str
     output: dict[str, Any]
     close_idle_seconds: float
     start: str
     max_open_files: int = 8192
+    handles: int = 0
+    keep_removed_bytes: int = 0
+    inodes_reused: bool = False
+    births_told: bool = True
+    devices_renumbered: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether the agent speaks the plain dialect."""
+        return bool(self.output.get("dialect", "logdrive/1") != "logdrive/1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,7 @@ class Plan:
     they stay as they were made. *kept_bytes* is what retention leaves of the stream, *kept_ms* how old
     that gets at most, each 0 for no limit; *clients* use a table at the
     first store, *writers* write transactions there, *tickers* note times, and are waited for *patience_ms* when they don't.
+    *pending_bytes* is what the shared store lets wait for its disk, 0 for its usual.
     """
 
     seed: int
@@ -76,6 +91,7 @@ class Plan:
     tickers: tuple[str, ...] = ()
     patience_ms: int = 0
     kept_ms: int = 0
+    pending_bytes: int = 0
 
     @property
     def retained(self) -> bool:
@@ -120,6 +136,16 @@ class Plan:
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""
         return replace(self, kept_bytes=0, kept_ms=0)
+
+    def roomy(self) -> "Plan":
+        """Return the same with the usual room for handles, deleted files and what waits for a disk."""
+        agents = tuple(replace(agent, handles=0, keep_removed_bytes=0) for agent in self.agents)
+        return replace(self, agents=agents, pending_bytes=0)
+
+    def ordinary(self) -> "Plan":
+        """Return the same on file systems that tell files apart by inode, birth time and device."""
+        usual: dict[str, Any] = {"inodes_reused": False, "births_told": True, "devices_renumbered": False}
+        return replace(self, agents=tuple(replace(agent, **usual) for agent in self.agents))
 
     def at_once(self) -> "Plan":
         """Return the same on a network without delays."""

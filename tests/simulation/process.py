@@ -10,11 +10,13 @@ from random import Random
 
 from logdrive.errors import LogdriveError
 from logdrive.host import faults
+from tests.simulation.meddler import Countdown, Failures, Meddler
 from tests.simulation.trace import SPEAKER, Trace
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
+from tests.support.watched_disk import WatchedDisk
 
 _RESTART_SECONDS = 1.0
 _DRAIN_SECONDS = 200.0
@@ -34,8 +36,13 @@ class _Armed:
 class Process:
     """One host: its disk, its clock, its place on the network. `_main` is the program; `supervise` starts it whenever it has ended."""
 
-    def __init__(self, name: str, network: MemoryNetwork, trace: Trace, seed: int, disk: MemoryDisk, sync_seconds: float = 0.0) -> None:
+    def __init__(
+        self, name: str, network: MemoryNetwork, trace: Trace, seed: int, disk: MemoryDisk, sync_seconds: float = 0.0, *, below: str = ""
+    ) -> None:
         self.name, self.network, self.trace, self.disk = name, network, trace, disk
+        self.meddler = Meddler(self, below)
+        self.watched_disk = WatchedDisk(disk, self.meddler)
+        """The disk as the program has it; what else runs on the host has `disk`."""
         self.random = Random(f"{name} {seed}")
         self.clock = VirtualClock()
         self.executor = InlineExecutor(sync_seconds)
@@ -96,6 +103,7 @@ class Process:
         self._again.clear()
         self._stop, self._restart_in = asyncio.Event(), _RESTART_SECONDS
         self.executor = InlineExecutor(self.sync_seconds)
+        self.watched_disk = WatchedDisk(self.disk, self.meddler)
         self.disk.forget_handles(self.others_handles)
         context = copy_context()
         context.run(SPEAKER.set, self.name)
@@ -119,6 +127,7 @@ class Process:
         self.trace.add(self.name, "powered off" if power else "killed")
         self.running = False
         self._restart_in = down
+        self.watched_disk.watcher = None
         self.disk = self._disk_after(power)
         for connection in self.network.connections(self.name):
             connection.lose(self.name) if power else connection.cut()
@@ -155,11 +164,19 @@ class Process:
             return
         armed.passages -= 1
         if armed.passages == 0:
-            self.trace.add(self.name, f"is at {point}")
-            self.kill(power=armed.power, down=armed.down)
-            if armed.then_off:
-                asyncio.get_running_loop().call_later(armed.down + armed.then_off, self._off_again, armed.down)
-            raise asyncio.CancelledError
+            self.die(f"is at {point}", power=armed.power, down=armed.down, then_off=armed.then_off)
+
+    def count_down(self, counts: list[int], begin: str, *, reads: bool, power: bool, down: float, then_off: float) -> None:
+        """Kill it right after the n-th disk call from now, or from the first call *begin* on, and its later lives as *counts* goes on."""
+        self.meddler.count_down(Countdown(list(counts), begin, reads, power, down, then_off))
+
+    def die(self, why: str, *, power: bool, down: float, then_off: float = 0.0) -> None:
+        """Kill it where it is just now, in the middle of whatever it does."""
+        self.trace.add(self.name, why)
+        self.kill(power=power, down=down)
+        if then_off:
+            asyncio.get_running_loop().call_later(down + then_off, self._off_again, down)
+        raise asyncio.CancelledError
 
     def _off_again(self, down: float) -> None:
         if not self._calmed:
@@ -168,6 +185,7 @@ class Process:
     async def finish(self) -> None:
         """Stop it for good. Raises TimeoutError where it does not end."""
         self._over, self._armed, self._restart_in = True, None, 0.0
+        self.meddler.calm()
         self._stop.set()
         self._again.set()
         if self._task is not None:
@@ -188,6 +206,11 @@ class Process:
         for _ in range(times):
             self.disk.fail_write(getattr(errno, error), after=after)
 
+    def fail_read(self, error: str, calls: list[str], times: int) -> None:
+        """Let the next calls that only ask or read fail."""
+        self.disk_failed = True
+        self.meddler.fail(Failures(tuple(calls), getattr(errno, error), times))
+
     def fail_sync(self) -> None:
         """Let the next sync fail."""
         self.disk_failed = True
@@ -207,6 +230,7 @@ class Process:
     def calm(self) -> None:
         """Let nothing more go wrong that was asked for and has not happened yet."""
         self._armed, self._calmed = None, True
+        self.meddler.calm()
         self.disk.mend()
 
 

@@ -15,6 +15,8 @@ _MARKS: dict[str, Callable[[Plan], Plan]] = {
     "unticked": Plan.without_tickers,
     "unscaled": Plan.unscaled,
     "kept": Plan.kept_whole,
+    "roomy": Plan.roomy,
+    "ordinary": Plan.ordinary,
     "at_once": Plan.at_once,
 }
 """What else may have been left out, in the order in which it is written."""

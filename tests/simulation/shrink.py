@@ -33,7 +33,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         for agent in plan.agents:
             yield plan.without_agent(agent.name)
     fewer = plan.without_beats(), plan.without_clients(), plan.without_writers(), plan.without_tickers()
-    for smaller in (*fewer, plan.unscaled(), plan.kept_whole()):
+    for smaller in (*fewer, plan.unscaled(), plan.kept_whole(), plan.roomy(), plan.ordinary()):
         if smaller != plan:
             yield smaller
     size = len(plan.steps) // 2

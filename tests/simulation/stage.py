@@ -10,9 +10,9 @@ from typing import Any
 from logdrive.model.units import KIB
 from logdrive.store.log.log import Group
 from logdrive.store.reader import LogReader
-from tests.simulation.beats import Beat
 from tests.simulation.client import Client
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
+from tests.simulation.odd_beats import beat_of
 from tests.simulation.operators import OPERATOR
 from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import Plan
@@ -23,6 +23,7 @@ from tests.simulation.tickers import Ticker
 from tests.simulation.trace import Trace
 from tests.simulation.transactions import TransactionWriter
 from tests.simulation.weighing import weigh
+from tests.support.memory_disk import MemoryDisk
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark
 
@@ -44,7 +45,7 @@ class Stage:
         stores = [StoreHost("store", plan, self.network, trace)] if plan.shared else []
         self.receivers = receivers
         self.processes: dict[str, Process] = {process.name: process for process in (*self.agents, *receivers, *stores)}
-        self.beats = [Beat(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network) for name in plan.beats]
+        self.beats = [beat_of(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network) for name in plan.beats]
         self.users = [TableUser(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.clients]
         self.writers = [TransactionWriter(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.writers]
         self.tickers = [
@@ -55,6 +56,9 @@ class Stage:
         self._balance = Random(f"balancer {plan.seed}")
         self._later: list[asyncio.Task[None]] = []
         self._looks = 0
+        self._backups: dict[str, MemoryDisk] = {}
+        self.rotten: set[str] = set()
+        """Files in which a bit was flipped: what becomes of them is damaged on purpose."""
         self.set_back = False
         """A store was set back to an earlier state on purpose: agents may be told of less than they had acknowledged."""
 

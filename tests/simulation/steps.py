@@ -3,14 +3,17 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from fnmatch import fnmatch
 from random import Random
 from typing import Any
 
 from tests.simulation.arrivals import NotAsWrittenError
 from tests.simulation.files import FILE_KINDS
+from tests.simulation.hosts import AgentHost
+from tests.simulation.meddler import Deed
 from tests.simulation.operators import scale
 from tests.simulation.plan import Step
-from tests.simulation.reader import CutTooFarError, TakenBackError, follow
+from tests.simulation.reader import CutTooFarError, Tables, TakenBackError, follow
 from tests.simulation.stage import Stage
 from tests.support.memory_transport import Connection
 
@@ -28,13 +31,30 @@ class Steps(Stage):
     async def _do(self, step: Step) -> None:
         self.trace.add("step", str(step))
         if step.kind in FILE_KINDS:
-            applications = next(agent.applications for agent in self.agents if agent.name == step.who)
-            getattr(applications, step.kind)(**step.values)
+            getattr(self._agent(step.who).applications, step.kind)(**step.values)
             return
         happens: Callable[..., Coroutine[Any, Any, None] | None] = getattr(self, f"_{step.kind}")
         done = happens(step.who, **step.values)
         if done is not None:
             await done
+
+    def _agent(self, name: str) -> AgentHost:
+        return next(agent for agent in self.agents if agent.name == name)
+
+    def _within(self, who: str, begin: str, does: list[list[Any]], seed: int) -> None:
+        """Let applications do something between two calls that the agent makes of its disk."""
+        agent = self._agent(who)
+
+        def doing(kind: str, values: dict[str, Any]) -> Callable[[], None]:
+            def do() -> None:
+                self.trace.add("step", f"within a call: {Step(0.0, kind, who, values)}")
+                agent.meddle(kind, values)
+
+            return do
+
+        deeds = [Deed("", calls, doing(kind, values)) for calls, kind, values in does]
+        deeds[0].begin = begin
+        agent.meddler.come_between(deeds)
 
     # Streams ---------------------------------------------------------------------------------------------------------
 
@@ -63,11 +83,14 @@ class Steps(Stage):
     def _arm(self, who: str, point: str, passages: int, power: bool, down: float, seed: int, then_off: float = 0.0) -> None:
         self.processes[who].arm(point, passages, power=power, down=down, then_off=then_off)
 
+    def _count_down(self, who: str, counts: list[int], begin: str, seed: int, **how: Any) -> None:
+        self.processes[who].count_down(counts, begin, **how)
+
     def _stop(self, who: str, down: float, seed: int) -> None:
         self.processes[who].stop(down)
 
     def _forget(self, who: str, power: bool, down: float, seed: int) -> None:
-        next(agent for agent in self.agents if agent.name == who).forget(power=power, down=down)
+        self._agent(who).forget(power=power, down=down)
 
     def _roll(self, who: str, down: float, seed: int) -> None:
         async def roll() -> None:
@@ -114,14 +137,59 @@ class Steps(Stage):
         self.network.partition(who, other)
         self._meanwhile(heal())
 
+    def _hole(self, who: str, other: str, to: list[str], seconds: float, reset: bool, seed: int) -> None:
+        """Let what is written vanish without a reset."""
+
+        async def end() -> None:
+            await asyncio.sleep(seconds)
+            self.network.give_back(who, other, reset=reset)
+
+        self.network.swallow(who, other, frozenset(to))
+        self._meanwhile(end())
+
     def _slow(self, who: str, seconds: float, lasting: float, seed: int) -> None:
         self._meanwhile(self.processes[who].slow(seconds, lasting))
 
     def _fail_write(self, who: str, error: str, after: int, times: int, seed: int) -> None:
         self.processes[who].fail_write(error, after, times)
 
+    def _fail_read(self, who: str, error: str, calls: list[str], times: int, seed: int) -> None:
+        self.processes[who].fail_read(error, calls, times)
+
     def _fail_sync(self, who: str, seed: int) -> None:
         self.processes[who].fail_sync()
+
+    def _rot(self, who: str, file: str, seed: int) -> None:
+        """Flip a bit in a file that can be done without."""
+        process, pick = self.processes[who], Random(seed)
+        paths = [path for path in process.disk.paths() if fnmatch(path, file) and process.disk.content(path)]
+        if paths:
+            path = pick.choice(paths)
+            offset = pick.randrange(len(process.disk.content(path)))
+            self.trace.add(who, f"a bit of {path} is another at {offset}")
+            self.rotten |= {path, f"{path}.old"}  # an index becomes the older one
+            process.disk.flip_bit(path, offset, pick.randrange(8))
+
+    def _back_up(self, who: str, seed: int) -> None:
+        """Keep what a store has on its disk, if that is one with a stream by then: nobody who has found one makes it again."""
+        if not self.trace.heard.get(f"{who}: store opened"):
+            return
+        if self.plan.shared and not any(self.trace.heard.get(f"{receiver}: stream found") for receiver in self.plan.receivers):
+            return
+        self._backups[who] = self.processes[who].disk.killed()
+
+    def _restore(self, who: str, down: float, seed: int) -> None:
+        """Let a store find what it had when it was backed up. What was acknowledged since is sent again, as far as it is there."""
+        backup = self._backups.pop(who, None)
+        if backup is None:
+            return
+        self.trace.add(who, "restored from a backup")
+        self.processes[who].set_back(backup, down=down)
+        self.set_back, self.tables = True, Tables()
+        for beat in self.beats:
+            beat.acknowledged.clear()
+        for agent in self.agents:
+            agent.let_go()
 
     def _full(self, who: str, room: int, seconds: float, seed: int) -> None:
         self._meanwhile(self.processes[who].fill_up(room, seconds))

@@ -33,22 +33,22 @@ def widened(plan: Plan) -> Plan:
     kept, files, slower = pick.choice((1, 2000, 20_000)), pick.choice((2 * KIB, 4 * KIB, 16 * KIB)), pick.choice((1.0, 3.0, 6.0))
     if scaled:
         plan = replace(plan, scaled=True)
-        plan = _with(plan, pick, pick.randint(1, 6), _scale)
+        plan = with_more(plan, pick, pick.randint(1, 6), _scale)
     if pick.random() < 0.25:
         plan = replace(plan, clients=tuple(f"client{number}" for number in range(1, pick.choice((1, 2, 3)) + 1)))
-        plan = _with(plan, pick, pick.randint(3, 8), _count)
-        plan = _with(plan, pick, pick.randint(0, 3), _cut)
+        plan = with_more(plan, pick, pick.randint(3, 8), _count)
+        plan = with_more(plan, pick, pick.randint(0, 3), _cut)
     if scaled and pick.random() < 0.4:
         plan = replace(plan, writers=tuple(f"writer{number}" for number in range(1, pick.choice((1, 1, 2)) + 1)))
-        plan = _with(plan, pick, pick.randint(2, 6), _transact)
+        plan = with_more(plan, pick, pick.randint(2, 6), _transact)
     if retained:
         plan = replace(plan, kept_bytes=kept, log_file_bytes=files)
         plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
-        plan = _with(plan, pick, pick.randint(5, 15), _follow)
-        plan = _with(plan, pick, pick.randint(1, 4), _arm)
+        plan = with_more(plan, pick, pick.randint(5, 15), _follow)
+        plan = with_more(plan, pick, pick.randint(1, 4), _arm)
         plan = _aged(plan)
     torn = Random(f"torn {plan.seed}")
-    plan = _with(plan, torn, torn.choice((1, 2, 4, 6)), _tear)
+    plan = with_more(plan, torn, torn.choice((1, 2, 4, 6)), _tear)
     return _timed(plan) if scaled else plan
 
 
@@ -69,11 +69,11 @@ def _timed(plan: Plan) -> Plan:
     end = max(step.at for step in plan.steps)
     slower = max(1.0, pick.uniform(*_TIMED_SECONDS) / max(end, 1.0))
     plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
-    plan = _with(plan, pick, pick.randint(3, 7), _tick)
-    return _with(plan, pick, pick.randint(0, 3), _cut_off)
+    plan = with_more(plan, pick, pick.randint(3, 7), _tick)
+    return with_more(plan, pick, pick.randint(0, 3), _cut_off)
 
 
-def _with(plan: Plan, pick: Random, count: int, draw: Callable[[Random, Plan], tuple[str, str, dict[str, Any]]]) -> Plan:
+def with_more(plan: Plan, pick: Random, count: int, draw: Callable[[Random, Plan], tuple[str, str, dict[str, Any]]]) -> Plan:
     """Return *plan* with *count* steps more, at any time between the first and the last."""
     end = max(step.at for step in plan.steps)
     first = len(plan.steps)

@@ -14,31 +14,17 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 
 from logdrive.host.disk import FileStat
 from logdrive.host.file import Parts
 from logdrive.model.framing import Part
+from tests.support.memory_names import Directory, Name, rename
 from tests.support.memory_node import Cut, Node, Write
 
 DIRECT_BLOCK = 64
 """Smaller than a real one, as the files are: so that zeros stand at the end of most."""
-
-
-@dataclass(slots=True)
-class _Name:
-    """*path* comes to stand for *node*, or for nothing; a rename is both at once, with *source* losing its name."""
-
-    path: str
-    node: Node | None
-    source: str | None = None
-
-
-@dataclass(slots=True)
-class _Directory:
-    durable: bool = False
-    pending: list[_Name] = field(default_factory=list)
 
 
 class MemoryFile:
@@ -50,6 +36,7 @@ class MemoryFile:
         self._disk, self._node, self._writable, self._open = disk, node, writable, True
         self._block = DIRECT_BLOCK if direct else 1
         self._end = len(node.seen)
+        node.handles += 1
 
     def _node_if_open(self) -> Node:
         if not self._open:
@@ -103,6 +90,9 @@ class MemoryFile:
         """Give the handle back."""
         if self._open and self._block > 1 and len(self._node.seen) > self._end:
             self._node.change(Cut(self._end), self._disk.now_ns())
+        if self._open:
+            self._node.handles -= 1
+            self._disk._free(self._node)
         self._open = False
         self._disk._handles.pop(self, None)
 
@@ -121,11 +111,18 @@ class MemoryDisk:
         """What `stat` says of where files are; a reboot may number devices otherwise."""
         self._files: dict[str, Node] = {}
         self._durable: dict[str, Node] = {}
-        self._directories: dict[str, _Directory] = {"/": _Directory(durable=True)}
+        self._directories: dict[str, Directory] = {"/": Directory(durable=True)}
         self._locked: set[str] = set()
         self._handles: dict[MemoryFile, None] = {}
         self.next_inode = 1
         """What the next file gets; file systems give away what a removed file had."""
+        self.reuses_inodes = False
+        """Whether the next file gets the lowest inode that nobody has, as on ext4."""
+        self.journalled: Sequence[str] = ()
+        """Directories that are synced before any crash: what a file had that was removed there is free at once."""
+        self.tells_births = True
+        """Whether `stat` says when a file was born; without, it says 0."""
+        self._free_inodes: list[int] = []
         self._write_failures: list[tuple[int, int]] = []
         self._sync_failures: list[int] = []
         for directory in directories:
@@ -141,8 +138,7 @@ class MemoryDisk:
             if node is not None or path in self._directories:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             now = self.now_ns()
-            node = Node(self.next_inode, now, now)
-            self.next_inode += 1
+            node = Node(self._new_inode(), now, now)
             self._name(path, node)
         elif node is None:
             raise self._missing(path)
@@ -162,7 +158,10 @@ class MemoryDisk:
         """Return the entries of *directory*, sorted."""
         if directory not in self._directories:
             raise self._missing(directory)
-        return sorted(os.path.basename(p) for p in (*self._files, *self._directories) if p != "/" and os.path.dirname(p) == directory)
+        above = directory.rstrip("/") + "/"
+        size = len(above)
+        below = [path[size:] for path in (*self._files, *self._directories) if path.startswith(above)]
+        return sorted(name for name in below if name and "/" not in name)
 
     def inodes(self, directory: str) -> dict[str, int]:
         """Return the entries of *directory* with the inodes of files, 0 for directories."""
@@ -188,7 +187,7 @@ class MemoryDisk:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if path not in self._directories:
             self.make_directory(os.path.dirname(path))
-            self._directories[path] = _Directory()
+            self._directories[path] = Directory()
 
     def try_directory(self, path: str) -> None:
         """Raise OSError where *path*, or a parent that would have to be one, is no directory."""
@@ -204,7 +203,7 @@ class MemoryDisk:
         if failure := self._sync_failure():
             raise OSError(failure, os.strerror(failure), path)
         for change in self._directories[path].pending:
-            _rename(self._durable, change)
+            rename(self._durable, change)
         self._directories[path].pending.clear()
         for child, directory in self._directories.items():
             if child != "/" and os.path.dirname(child) == path:
@@ -244,11 +243,12 @@ class MemoryDisk:
 
     def sync_below(self, directory: str) -> None:
         """Make the files and names in *directory* durable, and nothing else."""
-        for change in self._directories[directory].pending:
-            _rename(self._durable, change)
         self._directories[directory].pending.clear()
+        for path in [path for path in self._durable if path not in self._files and os.path.dirname(path) == directory]:
+            del self._durable[path]
         for path, node in self._files.items():
             if os.path.dirname(path) == directory:
+                self._durable[path] = node
                 node.sync()
 
     def paths(self) -> list[str]:
@@ -330,7 +330,7 @@ class MemoryDisk:
         for directory in self._directories.values():
             for change in directory.pending:
                 if random.random() < 0.5:
-                    _rename(names, change)
+                    rename(names, change)
         return self._copied(lambda node: node.after_crash(random), names, durable=True, random=random)
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -341,6 +341,7 @@ class MemoryDisk:
         """Return a new disk with *names*; all of it durable, or as durable as this one."""
         disk = MemoryDisk(now_ns=self.now_ns, capacity=self.capacity)
         disk.next_inode, disk.device = self.next_inode, self.device
+        disk.reuses_inodes, disk.tells_births, disk.journalled = self.reuses_inodes, self.tells_births, self.journalled
         lost: set[str] = set()
         for path in sorted(self._directories):
             old = self._directories[path]
@@ -348,7 +349,7 @@ class MemoryDisk:
             if os.path.dirname(path) in lost or not kept:
                 lost.add(path)
             else:
-                disk._directories[path] = _Directory(durable or old.durable)
+                disk._directories[path] = Directory(durable or old.durable)
         copies: dict[int, Node] = {}
 
         def copied(node: Node) -> Node:
@@ -363,22 +364,46 @@ class MemoryDisk:
             disk._durable = {path: copied(node) for path, node in self._durable.items()}
             for path, directory in disk._directories.items():
                 changes = self._directories[path].pending
-                directory.pending = [_Name(c.path, c.node and copied(c.node), c.source) for c in changes]
+                directory.pending = [Name(c.path, c.node and copied(c.node), c.source) for c in changes]
         for node in copies.values():
             node.links = sum(1 for other in disk._files.values() if other is node)
+        taken = {node.inode for node in copies.values()}
+        disk._free_inodes = [inode for inode in range(1, disk.next_inode) if inode not in taken]
         return disk
+
+    def _new_inode(self) -> int:
+        if self.reuses_inodes and self._free_inodes:
+            coming_back = self._coming_back()
+            for inode in sorted(self._free_inodes):
+                if inode not in coming_back:
+                    self._free_inodes.remove(inode)
+                    return inode
+        self.next_inode += 1
+        return self.next_inode - 1
+
+    def _coming_back(self) -> set[int]:
+        """Return the inodes of files that a crash may bring back, as that they are gone is not durable: nobody else gets these."""
+        names = list(self._durable.items())
+        names += [(change.path, change.node) for each in self._directories.values() for change in each.pending if change.node]
+        return {node.inode for path, node in names if os.path.dirname(path) not in self.journalled}
+
+    def _free(self, node: Node) -> None:
+        """Let the inode of *node* be given away, if no name and no handle leads to it."""
+        if not node.links and not node.handles:
+            self._free_inodes.append(node.inode)
 
     def _name(self, path: str, node: Node | None, source: str | None = None) -> None:
         """Change what *path* stands for, not yet durably. A rename across directories is durable once the target's is synced."""
         parent = os.path.dirname(path)
         if parent not in self._directories or path in self._directories:
             raise self._missing(path)
-        change = _Name(path, node, source)
+        change = Name(path, node, source)
         replaced = self._files.get(path)
-        _rename(self._files, change)
+        rename(self._files, change)
         self._directories[parent].pending.append(change)
         if replaced is not None:
             replaced.links -= 1
+            self._free(replaced)
         if node is not None and source is None:
             node.links += 1
 
@@ -396,16 +421,8 @@ class MemoryDisk:
         return self._sync_failures.pop(0) if self._sync_failures else 0
 
     def _stat(self, node: Node) -> FileStat:
-        return FileStat(self.device, node.inode, len(node.seen), node.links, node.modified_ns, node.born_ns, is_file=True)
+        born_ns = node.born_ns if self.tells_births else 0
+        return FileStat(self.device, node.inode, len(node.seen), node.links, node.modified_ns, born_ns, is_file=True)
 
     def _missing(self, path: str) -> OSError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-
-
-def _rename(names: dict[str, Node], change: _Name) -> None:
-    if change.source is not None:
-        names.pop(change.source, None)
-    if change.node is None:
-        names.pop(change.path, None)
-    else:
-        names[change.path] = change.node

@@ -34,7 +34,7 @@ class Cut:
 
 @dataclass(slots=True)
 class Node:
-    """An inode. *links* is 0 once its last name is gone."""
+    """An inode. *links* is 0 once its last name is gone; *handles* lead to it besides."""
 
     inode: int
     born_ns: int
@@ -43,6 +43,7 @@ class Node:
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Write | Cut] = field(default_factory=list)
     links: int = 0
+    handles: int = 0
 
     def change(self, operation: Write | Cut, now_ns: int) -> None:
         """Do *operation* for all to see, not yet durably."""

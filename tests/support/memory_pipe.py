@@ -19,13 +19,16 @@ class Weather(Protocol):
     jitter: float
     capacity: int
     up: bool
+    vanish_to: frozenset[str]
 
 
 class Pipe:
-    """Bytes from one end to the other. Written bytes count against the capacity until they are read."""
+    """Bytes from one end to the other, at the host *to*. Written bytes count against the capacity until they are read."""
 
-    def __init__(self, link: Weather, random: random_module.Random | None) -> None:
-        self._link, self._random = link, random
+    def __init__(self, link: Weather, random: random_module.Random | None, to: str = "") -> None:
+        self._link, self._random, self._to = link, random, to
+        self.swallowed = False
+        """Something has vanished on the way: nothing that was written after it can arrive any more."""
         self._arrived: deque[bytes] = deque()
         self._on_the_way: deque[bytes | None] = deque()  # None is the end
         self._waiting: deque[bytes | None] = deque()  # arrived while stalled
@@ -85,7 +88,11 @@ class Pipe:
         if epoch != self._epoch:
             return
         piece = self._on_the_way.popleft()
-        if self._stalled or self._waiting or not self._link.up:
+        if self.swallowed or self._to in self._link.vanish_to:
+            self.swallowed = True
+            self._held -= len(piece or b"")  # the writer is never told: not even by a buffer that fills up
+            self._to_writer.set()
+        elif self._stalled or self._waiting or not self._link.up:
             self._waiting.append(piece)
         else:
             self._deliver(piece)

@@ -22,6 +22,8 @@ from tests.support.memory_pipe import Pipe
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _FIRST_FREE_PORT = 40_000
+_SYN_SECONDS = 130
+"""For how long a system tries to connect to a host that does not answer."""
 
 
 class MemoryStream:
@@ -62,11 +64,16 @@ class Connection:
         self.hosts = (client.name, server.name)
         self.port = port
         link = network.link(client.name, server.name)
-        there, back = Pipe(link, network.random), Pipe(link, network.random)
+        there, back = Pipe(link, network.random, server.name), Pipe(link, network.random, client.name)
         seen_by_client, seen_by_server = peers
         self.client = MemoryStream(self, back, there, seen_by_client)
         self.server = MemoryStream(self, there, back, seen_by_server)
         self._pipes = (there, back)
+
+    @property
+    def swallowed(self) -> bool:
+        """Whether something has vanished on it in silence, so that one end waits for ever for what follows."""
+        return any(pipe.swallowed for pipe in self._pipes)
 
     @property
     def alive(self) -> bool:
@@ -106,7 +113,8 @@ class Connection:
 class Link:
     """What travels between two hosts suffers: seconds one way, and bytes that fit into one direction of a connection.
 
-    Without *alpn* a balancer ends TLS in between, and which dialect was agreed on is lost.
+    Without *alpn* a balancer ends TLS in between, and which dialect was agreed on is lost. What is written to the hosts
+    *vanish_to* is taken, and never arrives.
     """
 
     delay: float = 0.0
@@ -114,6 +122,7 @@ class Link:
     capacity: int = 256 * 1024
     up: bool = True
     alpn: bool = True
+    vanish_to: frozenset[str] = frozenset()
 
 
 class MemoryListener:
@@ -170,6 +179,7 @@ class MemoryHost:
         link = self.network.link(self.name, server)
         await asyncio.sleep(2 * link.delay)
         where = f"{host}:{port}"
+        await _through(link, where)
         if not link.up:
             raise TransientError(f"{where}: connection timed out")
         target = self.network.hosts.get(server)
@@ -207,6 +217,16 @@ class MemoryHost:
         killed = [task for listener in self._made for task in listener.kill()]
         self._made.clear()
         return killed
+
+
+async def _through(link: Link, where: str) -> None:
+    """Return once what is written to either end arrives there. Raises `TransientError` where a system gives up."""
+    tries = 0
+    while link.vanish_to:
+        if tries == _SYN_SECONDS:
+            raise TransientError(f"{where}: connection timed out")
+        tries += 1
+        await asyncio.sleep(1.0)
 
 
 def _agreed(where: str, client: ClientTls | None, server: ServerTls | None) -> str | None:
@@ -270,6 +290,17 @@ class MemoryNetwork:
         self.link(a, b).up = False
         for connection in self.connections(a, b):
             connection.stall()
+
+    def swallow(self, a: str, b: str, to: frozenset[str]) -> None:
+        """Let vanish, in silence and for good, what travels between two hosts to those of *to*, until `give_back`."""
+        self.link(a, b).vanish_to = to
+
+    def give_back(self, a: str, b: str, *, reset: bool) -> None:
+        """End that for new connections. Those that lost something are reset now, or stay silent for ever."""
+        self.link(a, b).vanish_to = frozenset()
+        for connection in self.connections(a, b):
+            if reset and connection.swallowed:
+                connection.cut()
 
     def heal(self, a: str, b: str) -> None:
         """End a partition; what waited arrives."""

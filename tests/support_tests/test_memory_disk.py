@@ -145,3 +145,48 @@ def test_a_flipped_bit_stays_flipped() -> None:
     disk.write(PATH, b"\x00\x00", durable=True)
     disk.flip_bit(PATH, 1, 3)
     assert disk.content(PATH) == disk.crash(random.Random(0)).content(PATH) == b"\x00\x08"
+
+
+def test_an_inode_is_given_away_again_once_no_name_and_no_handle_leads_to_it() -> None:
+    disk = _disk()
+    disk.reuses_inodes, disk.journalled = True, ["/d"]
+    disk.write(PATH, b"1")
+    first, file = disk.stat(PATH).inode, disk.open(PATH)
+    disk.remove(PATH)
+    disk.write(PATH, b"2")
+    assert disk.stat(PATH).inode != first
+    file.close()
+    disk.write("/d/g", b"3")
+    assert disk.stat("/d/g").inode == first
+
+
+def test_an_inode_is_given_to_no_other_while_a_crash_may_bring_its_file_back() -> None:
+    disk = MemoryDisk(["/d"])
+    disk.reuses_inodes = True
+    disk.write(PATH, b"x", durable=True)
+    first = disk.stat(PATH).inode
+    disk.remove(PATH)
+    disk.write("/d/g", b"y")
+    assert disk.stat("/d/g").inode != first
+    disk.sync_directory("/d")
+    disk.write("/d/h", b"z")
+    assert disk.stat("/d/h").inode == first
+
+
+def test_a_file_system_may_tell_no_birth_times() -> None:
+    disk = _disk()
+    disk.write(PATH, b"1")
+    assert disk.stat(PATH).birth_ns
+    disk.tells_births = False
+    assert disk.killed().stat(PATH).birth_ns == 0
+
+
+def test_what_is_synced_below_a_directory_came_there_by_any_way() -> None:
+    disk = MemoryDisk(["/d", "/e"])
+    disk.write(PATH, b"old")
+    disk.replace(PATH, "/e/old")
+    disk.write(PATH, b"new")
+    for directory in ("/d", "/e"):
+        disk.sync_below(directory)
+    after = disk.crash(random.Random(0))
+    assert {path: after.content(path) for path in after.paths()} == {PATH: b"new", "/e/old": b"old"}

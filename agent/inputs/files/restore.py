@@ -96,6 +96,12 @@ class Restorer:
             generation.verify()
             if entry.last and not generation.fits(entry.last):
                 raise TruncatedError
+            first_line = FirstLine.of(generation.head())
+            if first_line is None or first_line.crc != entry.crc:  # it was truncated just now
+                raise TruncatedError
+        except OSError:
+            self._tailer.close(generation)  # it is looked for again, with a handle of its own
+            raise
         except TruncatedError:
             self._log.info("file is another than before", path=generation.place.path, position=generation.position)
             self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))
@@ -104,8 +110,6 @@ class Restorer:
             else:
                 self._tailer.follow(Followed(generation.successor()))
             return
-        first_line = FirstLine.of(generation.head())
-        assert first_line is not None, "it was compared just now"
         generation.first_line = first_line
         identity = self._namer.identity(stat, generation.place.mount, first_line)
         source = self._book.restored(entry, generation, identity)
@@ -129,6 +133,7 @@ class Restorer:
         """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap, then the end record."""
         source = self._book.restored(entry, None, self._identity(entry))
         source.end_at(mark, entry.start, max(entry.seen, source.position), self._clock.now_ms())
+        self._tailer.want(source)  # found out late, while a connection stands that would not ask it again
         self._book.changed = True
 
     def _identity(self, entry: Entry) -> Identity | None:

@@ -116,6 +116,10 @@ class Tailer:
         self._book.follow(followed)
         self._schedule(followed, 0.0)
 
+    def want(self, source: Source) -> None:
+        """Let *source* be asked what it has to tell: its file is gone, so that no look at it will."""
+        self._demand.want(source, self._clock.monotonic())
+
     # Looking -----------------------------------------------------------------------------------------------------------
 
     def poll_due(self, most: int) -> float | None:
@@ -209,7 +213,11 @@ class Tailer:
             return None
         generation.place.name, stat = found
         self.missing.found(generation.place.key)
-        if (self._open < self._max_open and not self._lacking) or stat.size > generation.seen or generation.first_line is None:
+        if (
+            (self._open < self._max_open and not self._lacking)
+            or stat.size > generation.seen
+            or (generation.first_line is None and stat.size)
+        ):
             self.open(generation)
         return stat
 
@@ -237,7 +245,8 @@ class Tailer:
         idle = self._clock.monotonic() - generation.grown_at > self._close_idle
         if not (self._lacking or (idle and self._open > self._max_open)):
             return
-        if not (stat.links and stat.size == generation.position and source and not source.kept):
+        waits = source.kept if source is not None else stat.size  # of an empty file nothing is known, and nothing lost
+        if waits or not stat.links or stat.size != generation.position:
             return
         if (idle and self._lacking) or self._at(generation.place):
             self.close(generation)
@@ -274,9 +283,9 @@ class Tailer:
     def _name(self, followed: Followed, stat: FileStat) -> None:
         """Begin the source of a file as soon as its first line is whole (rule G2)."""
         generation = followed.generation
-        self.open(generation)
         if generation.seen == len(followed.head):
             return
+        self.open(generation)
         head, followed.head = followed.head, generation.head()
         if not followed.head.startswith(head):
             followed.head = head

@@ -150,6 +150,32 @@ def test_a_stall_is_silent_and_a_partition_heals() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("reset", [False, True])
+def test_what_is_written_into_a_black_hole_is_gone_and_nobody_is_told(reset: bool) -> None:
+    async def scenario() -> None:
+        network = MemoryNetwork()
+        network.link("a", "b").capacity = 10
+        ours, theirs = await pair(network)
+        network.swallow("a", "b", frozenset(("b",)))
+        for _ in range(100):
+            await ours.write([b"more than fits"])
+        await theirs.write([b"back"])
+        assert await ours.read() == b"back"
+        with pytest.raises(TransientError, match="timed out"):
+            await network.host("a").connect("b", ours.connection.port, None)
+        network.give_back("a", "b", reset=reset)
+        if reset:
+            with pytest.raises(TransientError, match="reset"):
+                await theirs.read()
+            return
+        await ours.write([b"and more"])
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1000):
+                await theirs.read()
+
+    run(scenario())
+
+
 def test_a_vanished_host_leaves_the_other_end_waiting() -> None:
     async def scenario() -> None:
         network = MemoryNetwork()

@@ -1,7 +1,9 @@
 """All deliberate bugs."""
 
 from tests.simulation.bugs.agent import AGENT
+from tests.simulation.bugs.disk_calls import DISK_CALLS
 from tests.simulation.bugs.holdings import HOLDINGS
+from tests.simulation.bugs.peers import PEERS
 from tests.simulation.bugs.pipeline import PIPELINE
 from tests.simulation.bugs.receiver import RECEIVER
 from tests.simulation.bugs.sink import SINK
@@ -9,4 +11,4 @@ from tests.simulation.bugs.store import STORE
 from tests.simulation.bugs.streams import STREAMS
 from tests.simulation.bugs.times import TIMES
 
-MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *HOLDINGS)
+MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *DISK_CALLS, *PEERS, *HOLDINGS)

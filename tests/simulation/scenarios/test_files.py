@@ -86,6 +86,37 @@ async def test_history_06_truncated_while_the_agent_was_away() -> None:
         assert (old.bytes, told(old)) == (100 * LINE, [(100 * LINE, 150 * LINE, "truncated", False)])
 
 
+@in_virtual_time
+async def test_an_end_that_is_found_late_is_told_on_the_connection_that_stands() -> None:
+    """While the agent is away a file is truncated; when it starts the file can't be looked at, and it can once the agent is
+    connected and rests: the end of the life that is over is told then, not with the next connection (G3, G4)."""
+    async with scene() as world:
+        world.append("a", lines(0, 100))
+        await world.settled()
+        await world.down(world.agent)
+        world.applications.truncate("a", seed=1)
+        world.agent.fail_read("EIO", ["stat"], 3)
+        world.agent.start()
+        await asyncio.sleep(60)
+        assert [one.ended for one in (await world.read()).by_source] == ["truncated"]
+
+
+@in_virtual_time
+async def test_a_file_that_could_not_be_read_at_the_start_holds_no_handle() -> None:
+    """Each look for a file whose first line can't be read gives its handle back: otherwise none is left when it can (G1)."""
+    async with scene() as world:
+        life = world.append("a", lines(0, 100))
+        await world.settled()
+        await world.down(world.agent)
+        world.agent.plan = replace(world.agent.plan, handles=8)  # of which files get four
+        world.agent.fail_read("EIO", ["pread"], 10)
+        world.agent.start()
+        await asyncio.sleep(80)
+        world.append("a", lines(100, 10))
+        verdict = await world.rest()
+        assert [one.bytes for one in verdict.by_source] == [len(life.data)]
+
+
 @pytest.mark.parametrize("paths", ["/logs/a.log", "/logs/a.log*"])
 @in_virtual_time
 async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_killed_in_it(paths: str) -> None:

@@ -217,6 +217,21 @@ def test_files_with_lines_to_read_are_not_closed_however_many_are_open() -> None
     assert len(tail.open()) == 16
 
 
+def test_empty_files_give_their_handles_back_to_those_that_have_lines__G1() -> None:
+    tail = Tail(0, max_open_files=2, close_idle_seconds=5)
+    paths = [f"/logs/{number}.log" for number in range(6)]
+    for path in paths:
+        tail.disk.open(path, write=True, create=True).close()
+    tail.scans()
+    tail.rests(30)
+    assert len(tail.open()) == 2, "as many as may be, and no more"
+    for path in reversed(paths):
+        tail.disk.write(path, lines(0, 2))
+        tail.rests(30)
+    assert [tail.followed(path).generation.position for path in paths] == [len(lines(0, 2))] * 6
+    assert len(tail.open()) == 2
+
+
 def test_a_scan_looks_once_a_minute_at_files_that_are_followed_under_their_names() -> None:
     tail = Tail(20, max_open_files=16, close_idle_seconds=100)
     tail.rests(200)

@@ -1,0 +1,22 @@
+"""Where files begin that can't be looked for while that is decided (rule P2)."""
+
+from uuid import UUID
+
+import pytest
+
+from agent.config import InputTable
+from agent.inputs.files.globs import Inputs
+from agent.sources.checkpoint import Entry
+from agent.sources.registry import Book
+
+
+@pytest.mark.parametrize(("here_before", "start"), [(True, 0), (False, 100)])
+def test_a_file_that_is_absent_when_starts_are_decided_waits_for_nothing_once_it_is_found(here_before: bool, start: int) -> None:
+    book = Book("host", "agent", Inputs([InputTable(paths=["/logs/*.log"], start="end")]))
+    origin = UUID(int=1)
+    entry = Entry(origin=origin, stem=UUID(int=2), path="/logs/a.log", name="/logs/a.log", mount="/", device=1, inode=1, span=1, crc=1)
+    entry.start, entry.undecided = 100, True
+    book.absent[origin] = entry
+    book.decide_starts(here_before=here_before, now_ms=0)
+    assert (entry.undecided, entry.start, entry.resend) == (False, start, here_before)
+    assert book.changed

@@ -1,0 +1,195 @@
+"""Draws what makes a history harder: deaths, and steps of applications, between any two disk calls; black holes in the network.
+
+Each kind is drawn from a generator of its own, so that the rest of a history is the same with and
+without it.
+"""
+
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from logdrive.model.units import MIB
+from tests.simulation.files import APPLICATIONS, CHAIN
+from tests.simulation.odd_beats import ODD
+from tests.simulation.plan import AgentPlan, Plan
+from tests.simulation.widening import with_more
+
+_BEGIN = "", "", "", "create log-", "create log-", "create log-", "create", "replace", "remove", "truncate"
+"""The call from which the others are counted: of the later ones there are few."""
+_LOOKS = "", "", "names", "stat", "open", "fstat", "pread"
+"""The call of an agent from which those are counted that applications come between."""
+_CALLS = 3, 10, 10, 40, 200
+"""A death comes after up to so many calls: some soon, in the middle of what has just begun."""
+
+
+def hardened(plan: Plan) -> Plan:
+    """Return *plan* with the hardships that its seed adds to it."""
+    counting = Random(f"counting {plan.seed}")
+    plan = with_more(plan, counting, counting.choice((1, 2, 2, 4)), _count_down)
+    meddling = Random(f"meddling {plan.seed}")
+    plan = with_more(plan, meddling, meddling.choice((0, 3, 6, 12)), _within)
+    plan = with_more(plan, meddling, meddling.choice((0, 0, 2, 5)), _shift)
+    plan = _narrowed(plan)
+    archiving = Random(f"archiving {plan.seed}")
+    plan = with_more(plan, archiving, archiving.choice((0, 0, 1, 3)), _archive)
+    holes = Random(f"holes {plan.seed}")
+    plan = with_more(plan, holes, holes.choice((0, 0, 1, 2)), _hole)
+    reading = Random(f"reading {plan.seed}")
+    plan = with_more(plan, reading, reading.choice((0, 1, 2, 4)), _fail_read)
+    return _rotten(_with_strangers(plan))
+
+
+def _rotten(plan: Plan) -> Plan:
+    """Return *plan* with bits that flip in files that a program can do without, or with a store restored from a backup.
+
+    A restored store may have lost what its users were told, so such a history has only agents and foreign writers.
+    """
+    pick = Random(f"rot {plan.seed}")
+    alone = not (plan.clients or plan.writers or plan.tickers or plan.scaled or plan.retained)
+    if alone and len(plan.stores) == 1 and pick.random() < 0.7:
+        return with_more(with_more(plan, pick, 2, _back_up), pick, pick.choice((1, 2)), _restore)
+    return with_more(plan, pick, pick.choice((0, 0, 1)), _rot)
+
+
+def _back_up(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "back_up", plan.stores[0], {}
+
+
+def _restore(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Restore the backup made last, if there is one by then."""
+    return "restore", plan.stores[0], {"down": pick.choice((0.0, 2.0, 8.0))}
+
+
+def _rot(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Flip one bit of an index, or of one copy of its pages."""
+    return "rot", pick.choice(plan.stores), {"file": pick.choice(("/store/index", "/store/*.a"))}
+
+
+def _with_strangers(plan: Plan) -> Plan:
+    """Return *plan* with odd foreign writers in some of all histories, and agents that speak the plain dialect."""
+    pick = Random(f"strangers {plan.seed}")
+    if pick.random() < 0.3:
+        odd = tuple(f"{kind}{number}" for number, kind in enumerate(pick.sample(list(ODD), pick.choice((1, 1, 2))), 1))
+        plan = replace(plan, beats=(*plan.beats, *odd))
+        for beat in odd:
+            plan = with_more(plan, pick, pick.choice((1, 2, 4)), partial(_burst, beat))
+    plain = [agent.name for agent in plan.agents if pick.random() < 0.1]
+    return replace(plan, agents=tuple(_plain(agent) if agent.name in plain else agent for agent in plan.agents))
+
+
+def _plain(agent: AgentPlan) -> AgentPlan:
+    return replace(agent, output={**agent.output, "dialect": "lumberjack/2"})
+
+
+def _burst(who: str, pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    return "burst", who, {"lines": pick.choice((1, 10, 40, 200))}
+
+
+def _narrowed(plan: Plan) -> Plan:
+    """Return *plan* with limits so small that they are met, in some of all histories."""
+    pick = Random(f"limits {plan.seed}")
+    agents = tuple(
+        replace(
+            agent,
+            handles=pick.choice((0, 0, 0, 6, 8, 16)),
+            keep_removed_bytes=pick.choice((0, 0, 0, 0, 500, 20_000)),
+            inodes_reused=pick.random() < 0.5,
+            births_told=pick.random() < 0.8,
+            devices_renumbered=pick.random() < 0.3,
+        )
+        for agent in plan.agents
+    )
+    return replace(plan, agents=agents, pending_bytes=pick.choice((0, 2 * MIB)))
+
+
+def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Kill a host that has something on its disk, and maybe once more while it begins anew."""
+    of_agent = pick.random() < 0.4
+    who = pick.choice([agent.name for agent in plan.agents] if of_agent else plan.stores)
+    power = pick.random() < 0.6
+    begin = pick.choice(_BEGIN if not of_agent else ("", "", "create"))
+    values = {
+        "counts": [pick.randint(1, pick.choice(_CALLS) if not begin else 4) for _ in range(pick.choice((1, 1, 1, 2, 3)))],
+        "begin": begin,
+        "reads": pick.random() < (0.5 if of_agent else 0.2),
+        "power": power,
+        "down": pick.choice((0.0, 0.2, 2.0)),
+        "then_off": pick.choice((0.0, 0.3, 2.0)) if not power else 0.0,
+    }
+    return "count_down", who, values
+
+
+def _fail_read(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Let an agent's files, or a store's, be neither looked at nor read for a while."""
+    of_agent = pick.random() < 0.7
+    who = pick.choice([agent.name for agent in plan.agents] if of_agent else plan.stores)
+    calls = pick.choice(([], ["stat"], ["open"], ["pread"], ["fstat"], ["names"], ["stat", "open"], ["pread", "fstat"]))
+    error = pick.choice(("EIO", "EACCES", "ESTALE")) if of_agent else "EIO"
+    return "fail_read", who, {"error": error, "calls": calls, "times": pick.choice((1, 1, 2, 5, 30, 300))}
+
+
+def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Let what two hosts write to each other, or one of them to the other, vanish for longer than anybody waits."""
+    pairs = [(agent.name, receiver) for agent in plan.agents for receiver in plan.receivers]
+    pairs += [(beat, receiver) for beat in plan.beats for receiver in plan.receivers]
+    if plan.shared:
+        pairs += [(receiver, store) for receiver in plan.receivers for store in plan.stores] * 2 * len(plan.agents)
+    pairs += [(name, plan.stores[0]) for name in (*plan.clients, *plan.writers)]
+    who, other = pick.choice(pairs)
+    to = pick.choice(([who, other], [who, other], [who], [other]))
+    seconds = pick.choice((120.0, 120.0, 120.0, 400.0))
+    return "hole", who, {"other": other, "to": to, "seconds": seconds, "reset": pick.random() < 0.5}
+
+
+Deeds = list[list[Any]]
+"""How many calls after the one before what is done, with which values: lists, as in a saved history."""
+
+
+def _within(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Let applications do one to three things, or rotate as logrotate does, between calls of one look or a few."""
+    file = pick.choice(APPLICATIONS)
+    does = _chain(pick, file) if pick.random() < 0.3 else _deeds(pick, file)
+    return "within", pick.choice(plan.agents).name, {"begin": pick.choice(_LOOKS), "does": does}
+
+
+def _shift(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Rotate as logrotate does, at once."""
+    return "shift", pick.choice(plan.agents).name, {"file": pick.choice(APPLICATIONS)}
+
+
+def _archive(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
+    """Move a file to another directory that its agent watches, now or between two calls of the agent."""
+    who, file = pick.choice(plan.agents).name, pick.choice(APPLICATIONS)
+    if pick.random() < 0.5:
+        return "archive", who, {"file": file}
+    values = {"file": file, "seed": 0}
+    return "within", who, {"begin": pick.choice(_LOOKS), "does": [[pick.choice((0, 1, 2, 5)), "archive", values]]}
+
+
+def _chain(pick: Random, file: str) -> Deeds:
+    does: Deeds = []
+    for depth in range(CHAIN, -1, -1):
+        does.append([pick.choice((0, 0, 1, 1, 2, 5)), "shift_one", {"file": file, "depth": depth, "seed": 0}])
+    if pick.random() < 0.7:
+        does.append([pick.choice((0, 1, 2)), "write", _lines(pick, file)])
+    return does
+
+
+def _deeds(pick: Random, file: str) -> Deeds:
+    does: Deeds = []
+    for _ in range(pick.choice((1, 1, 2, 3))):
+        kind = pick.choices(list(_DEEDS), list(_DEEDS.values()))[0]
+        late = {"late": pick.choice((0, 0, 2))} if kind in ("rotate", "unlink") else {}
+        values = _lines(pick, file) if kind == "write" else {"file": file, **late, "seed": pick.getrandbits(32)}
+        does.append([pick.choice((0, 0, 1, 1, 2, 4, 20)), kind, values])
+    return does
+
+
+_DEEDS = {"write": 8, "rotate": 2, "shift": 2, "truncate": 3, "copytruncate": 1, "remove": 2, "unlink": 2}
+"""What applications do within a look, and how often."""
+
+
+def _lines(pick: Random, file: str) -> dict[str, Any]:
+    lines, style = pick.choice((1, 3, 10, 40)), pick.choice(("plain", "plain", "odd"))
+    return {"file": file, "lines": lines, "style": style, "seed": pick.getrandbits(32)}

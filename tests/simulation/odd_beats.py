@@ -1,0 +1,109 @@
+"""Foreign writers that do not do as Beats do: version 1, several windows in flight, windows never filled, and lies."""
+
+from collections import deque
+from random import Random
+from typing import Final
+
+import orjson
+
+from logdrive.errors import LogdriveError
+from logdrive.net.stream import ClientTls, Stream
+from logdrive.wire.lumberjack.envelope import pack
+from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Envelope, Window, json_frames
+from logdrive.wire.lumberjack.reader import FrameReader
+from tests.simulation.beats import Beat
+from tests.support.memory_transport import MemoryNetwork
+
+_WINDOW_EVENTS = 50
+_WINDOWS = 3
+_FEW = 5
+
+
+class OldBeat(Beat):
+    """Speaks version 1: pairs of keys and values, no JSON, no keepalives."""
+
+    def event(self, number: int) -> bytes:
+        """Return an event as it will be stored."""
+        return self.mark + b',"number":"%d","message":"something happened"}' % number
+
+    def window(self, events: list[bytes]) -> list[bytes]:
+        """Return one window as it travels."""
+        pairs = [tuple(orjson.loads(event).items()) for event in events]
+        frames = [Data(number, pair).encode() for number, pair in enumerate(pairs, 1)]
+        return [Window(len(events)).encode(VERSION_1), *frames]
+
+
+class HastyBeat(Beat):
+    """Sends several windows before it waits for an acknowledgement."""
+
+    async def exchange(self, stream: Stream, reader: FrameReader) -> None:
+        """Send a few windows, then take their acknowledgements in order."""
+        events = list(self.waiting)
+        windows = deque[int]()
+        for first in range(0, min(len(events), _WINDOWS * _WINDOW_EVENTS), _WINDOW_EVENTS):
+            window = events[first : first + _WINDOW_EVENTS]
+            await stream.write(self.window(window))
+            windows.append(len(window))
+        done = 0
+        while windows:
+            for frame in reader.feed(await self.heard(stream)):
+                if not isinstance(frame, Ack):
+                    continue
+                self.settle(frame.sequence - done)
+                done = max(done, frame.sequence)
+                if done == windows[0]:
+                    windows.popleft()
+                    done = 0
+
+
+class LazyBeat(Beat):
+    """Announces more than it sends, and takes what is acknowledged of it."""
+
+    def window(self, events: list[bytes]) -> list[bytes]:
+        """Return a window that is never filled."""
+        return [Window(len(events) + _FEW).encode(), *json_frames(1, events)]
+
+
+class LyingBeat(Beat):
+    """Sends what no writer may, each time something else, and never waits for an answer: its events may be there or not."""
+
+    def __init__(self, name: str, hosts: list[str], network: MemoryNetwork) -> None:
+        super().__init__(name, hosts, network)
+        self._pick = Random(name)
+
+    async def serve(self, host: str) -> None:
+        """Tell one lie on one connection."""
+        transport = self.network.host(self.name, f"cn:{self.name}")
+        stream = await transport.connect(host, 5044, ClientTls("ca.pem", "client.pem", "client.key"))
+        events = [self.waiting.popleft() for _ in range(min(len(self.waiting), _WINDOW_EVENTS))]
+        try:
+            await stream.write(self._lie(events))
+        except LogdriveError:
+            return  # it was found out
+        finally:
+            await stream.close()
+
+    def _lie(self, events: list[bytes]) -> list[bytes]:
+        whole = b"".join(json_frames(1, events))
+        noise = self._pick.randbytes(self._pick.randint(1, 300))
+        lies = (
+            [Window(len(events)).encode(), whole[: self._pick.randint(0, len(whole))]],
+            [Window(1).encode(), whole],
+            [Window(len(events)).encode(), *json_frames(7, events)],
+            [whole],
+            [noise],
+            [Window(len(events)).encode(), whole, b"2Z", noise],
+            [Window(len(events)).encode(), Envelope(noise).encode()],
+            [Window(len(events)).encode(), Envelope(pack(whole, "zlib", 1)[:-3]).encode()],
+            [b"2J", (1).to_bytes(4, "big"), (2**32 - 1).to_bytes(4, "big"), noise],
+        )
+        return self._pick.choice(lies)
+
+
+ODD: Final[dict[str, type[Beat]]] = {"old": OldBeat, "hasty": HastyBeat, "lazy": LazyBeat, "lying": LyingBeat}
+"""By the beginning of their names."""
+
+
+def beat_of(name: str, hosts: list[str], network: MemoryNetwork) -> Beat:
+    """Return the foreign writer of that *name*."""
+    return ODD.get(name.rstrip("0123456789"), Beat)(name, hosts, network)

@@ -1,0 +1,42 @@
+"""What must hold of agents that speak the plain dialect: what is on the disk is there at least once, and nothing else is."""
+
+from collections.abc import Iterable
+
+import orjson
+
+from tests.simulation.arrivals import covered
+from tests.simulation.hosts import AgentHost
+from tests.support.ledger import bytes_of
+
+
+class NotThereError(AssertionError):
+    """A byte that must be there is not."""
+
+
+class InventedError(AssertionError):
+    """What is there was never written so."""
+
+
+def judge_plain(host: AgentHost, events: Iterable[bytes]) -> None:
+    """Hold the full records that *host* sent among *events* against its files. Raises `NotThereError`, `InventedError`."""
+    pieces = _pieces(host, events)
+    lives = host.applications.lives
+    for start, data in pieces:
+        if not any(life.data[start : start + len(data)] == data for life in lives):
+            raise InventedError(f"{data[:60]!r} at {start}, never written so on {host.name}")
+    if host.plan.start == "end":
+        return
+    for life in host.applications.on_disk:
+        own = [(start, start + len(data)) for start, data in pieces if life.data[start : start + len(data)] == data]
+        if covered(own) < len(life.data):
+            raise NotThereError(f"{life} is on the disk, and {covered(own)} bytes of it arrived")
+
+
+def _pieces(host: AgentHost, events: Iterable[bytes]) -> list[tuple[int, bytes]]:
+    """Return what was sent: where it stood in a file, and its bytes."""
+    pieces: dict[tuple[int, bytes], None] = {}
+    for event in events:
+        record = orjson.loads(event)
+        if record.get("host", {}).get("name") == host.applications.host and "log" in record:
+            pieces[record["log"]["offset"], bytes_of(record)[0]] = None
+    return list(pieces)

@@ -1,0 +1,172 @@
+"""A `Disk` that tells of every call before and after it, so that a test may come between any two.
+
+It passes everything on to another disk, usually a `MemoryDisk`. The program under test has this one;
+whoever acts on the same host beside it has the disk beneath, of whose calls nothing is told.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from logdrive.host.disk import Disk
+from logdrive.host.file import File, FileStat, Parts
+from logdrive.model.framing import Part
+
+CHANGES: Final = frozenset(("create", "append", "datasync", "truncate", "replace", "remove", "make_directory", "sync_directory"))
+"""The calls that change a disk, or what of it is durable."""
+
+
+class Watcher(Protocol):
+    """What is told of each call; *path* is where a file was when it was opened."""
+
+    def before(self, call: str, path: str) -> None:
+        """Act before a call; an OSError that is raised here is what the caller gets."""
+        ...
+
+    def after(self, call: str, path: str) -> None:
+        """Act after a call that went well."""
+        ...
+
+
+class WatchedFile:
+    """An open file of a `WatchedDisk`."""
+
+    def __init__(self, disk: "WatchedDisk", path: str, file: File) -> None:
+        self._disk, self._path, self._file = disk, path, file
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Return bytes from *offset*."""
+        self._disk.before("pread", self._path)
+        data = self._file.pread(size, offset)
+        self._disk.after("pread", self._path)
+        return data
+
+    def append(self, parts: Sequence[Part]) -> None:
+        """Write at the end."""
+        self._disk.before("append", self._path)
+        self._file.append(parts)
+        self._disk.after("append", self._path)
+
+    def stage(self, room: int) -> Parts:
+        """Return a stage for what comes at the end."""
+        return Parts(self)
+
+    def datasync(self) -> None:
+        """Make the data durable."""
+        self._disk.before("datasync", self._path)
+        self._file.datasync()
+        self._disk.after("datasync", self._path)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        self._disk.before("truncate", self._path)
+        self._file.truncate(size)
+        self._disk.after("truncate", self._path)
+
+    def stat(self) -> FileStat:
+        """Return what the file is."""
+        self._disk.before("fstat", self._path)
+        found = self._file.stat()
+        self._disk.after("fstat", self._path)
+        return found
+
+    def close(self) -> None:
+        """Give the handle back."""
+        self._file.close()
+
+
+class WatchedDisk:
+    """Passes every call on to *disk* and tells *watcher* of it; None is told nothing."""
+
+    def __init__(self, disk: Disk, watcher: Watcher | None) -> None:
+        self._disk = disk
+        self.watcher = watcher
+
+    def before(self, call: str, path: str) -> None:
+        """Tell that *call* is about to be made."""
+        if self.watcher is not None:
+            self.watcher.before(call, path)
+
+    def after(self, call: str, path: str) -> None:
+        """Tell that *call* was made."""
+        if self.watcher is not None:
+            self.watcher.after(call, path)
+
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> WatchedFile:
+        """Open *path*."""
+        call = "create" if create else "open"
+        self.before(call, path)
+        file = self._disk.open(path, write=write, create=create, private=private, direct=direct)
+        self.after(call, path)
+        return WatchedFile(self, path, file)
+
+    def stat(self, path: str) -> FileStat:
+        """Return what stands at *path*."""
+        self.before("stat", path)
+        found = self._disk.stat(path)
+        self.after("stat", path)
+        return found
+
+    def names(self, directory: str) -> list[str]:
+        """Return the entries of *directory*."""
+        self.before("names", directory)
+        found = self._disk.names(directory)
+        self.after("names", directory)
+        return found
+
+    def inodes(self, directory: str) -> dict[str, int]:
+        """Return the entries of *directory* with their inodes."""
+        self.before("names", directory)
+        found = self._disk.inodes(directory)
+        self.after("names", directory)
+        return found
+
+    def try_directory(self, path: str) -> None:
+        """Tell whether *path* can be made."""
+        self._disk.try_directory(path)
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename."""
+        self.before("replace", target)
+        self._disk.replace(source, target)
+        self.after("replace", target)
+
+    def remove(self, path: str) -> None:
+        """Unlink."""
+        self.before("remove", path)
+        self._disk.remove(path)
+        self.after("remove", path)
+
+    def make_directory(self, path: str) -> None:
+        """Create *path* and its parents."""
+        self.before("make_directory", path)
+        self._disk.make_directory(path)
+        self.after("make_directory", path)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in *path* durable."""
+        self.before("sync_directory", path)
+        self._disk.sync_directory(path)
+        self.after("sync_directory", path)
+
+    @contextlib.contextmanager
+    def lock(self, path: str) -> Iterator[None]:
+        """Hold *path*."""
+        with self._disk.lock(path):
+            yield
+
+    def real_path(self, path: str) -> str:
+        """Return *path* without symbolic links."""
+        return self._disk.real_path(path)
+
+    def mount_point(self, path: str) -> str:
+        """Return where the file system of *path* is mounted."""
+        return self._disk.mount_point(path)
