@@ -10,31 +10,31 @@ from typing import Any, Final
 
 import structlog
 
-from agent.arrival import Arrival
-from agent.book import Book
-from agent.checkpoint import CheckpointFile, DamagedError
 from agent.config import AgentConfig
-from agent.connection import Connection
-from agent.demand import Demand
-from agent.discovery import DirectoryWatcher, NoWatcher, Scanner, Watcher
-from agent.encoders import Encoders
+from agent.delivery.connection import Connection
+from agent.delivery.dialect import Services
+from agent.delivery.encoders import Encoders
+from agent.delivery.reader import Producer
 from agent.failures import cause_of
-from agent.held import Held
-from agent.keeper import Keeper
-from agent.origin import Namer, machine_agent_id
-from agent.patterns import Inputs
-from agent.producer import Producer
-from agent.restore import Restorer
-from agent.source import Counting, Source, State
-from agent.start import decide_start
+from agent.inputs.files.deleted_files import Held
+from agent.inputs.files.globs import Inputs
+from agent.inputs.files.restore import Restorer
+from agent.inputs.files.start_position import decide_start
+from agent.inputs.files.tail import Tailer
+from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner, Watcher
+from agent.sources.checkpoint import CheckpointFile, DamagedError
+from agent.sources.checkpointer import Keeper
+from agent.sources.first_run import Arrival
+from agent.sources.identity import Namer, machine_agent_id
+from agent.sources.queue import Demand
+from agent.sources.registry import Book
+from agent.sources.source import Counting, Source, State
 from agent.status import Status
 from agent.summary import Summary
-from agent.tailer import Tailer
-from agent.talk import Services
-from logdrive.clock import Clock
-from logdrive.disk import Disk, words_of
 from logdrive.errors import ConfigError, Mistake, UnavailableError
-from logdrive.executor import Executor
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk, words_of
+from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
 
 _POLLS_AT_ONCE: Final = 256

@@ -4,18 +4,18 @@ import asyncio
 from dataclasses import dataclass
 
 from agent.app import agent_id
-from agent.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown
 from agent.config import AgentConfig
-from agent.dialect import choose, offered
-from agent.origin import FirstLine
-from agent.overlooked import overlooked
-from agent.patterns import Found, Inputs, Listing
+from agent.delivery.dialect_choice import choose, offered
+from agent.inputs.files.globs import Found, Inputs, Listing
+from agent.inputs.files.pattern_check import overlooked
+from agent.sources.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown
+from agent.sources.identity import FirstLine
 from logdrive.address import host_port
-from logdrive.disk import Disk, words_of
 from logdrive.errors import LogdriveError, StorageError
-from logdrive.limits import FIRST_LINE_BYTES
+from logdrive.host.disk import Disk, words_of
+from logdrive.model.limits import FIRST_LINE_BYTES
+from logdrive.model.numbers import position_of
 from logdrive.net.stream import Transport
-from logdrive.record import position_of
 
 _UNREADABLE = "can't be read"
 

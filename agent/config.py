@@ -5,10 +5,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 import orjson
 
-from agent.flat import OWN, flat
+from agent.records.flatten import OWN, flat
 from logdrive.address import host_port
-from logdrive.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, GIB, KIB, MIB, PLAIN_LUMBERJACK, WINDOW_BYTES, WINDOWS_IN_FLIGHT
+from logdrive.model.limits import ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH
+from logdrive.model.units import GIB, KIB, MIB
 from logdrive.net.settings import ClientTlsConfig
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK, WINDOW_BYTES, WINDOWS_IN_FLIGHT
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]

@@ -14,25 +14,25 @@ from typing import Any, Final, Literal
 
 import structlog
 
-from agent.book import Book, Followed
 from agent.config import InputTable, OutputTable
-from agent.connection import Connection
-from agent.demand import Demand
-from agent.encoders import Encoders
+from agent.delivery.connection import Connection
+from agent.delivery.dialect import Services
+from agent.delivery.encoders import Encoders
+from agent.delivery.reader import Producer
 from agent.failures import cause_of
-from agent.generation import Generation, Place
-from agent.held import Held
-from agent.origin import Namer, machine_agent_id
-from agent.patterns import Inputs
-from agent.producer import Producer
-from agent.shortage import CODES
-from agent.source import Acknowledged, Counting, Source, State
-from agent.tailer import Tailer
-from agent.talk import Services
-from logdrive.clock import Clock
-from logdrive.disk import Disk
+from agent.inputs.files.deleted_files import Held
+from agent.inputs.files.file import Generation, Place
+from agent.inputs.files.globs import Inputs
+from agent.inputs.files.handle_shortage import CODES
+from agent.inputs.files.tail import Tailer
+from agent.sources.identity import Namer, machine_agent_id
+from agent.sources.queue import Demand
+from agent.sources.registry import Book, Followed
+from agent.sources.source import Acknowledged, Counting, Source, State
 from logdrive.errors import ConfigError, Mistake, TransientError
-from logdrive.executor import Executor
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.host.executor import Executor
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.stream import Transport
 

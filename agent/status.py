@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from agent.book import Book
-from agent.checkpoint import path_of, shown
-from agent.connection import Connection
-from agent.source import State
+from agent.delivery.connection import Connection
+from agent.sources.checkpoint import path_of, shown
+from agent.sources.registry import Book
+from agent.sources.source import State
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):

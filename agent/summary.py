@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.book import Book
-from agent.source import Acknowledged, Source
-from logdrive.clock import Clock
+from agent.sources.registry import Book
+from agent.sources.source import Acknowledged, Source
+from logdrive.host.clock import Clock
 
 _SECONDS: Final = 60.0
 

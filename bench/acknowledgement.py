@@ -15,10 +15,10 @@ from bench.codec import block_stream
 from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_for_listener
-from logdrive.limits import LOGDRIVE_1
 from logdrive.net.stream import ClientTls, Stream
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.frames import Ack, Frame, Position
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.reader import FrameReader
 
 _ONE_BY_ONE = 100  # windows of the benchmark that has one in flight

@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
-from agent.checkpoint import Checkpoint
+from agent.sources.checkpoint import Checkpoint
 from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_for_listener
-from logdrive.record import position_of
+from logdrive.model.numbers import position_of
 
 FILES: Final = 10_000
 _LINES: Final = 3

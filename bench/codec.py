@@ -8,10 +8,12 @@ from uuid import UUID
 from bench.frames import full
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from logdrive import record
-from logdrive.limits import BLOCK_TEXT_BYTES, LOGDRIVE_1, PLAIN_LUMBERJACK
+from logdrive.model import records as record
+from logdrive.model.limits import BLOCK_TEXT_BYTES
+from logdrive.model.numbers import number_of
 from logdrive.wire.lumberjack.envelope import pack, unpack
 from logdrive.wire.lumberjack.frames import EVENT, SHORT, Envelope, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -41,7 +43,7 @@ def block_stream(data: bytes) -> Iterator[bytes]:
             lines = text.count(b"\n")
             payloads.append(record.block(start, end, lines, text.decode()))
             start, events = end, events + lines
-        number = record.number_of(start, data[start - 256 : start])
+        number = number_of(start, data[start - 256 : start])
         run = Run(0, record.DATA, previous, number, 0, 0, events, len(payloads))
         yield Window(len(payloads)).encode() + Envelope(pack([run.encode(), *json_frames(sequence + 1, payloads)])).encode()
         sequence, previous = sequence + len(payloads), number

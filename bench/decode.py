@@ -7,8 +7,9 @@ from uuid import UUID
 from bench.frames import blocks
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from logdrive import record
-from logdrive.pipeline.decode import Decoder
+from logdrive.model.batch import BatchHeader
+from logdrive.model.framing import framed, framed_all
+from logdrive.pipeline.decode.decode import Decoder
 from logdrive.wire.lumberjack.frames import EVENT
 
 _BATCH_BLOCKS = 3  # what fits a run (rule R3)
@@ -23,9 +24,9 @@ def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, i
     previous = 0
     for first in range(0, len(payloads), _BATCH_BLOCKS):
         batch = payloads[first : first + _BATCH_BLOCKS]
-        body = record.framed_all(batch)
+        body = framed_all(batch)
         extents = [_extent(payload) for payload in batch]
-        header = record.BatchHeader(
+        header = BatchHeader(
             kind="data",
             source=str(source),
             origin="00000000-0000-5000-8000-000000000002",
@@ -38,7 +39,7 @@ def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, i
             store="00000000-0000-5000-8000-000000000003",
         )
         previous = extents[-1][0]
-        made.append((record.framed(header.encode()) + body, previous))
+        made.append((framed(header.encode()) + body, previous))
     return made
 
 

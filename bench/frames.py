@@ -7,8 +7,8 @@ from pathlib import Path
 
 import orjson
 
-from logdrive import record
-from logdrive.limits import BLOCK_TEXT_BYTES
+from logdrive.model import records as record
+from logdrive.model.limits import BLOCK_TEXT_BYTES
 
 VERSION = 1
 """Part of the cached files' names: raised when the frames change."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.measure import Sample, Setting, percentile
-from logdrive.limits import KIB, MIB
-from logdrive.record import ABSENT
+from logdrive.model.numbers import ABSENT
+from logdrive.model.units import KIB, MIB
 
 _BYTES_A_LINE = 512
 _POOL_BYTES = 64 * MIB  # more than the CPU's caches hold, as what comes from a network would be

@@ -16,12 +16,12 @@ from uuid import UUID
 from bench.load import Appended, Load, append_all
 from bench.measure import Sample, Setting
 from bench.processes import BenchmarkError, Child, family, free_port, peak_rss, wait_for_listener
-from logdrive.clock import SystemClock
 from logdrive.errors import LogdriveError
+from logdrive.host.clock import SystemClock
 from logdrive.net.tcp import SystemTransport
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.pravega import PravegaSink
-from logdrive.sinks.pravega_service import served
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.client.cluster import served
+from logdrive.services.pravega.sink import PravegaSink
 from tests.pravega.real import MissingError, fetch, real_pravega
 
 T = TypeVar("T")

@@ -18,10 +18,10 @@ from bench.commands import LOGDRIVE
 from bench.decode import batches
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError, Child, demand_success, family
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.record import ABSENT
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 
 _SEGMENT = "bench/nginx/0.#epoch.0"

@@ -14,10 +14,10 @@ from bench.load import LOADS, Load, append_all
 from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError
 from bench.servers import Place, append_through, face, no_pravega, pravega, with_sink
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.record import ABSENT
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 
 SEGMENT = "bench/bench/0.#epoch.0"

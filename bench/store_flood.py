@@ -17,11 +17,12 @@ from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, family
 from bench.servers import Place, Server, face, no_pravega, pravega, with_sink
 from bench.store_append import SEGMENT
-from logdrive.limits import KIB
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
 from logdrive.net.tcp import SystemTransport
-from logdrive.record import ABSENT, framed
-from logdrive.sinks.pravega import PravegaSink
+from logdrive.services.pravega.sink import PravegaSink
 from logdrive.wire.pravega.appends import AppendBlockEnd, SetupAppend
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import Hello, KeepAlive

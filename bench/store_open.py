@@ -20,10 +20,10 @@ from uuid import UUID
 
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError, Child, family, peak_rss
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.limits import KIB, MIB
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
+from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
 
 _AFTER = 150 * MIB  # appended before the process is killed

@@ -13,9 +13,10 @@ from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
 from bench.servers import Place, append_through, face, no_pravega, pravega, with_sink
 from bench.store_append import SEGMENT, open_store
-from logdrive.limits import KIB, MIB, PRAVEGA_READ_BYTES
-from logdrive.record import ABSENT
-from logdrive.sinks.blocking import BlockingClient
+from logdrive.model.numbers import ABSENT
+from logdrive.model.units import KIB, MIB
+from logdrive.services.pravega.client.blocking import BlockingClient
+from logdrive.wire.pravega.limits import PRAVEGA_READ_BYTES
 
 _LOAD = Load(1, 640 * KIB, 16)  # three blocks, the usual batch
 _FETCH_BYTES = 16 * MIB  # what the pipeline asks for at a time

@@ -15,11 +15,12 @@ from bench.measure import Benchmark, Sample, Setting, percentile
 from bench.processes import BenchmarkError, Child, family
 from bench.servers import Place, Server, face, no_pravega, pravega, with_sink
 from bench.store_append import SEGMENT
-from logdrive.limits import KIB
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
+from logdrive.model.units import KIB
 from logdrive.net.tcp import SystemTransport
-from logdrive.record import ABSENT, framed
-from logdrive.sinks.pravega import PravegaSink
-from logdrive.sinks.pravega_client import connected
+from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.sink import PravegaSink
 
 _EVENTS = 500
 _SECONDS_APART = 0.01

@@ -7,22 +7,22 @@ from random import Random, SystemRandom
 
 import structlog
 
-from logdrive.clock import Clock
-from logdrive.disk import Disk
-from logdrive.executor import Executor
-from logdrive.heap import Heap
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.host.executor import Executor
+from logdrive.host.heap import Heap
 from logdrive.net.stream import Transport
-from logdrive.sinks.controller import Controllers, over_grpc
-from logdrive.store.controlled import Serving
+from logdrive.services.pravega.client.controller import Controllers, over_grpc
+from logdrive.services.pravega.server.controlled import Serving
 from logdrive.store.running import either
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
 from receiver.listener import Sessions
-from receiver.memory import Memory
+from receiver.memory_budget import Memory
+from receiver.open_sink import Address, Opened, opened
 from receiver.router import Router
 from receiver.services import Services
-from receiver.shares import Shares
-from receiver.sinking import Address, Opened, opened
+from receiver.source_quota import Shares
 from receiver.summary import Summary
 from receiver.writers import CountingWriters, WriterTable
 

@@ -9,9 +9,12 @@ from uuid import UUID
 
 import msgspec
 
-from logdrive.limits import HEADER_BYTES
-from logdrive.pieces import DEAD_LETTER, Letter, Piece, cuts
-from logdrive.record import DATA, EVENT_HEAD, KINDS, BatchHeader, Part, event_head, framed, mark_of, position_of
+from logdrive.model.batch import BatchHeader
+from logdrive.model.framing import EVENT_HEAD, Part, event_head, framed
+from logdrive.model.limits import HEADER_BYTES
+from logdrive.model.numbers import position_of
+from logdrive.model.pieces import DEAD_LETTER, Letter, Piece, cuts
+from logdrive.model.records import DATA, KINDS, mark_of
 from logdrive.wire.lumberjack.frames import Run
 
 FOREIGN: Final = "foreign"

@@ -12,16 +12,16 @@ from typing import Literal
 from cryptography import x509
 
 from logdrive.address import ServiceAddress, StreamAddress
-from logdrive.clock import Clock
-from logdrive.disk import Disk
 from logdrive.errors import ConfigError, LogdriveError, TransientError
-from logdrive.limits import MIB
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.model.units import MIB
 from logdrive.net.identity import names_in
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls, Stream, Transport
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.stream_places import placed
-from logdrive.store.access.opening import accessing
+from logdrive.services.auth.open import accessing
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.reader.segments import placed
 from logdrive.store.opening import LOCK_NAME
 from logdrive.store.retention import first_of
 from receiver.config import ReceiverConfig, SinkConfig

@@ -7,15 +7,16 @@ from uuid import UUID, uuid5
 import msgspec
 
 from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
-from logdrive.limits import MIB
+from logdrive.model.identity import NAMESPACE
+from logdrive.model.pieces import DEAD_STREAM
+from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
-from logdrive.pieces import DEAD_STREAM
-from logdrive.record import NAMESPACE
-from logdrive.sinks.controller import Login
-from logdrive.sinks.login import LoginConfig
-from logdrive.store.access.config import AuthConfig
-from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig, check_auth
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.pravega.client.controller import Login
+from logdrive.services.pravega.client.login import LoginConfig
+from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, check_auth
+from logdrive.store.config import RetentionConfig
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 """The dialects offered, the best first; who names none speaks plain Lumberjack."""

@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import suppress
 
-from logdrive.limits import CONNECTION_BYTES
 from logdrive.net.stream import Stream
 from logdrive.wire.lumberjack.frames import RefusalCode
-from receiver.link import Farewell
+from logdrive.wire.lumberjack.limits import CONNECTION_BYTES
+from receiver.connection import Farewell
 from receiver.services import Services
 from receiver.session import Session
 

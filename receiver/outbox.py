@@ -5,9 +5,9 @@ Who reads from the peer never waits for who writes to it: a peer that takes no a
 
 import asyncio
 
-from logdrive import faults
 from logdrive.errors import TransientError
-from logdrive.limits import KIB
+from logdrive.host import faults
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
 
 _WAITING_BYTES = 256 * KIB

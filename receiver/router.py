@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from logdrive.sinks.base import Sink
+from logdrive.services.sink import Sink
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ from random import Random
 
 import structlog
 
-from logdrive.clock import Clock
-from logdrive.heap import Heap
+from logdrive.host.clock import Clock
+from logdrive.host.heap import Heap
 from logdrive.net.stream import Peer
 from logdrive.net.turns import Turns
-from logdrive.sinks.base import Sink
+from logdrive.services.sink import Sink
 from logdrive.store.running import Failure
 from receiver.config import ListenConfig
 from receiver.counters import Counters
-from receiver.memory import Memory
+from receiver.memory_budget import Memory
 from receiver.router import Router
-from receiver.shares import Shares
+from receiver.source_quota import Shares
 from receiver.writers import CountingWriters, WriterTable
 
 

@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, RUN_RECORDS
+from logdrive.model.limits import RUN_RECORDS
 from logdrive.net.stream import Peer, Stream
 from logdrive.net.turns import Portion
 from logdrive.wire.lumberjack.frames import Frame, JsonRun, RefusalCode
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader
-from receiver.foreign import ForeignTalk
-from receiver.keepalive import Keepalive
-from receiver.link import Farewell, Link
-from receiver.native import NativeTalk
+from receiver.connection import Farewell, Link
+from receiver.dialects.keepalive import Keepalive
+from receiver.dialects.logdrive1 import NativeTalk
+from receiver.dialects.lumberjack import ForeignTalk
 from receiver.services import Services
 
 _MOMENT = 0.001  # seconds: less is none

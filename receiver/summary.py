@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from logdrive.clock import Clock
+from logdrive.host.clock import Clock
 from receiver.counters import Counters
 
 _SECONDS: Final = 60.0

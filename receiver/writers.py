@@ -8,8 +8,9 @@ from typing import Protocol
 from uuid import UUID
 
 from logdrive.errors import TransientError
-from logdrive.record import ABSENT, Part
-from logdrive.sinks.base import NumberConflictError, SegmentMovedError, Sink
+from logdrive.model.framing import Part
+from logdrive.model.numbers import ABSENT
+from logdrive.services.sink import NumberConflictError, SegmentMovedError, Sink
 
 
 class Holder(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from logdrive.net.stream import ClientTls
-from logdrive.sinks.controller import Login
+from logdrive.services.pravega.client.controller import Login
 
 _PASSWORD_VARIABLE = "LOGDRIVE_PASSWORD"  # noqa: S105 - its name
 _MOST_BYTES = 4096

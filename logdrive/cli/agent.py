@@ -13,8 +13,8 @@ from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.cli.shipping import ship
-from logdrive.config import load, naming
-from logdrive.heap import give_back_freed_memory
+from logdrive.config.load import load, naming
+from logdrive.host.heap import give_back_freed_memory
 
 _config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The agent's TOML file.")
 

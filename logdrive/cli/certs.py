@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from logdrive.clock import SystemClock
+from logdrive.host.clock import SystemClock
 from logdrive.net.certificates import FILES, add_clients, has_authority, write_certificates
 
 _ALWAYS = ("localhost", "127.0.0.1", "::1")

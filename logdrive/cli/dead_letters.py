@@ -24,9 +24,9 @@ from logdrive.cli.streams import (
     unless_stopped,
     with_segments,
 )
-from logdrive.pieces import DEAD_STREAM
-from logdrive.sinks.dead_letters import DeadLetter, dead_letters
-from logdrive.sinks.stream_reader import Later, Readable
+from logdrive.model.pieces import DEAD_STREAM
+from logdrive.services.pravega.reader.dead_letters import DeadLetter, dead_letters
+from logdrive.services.pravega.reader.stream import Later, Readable
 
 _FAILED = 1
 

@@ -7,11 +7,12 @@ import sys
 import click
 
 from logdrive.cli.output import complain
-from logdrive.disk import words_of
 from logdrive.errors import ConfigError, LogdriveError, UnavailableError
+from logdrive.host.disk import words_of
 from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
+_MODULES = {"demo": "logdrive.cli.demo.command"}
 _COMMANDS = ("agent", "certs", "demo", "pipeline", "receiver", "store")
 
 
@@ -26,7 +27,7 @@ class Commands(click.Group):
         """Return the command, imported; None where there is none of that name."""
         if cmd_name not in _COMMANDS:
             return None
-        found: click.Command = getattr(importlib.import_module(f"logdrive.cli.{cmd_name}"), cmd_name)
+        found: click.Command = getattr(importlib.import_module(_MODULES.get(cmd_name, f"logdrive.cli.{cmd_name}")), cmd_name)
         return found
 
 

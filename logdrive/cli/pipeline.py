@@ -17,10 +17,10 @@ from logdrive.cli.access import Access, access_options
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.cli.runtime import ending_signals
-from logdrive.config import load
+from logdrive.config.load import load
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.audit import Verdict
+    from logdrive.pipeline.audit.audit import Verdict
     from logdrive.pipeline.run import Plan
 
 _INCOMPLETE = 1
@@ -77,7 +77,7 @@ def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
     if as_json:
         emit_json(found.as_json())
     else:
-        from logdrive.pipeline.audit_text import tell
+        from logdrive.pipeline.audit.text import tell
 
         tell(found, allow_unknown_ends=allow_unknown_ends)
     return 0 if found.complete or (allow_unknown_ends and found.complete_but_for_ends) else _INCOMPLETE
@@ -93,7 +93,7 @@ def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
 def report(directory: str, out: Path) -> None:
     """Write what the tables in DIRECTORY say as one page: verdict, throughput, delay, every source's cover, gaps."""
     found = _audited(directory)
-    from logdrive.pipeline.report import page
+    from logdrive.pipeline.audit.report import page
 
     out.write_text(page(directory, found), encoding="utf-8")
     print(f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} sources, {found.events:,} events")
@@ -107,7 +107,7 @@ def report(directory: str, out: Path) -> None:
 def cat(directory: str, source: str) -> None:
     """Print the file of one source, byte for byte as it was; SOURCE is its id as the audit lists it, the id's beginning, or a path."""
     _require_spark()
-    from logdrive.pipeline.rebuild import find_source, source_pieces
+    from logdrive.pipeline.bronze.rebuild import find_source, source_pieces
 
     try:
         for _, data in source_pieces(directory, find_source(directory, source)):
@@ -117,18 +117,18 @@ def cat(directory: str, source: str) -> None:
 
 
 def _require_spark() -> None:
-    from logdrive.pipeline.session import require_spark
+    from logdrive.pipeline.spark.session import require_spark
 
     require_spark()
 
 
 def _audited(directory: str) -> "Verdict":
     _require_spark()
-    from logdrive.pipeline.audit import audit as audited
-    from logdrive.pipeline.scratch import scratch
-    from logdrive.pipeline.session import session
-    from logdrive.pipeline.spark_failures import spark_failures
-    from logdrive.pipeline.tables import open_both
+    from logdrive.pipeline.audit.audit import audit as audited
+    from logdrive.pipeline.bronze.tables import open_both
+    from logdrive.pipeline.spark.failures import spark_failures
+    from logdrive.pipeline.spark.scratch import scratch
+    from logdrive.pipeline.spark.session import session
 
     open_both(directory)  # Spark takes long to start, only to say that there are none
     with scratch() as place, ExitStack() as held:

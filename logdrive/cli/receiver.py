@@ -9,7 +9,7 @@ import structlog
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.config import load, naming
+from logdrive.config.load import load, naming
 from receiver.app import Started
 from receiver.app import run as receive
 from receiver.check import Finding, usable_certificates

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Final, Literal
 from uuid import UUID, uuid5
 
-from logdrive.limits import EVENT_BYTES
-from logdrive.record import ABSENT
-from logdrive.sinks.dead_letters import DeadLetter
-from logdrive.sinks.stream_reader import Readable
+from logdrive.model.limits import EVENT_BYTES
+from logdrive.model.numbers import ABSENT
+from logdrive.services.pravega.reader.dead_letters import DeadLetter
+from logdrive.services.pravega.reader.stream import Readable
 from receiver.batch import ForeignBatches
 
 Outcome = Literal["replayed", "already replayed", "would be replayed", "too long", "not whole"]

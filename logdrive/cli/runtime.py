@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from random import Random, SystemRandom
 from typing import Any, TypeVar
 
-from logdrive.clock import Clock, SystemClock
-from logdrive.disk import Disk, SystemDisk
-from logdrive.executor import Executor, ThreadExecutor
-from logdrive.heap import keep_freed_memory
+from logdrive.host.clock import Clock, SystemClock
+from logdrive.host.disk import Disk, SystemDisk
+from logdrive.host.executor import Executor, ThreadExecutor
+from logdrive.host.heap import keep_freed_memory
 from logdrive.net.stream import Transport
 from logdrive.net.tcp import SystemTransport
 

@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from agent.config import Dialect, OutputTable
-from agent.origin import machine_agent_id
 from agent.ship import Shipped, output_to
 from agent.ship import ship as ship_files
+from agent.sources.identity import machine_agent_id
 from logdrive.address import host_port, is_loopback
 from logdrive.cli.output import complain, emit_json, set_up_logging
 from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.disk import SystemDisk
 from logdrive.errors import RejectedError
+from logdrive.host.disk import SystemDisk
 from logdrive.net.settings import ClientTlsConfig
 
 _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)

@@ -19,15 +19,15 @@ from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.cli.streams import address_of, with_segments
 from logdrive.cli.users import user
-from logdrive.config import load, naming
-from logdrive.disk import SystemDisk
-from logdrive.sinks.pravega_client import SegmentState
-from logdrive.sinks.reader_position import position, set_position
-from logdrive.sinks.stream_reader import Contents, Later, Readable, contents, followed, merged
-from logdrive.store.app import run as serve
-from logdrive.store.config import StoreConfig
-from logdrive.store.verify import Verification
-from logdrive.store.verify import verify as verify_store
+from logdrive.config.load import load, naming
+from logdrive.host.disk import SystemDisk
+from logdrive.services.pravega.client.client import SegmentState
+from logdrive.services.pravega.reader.position import position, set_position
+from logdrive.services.pravega.reader.stream import Contents, Later, Readable, contents, followed, merged
+from logdrive.services.pravega.server.config import StoreConfig
+from logdrive.services.serve import run as serve
+from logdrive.store.verify.verify import Verification
+from logdrive.store.verify.verify import verify as verify_store
 
 
 @click.group(

@@ -17,11 +17,11 @@ from logdrive.cli.access import Access
 from logdrive.cli.output import set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.sinks.attach import attached
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.stream_places import placed, readable
-from logdrive.sinks.stream_reader import Later, Readable
-from logdrive.sinks.token_renewal import renewed
+from logdrive.services.embedded.attach import attached
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.reader.segments import placed, readable
+from logdrive.services.pravega.reader.stream import Later, Readable
+from logdrive.services.pravega.reader.token_renewal import renewed
 
 T = TypeVar("T")
 Address = StreamAddress | ServiceAddress

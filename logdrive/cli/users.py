@@ -5,8 +5,8 @@ import random
 import click
 
 from logdrive.cli.access import password_in
-from logdrive.store.access import passwords
-from logdrive.store.access.permissions import Grants, Permission
+from logdrive.services.auth import passwords
+from logdrive.services.auth.permissions import Grants, Permission
 
 
 @click.command(

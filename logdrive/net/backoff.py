@@ -11,8 +11,8 @@ import random as random_module
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_never, wait_exponential
 
-from logdrive.clock import Clock
 from logdrive.errors import TransientError
+from logdrive.host.clock import Clock
 
 
 class FullJitter(wait_exponential):

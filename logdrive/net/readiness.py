@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 
-from logdrive.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.wires import READ_BYTES, Want
 
 _DRAIN_BYTES = 4 * MIB

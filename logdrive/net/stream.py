@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from logdrive.record import Part
+from logdrive.model.framing import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from logdrive.errors import TransientError
-from logdrive.limits import KIB, MIB
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB, MIB
 from logdrive.net.readiness import drain, until
 from logdrive.net.stream import Peer
 from logdrive.net.wires import Want, Wire
-from logdrive.record import Part
 
 _CLOSE_SECONDS: Final = 2.0
 _PIECE_BYTES: Final = 256 * KIB

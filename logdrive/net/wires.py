@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from OpenSSL import SSL
 
 from logdrive.errors import RejectedError, TransientError
-from logdrive.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from logdrive.net.failures import reasons_of, socket_failure, tls_failure
 from logdrive.net.verification import Handshake
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.pipeline.reader import DEFAULT_READER
-from logdrive.sinks.login import LoginConfig
+from logdrive.pipeline.read.consumer_position import DEFAULT_READER
+from logdrive.services.pravega.client.login import LoginConfig
 
 
 class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

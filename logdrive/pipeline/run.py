@@ -17,24 +17,24 @@ from uuid import uuid4
 import orjson
 import structlog
 
-from logdrive.clock import Clock, SystemClock
-from logdrive.disk import SystemDisk, words_of
 from logdrive.errors import ConfigError, LogdriveError, Mistake, StorageError, TransientError
+from logdrive.host.clock import Clock, SystemClock
+from logdrive.host.disk import SystemDisk, words_of
 from logdrive.net.stream import ClientTls
-from logdrive.pipeline.bronze import Bronze, Committed, MismatchError
-from logdrive.pipeline.face import Face
-from logdrive.pipeline.files import DEFAULT_COMPRESSION
-from logdrive.pipeline.history import Known
-from logdrive.pipeline.offsets import NONE_BEGUN, Point, Progress
-from logdrive.pipeline.reach import moved, reached
-from logdrive.pipeline.reader import DEFAULT_READER, Reader
-from logdrive.pipeline.session import DEFAULT_MEMORY, session
-from logdrive.pipeline.source import MAX_BYTES_PER_BATCH, LogdriveSource
-from logdrive.pipeline.spark_failures import WorkerStartError, spark_failure, spark_failures
-from logdrive.pipeline.tables import paths
-from logdrive.pipeline.task import MESSAGES, write_events, written_of
-from logdrive.sinks.controller import Login
-from logdrive.sinks.pravega_client import SegmentState
+from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
+from logdrive.pipeline.bronze.history import Known
+from logdrive.pipeline.bronze.tables import paths
+from logdrive.pipeline.bronze.writer import Bronze, Committed, MismatchError
+from logdrive.pipeline.read.connect import moved, reached
+from logdrive.pipeline.read.consumer_position import DEFAULT_READER, Reader
+from logdrive.pipeline.read.offsets import NONE_BEGUN, Point, Progress
+from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.spark.failures import WorkerStartError, spark_failure, spark_failures
+from logdrive.pipeline.spark.session import DEFAULT_MEMORY, session
+from logdrive.pipeline.spark.source import MAX_BYTES_PER_BATCH, LogdriveSource
+from logdrive.pipeline.spark.task import MESSAGES, write_events, written_of
+from logdrive.services.pravega.client.client import SegmentState
+from logdrive.services.pravega.client.controller import Login
 
 _LONGEST_PAUSE = 30.0
 _FAILURES = 10  # queries that may fail one after the other without a commit between

@@ -5,11 +5,13 @@ And where reading may begin in it: where an append does.
 
 from typing import Final
 
-from logdrive.limits import HEADER_BYTES, KIB, MIB
-from logdrive.record import EVENT_HEAD, event_length, parse_header
+from logdrive.model.batch import parse_header
+from logdrive.model.framing import EVENT_HEAD, event_length
+from logdrive.model.limits import HEADER_BYTES
+from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError, NoSuchSegmentError
-from logdrive.store.index import SegmentInfo
+from logdrive.store.index.index import SegmentInfo
 
 _HEADER_GUESS: Final = 4 * KIB
 _PIECE: Final = MIB

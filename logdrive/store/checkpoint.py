@@ -4,15 +4,15 @@ import contextlib
 
 import structlog
 
-from logdrive.disk import Disk
 from logdrive.errors import StorageError
-from logdrive.executor import Executor
-from logdrive.limits import StoreLimits
-from logdrive.store.index_file import OLDER_NAME, load, replace
-from logdrive.store.log import Tip
-from logdrive.store.paging import Paging, gathered, settle, write
+from logdrive.host.disk import Disk
+from logdrive.host.executor import Executor
+from logdrive.store.index.index_file import OLDER_NAME, load, replace
+from logdrive.store.index.snapshot import Snapshot, encode_snapshot
+from logdrive.store.index.spill import Paging, gathered, settle, write
+from logdrive.store.limits import StoreLimits
+from logdrive.store.log.log import Tip
 from logdrive.store.recovery import Recovered
-from logdrive.store.snapshot import Snapshot, encode_snapshot
 
 
 class Checkpoint:

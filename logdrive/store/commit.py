@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
-from logdrive.executor import Executor
-from logdrive.limits import StoreLimits
-from logdrive.store.complaint import Complaint
+from logdrive.host.executor import Executor
 from logdrive.store.errors import OverloadedError
-from logdrive.store.log import Log
-from logdrive.store.submission import Submission
+from logdrive.store.limits import StoreLimits
+from logdrive.store.log.log import Log
+from logdrive.store.log.write_health import Complaint
+from logdrive.store.pending import Submission
 
 TOLL = 512
 """What a submission counts beside its bytes: about what its objects take in memory."""

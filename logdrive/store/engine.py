@@ -2,7 +2,7 @@
 
 One event loop owns a `Store`; only its log's write and fdatasync run elsewhere, on an executor of one thread. Everything is
 *submitted* on the loop, where it is compared with what was submitted before, and becomes *durable* in that order, by groups.
-What is told to the outside (lengths, numbers, reads) is durable. The format on disk: `logdrive.store.log`.
+What is told to the outside (lengths, numbers, reads) is durable. The format on disk: `logdrive.store.log.log`.
 """
 
 import asyncio
@@ -12,23 +12,23 @@ from contextlib import ExitStack
 from random import Random, SystemRandom
 from uuid import UUID
 
-from logdrive.clock import Clock
-from logdrive.disk import Disk
 from logdrive.errors import LogdriveError, StorageError, TransientError
-from logdrive.executor import Executor
-from logdrive.limits import StoreLimits
-from logdrive.record import Part
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.host.executor import Executor
+from logdrive.model.framing import Part
+from logdrive.store.changes import Submitting
 from logdrive.store.checkpoint import Checkpoint
 from logdrive.store.commit import GroupCommit
-from logdrive.store.entry import APPEND, CREATE, MERGE, seed_of
 from logdrive.store.errors import DamagedError, NoSuchSegmentError, SegmentTruncatedError
-from logdrive.store.freeing import Freeing
-from logdrive.store.index import Appended, SegmentIndex, SegmentInfo
+from logdrive.store.index.index import Appended, SegmentIndex, SegmentInfo
+from logdrive.store.limits import StoreLimits
+from logdrive.store.log.format import APPEND, CREATE, MERGE, seed_of
 from logdrive.store.opening import opened
+from logdrive.store.pending import Submission, Submissions
 from logdrive.store.reader import LogReader
+from logdrive.store.reclaim import Freeing
 from logdrive.store.recovery import Recovered
-from logdrive.store.submission import Submission, Submissions
-from logdrive.store.submitting import Submitting
 from logdrive.store.waiting import Waiters
 
 

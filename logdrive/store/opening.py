@@ -6,10 +6,10 @@ from contextlib import ExitStack, suppress
 from random import Random
 from uuid import UUID
 
-from logdrive.disk import Disk, words_of
 from logdrive.errors import StorageError
-from logdrive.limits import StoreLimits
+from logdrive.host.disk import Disk, words_of
 from logdrive.store.errors import StoreInUseError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.recovery import Recovered, recover
 
 LOCK_NAME = "lock"

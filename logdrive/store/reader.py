@@ -4,14 +4,15 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
 
-from logdrive.disk import Disk, File
 from logdrive.errors import StorageError
-from logdrive.limits import MIB, StoreLimits
-from logdrive.record import Part
-from logdrive.store.entry import ENTRY_HEAD, crc_of, decode_head
+from logdrive.host.disk import Disk, File
+from logdrive.model.framing import Part
+from logdrive.model.units import MIB
 from logdrive.store.errors import DamagedError
-from logdrive.store.files import LogFiles
-from logdrive.store.index import Extent, SegmentIndex
+from logdrive.store.index.index import Extent, SegmentIndex
+from logdrive.store.limits import StoreLimits
+from logdrive.store.log.files import LogFiles
+from logdrive.store.log.format import ENTRY_HEAD, crc_of, decode_head
 
 _KEPT_BYTES = 16 * MIB
 _TOLL = 128

@@ -1,22 +1,22 @@
-"""A start: finds out what is durable, cuts a torn tail, refuses damage. The rules stand in `logdrive.store.log`."""
+"""A start: finds out what is durable, cuts a torn tail, refuses damage. The rules stand in `logdrive.store.log.log`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from logdrive.disk import Disk, words_of
 from logdrive.errors import StorageError
-from logdrive.limits import StoreLimits
-from logdrive.store.entry import CREATE, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
+from logdrive.host.disk import Disk, words_of
 from logdrive.store.errors import DamagedError
-from logdrive.store.files import LogFiles, bases_in
-from logdrive.store.index import ContradictionError, Index
-from logdrive.store.index_file import INDEX_NAME, OLDER_NAME, load
-from logdrive.store.log import Log, Tip
-from logdrive.store.pages import PageFiles
-from logdrive.store.scan import FileScan
-from logdrive.store.snapshot import Snapshot
+from logdrive.store.index.index import ContradictionError, Index
+from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
+from logdrive.store.index.pages import PageFiles
+from logdrive.store.index.snapshot import Snapshot
+from logdrive.store.limits import StoreLimits
+from logdrive.store.log.files import LogFiles, bases_in
+from logdrive.store.log.format import CREATE, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
+from logdrive.store.log.log import Log, Tip
+from logdrive.store.log.scan import FileScan
 
 
 @dataclass(slots=True)

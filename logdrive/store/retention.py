@@ -14,9 +14,9 @@ from typing import Final
 
 import structlog
 
-from logdrive.clock import Clock
 from logdrive.errors import LogdriveError
-from logdrive.record import ABSENT
+from logdrive.host.clock import Clock
+from logdrive.model.numbers import ABSENT
 from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError, NoSuchSegmentError

@@ -7,12 +7,12 @@ from random import Random
 
 import structlog
 
-from logdrive.clock import Clock
-from logdrive.disk import Disk
 from logdrive.errors import StorageError
-from logdrive.executor import Executor
-from logdrive.limits import StoreLimits
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.host.executor import Executor
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from logdrive.store.retention import Policy, Retention, first_of
 
 

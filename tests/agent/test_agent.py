@@ -2,7 +2,7 @@
 
 import pytest
 
-from logdrive.limits import MIB
+from logdrive.model.units import MIB
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 

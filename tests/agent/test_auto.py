@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from agent.check import check
 from agent.config import AgentConfig, Dialect
-from agent.dialect import Choice, choose, offered
+from agent.delivery.dialect_choice import Choice, choose, offered
 from logdrive.errors import TransientError
 from logdrive.net.stream import Peer, ServerTls, Stream
 from logdrive.wire.lumberjack.frames import VERSION_1, Ack

@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from agent.book import Book
-from agent.checkpoint import Entry
 from agent.config import InputTable
-from agent.patterns import Inputs
+from agent.inputs.files.globs import Inputs
+from agent.sources.checkpoint import Entry
+from agent.sources.registry import Book
 
 
 @pytest.mark.parametrize(("here_before", "start"), [(True, 0), (False, 100)])

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agent.config import AgentConfig
-from logdrive.config import load
+from logdrive.config.load import load
 from logdrive.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "agent.toml"

@@ -6,12 +6,12 @@ import orjson
 import pytest
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.limits import PLAIN_LUMBERJACK
 from logdrive.net.stream import ServerTls, Stream
 from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Window
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.order import WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
-from tests.agent.rebuild import rebuilt
+from tests.agent.inputs.files.rebuild import rebuilt
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.reader_model import ReaderModel
 from tests.support.virtual_time import run

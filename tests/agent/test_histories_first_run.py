@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.run import FIRST_RUN
-from logdrive.record import ABSENT, GAP, LOST, NOT_KEPT
+from agent.records.batch import FIRST_RUN
+from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
+from logdrive.model.records import GAP
 from tests.agent.test_dialects import plain_world
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.reader_model import ReaderModel

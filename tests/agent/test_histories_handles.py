@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.run import OUT_OF_SIGHT
+from agent.records.batch import OUT_OF_SIGHT
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from agent.run import UNSURE
+from agent.records.batch import UNSURE
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.reader_model import Stored
 from tests.support.virtual_time import run

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import orjson
 
-from logdrive.disk import FileStat
+from logdrive.host.disk import FileStat
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.memory_node import Node

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from logdrive.record import ABSENT, position_of
+from logdrive.model.numbers import ABSENT, position_of
 from logdrive.wire.lumberjack.frames import Run
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile

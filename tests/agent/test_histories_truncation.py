@@ -2,7 +2,7 @@
 
 import asyncio
 
-from logdrive.record import END, GAP
+from logdrive.model.records import END, GAP
 from logdrive.wire.lumberjack.frames import Run
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from logdrive.net.stream import Stream
-from tests.agent.rebuild import bytes_of
+from tests.agent.inputs.files.rebuild import bytes_of
 from tests.agent.test_auto import tls_with
 from tests.agent.test_dialects import TLS, PlainModel
 from tests.agent.v1_model import V1Model, file_bytes_of

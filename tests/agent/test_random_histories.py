@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.record import is_closed, position_of
+from logdrive.model.numbers import is_closed, position_of
 from tests.agent.world import World
 from tests.support.reader_model import Piece, ReaderModel, Stored
 from tests.support.virtual_time import run

@@ -8,7 +8,7 @@ import pytest
 
 from agent.ship import Shipped, output_to, ship
 from logdrive.errors import ConfigError, RejectedError, TransientError
-from logdrive.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.stream import Stream
 from tests.agent.world import LOG, World, contents, lines

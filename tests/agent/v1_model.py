@@ -3,9 +3,9 @@
 import base64
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.limits import PLAIN_LUMBERJACK
 from logdrive.net.stream import Stream
 from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Window
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from agent.app import Agent, MakeWatcher
 from agent.config import AgentConfig
-from agent.discovery import NoWatcher
+from agent.inputs.files.watcher import NoWatcher
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
 from tests.support.memory_transport import MemoryNetwork

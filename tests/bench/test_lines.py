@@ -6,7 +6,7 @@ import orjson
 
 from bench.frames import FORMS, frame_file
 from bench.lines import lines, log_file
-from logdrive import record
+from logdrive.model.batch import HEADER_PREFIX
 from logdrive.wire.lumberjack.frames import EVENT
 
 
@@ -41,4 +41,4 @@ def test_frames_of_one_line_have_the_sizes_that_they_are_named_for(tmp_path: Pat
     assert abs(sizes["json_frames"] - 363) < 5
     assert abs(sizes["full_frames"] - 534) < 5
     assert sizes["block_frames"] < 200
-    assert record.HEADER_PREFIX not in log.read_bytes()
+    assert HEADER_PREFIX not in log.read_bytes()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.load import Load, append_all
 from bench.measure import Setting
-from logdrive.record import ABSENT
+from logdrive.model.numbers import ABSENT
 
 
 def test_each_writer_numbers_its_appends_in_order_and_has_no_more_in_flight_than_told() -> None:

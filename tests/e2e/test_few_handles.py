@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from logdrive.record import position_of
+from logdrive.model.numbers import position_of
 from tests.support import installation as installations
 from tests.support.installation import Installation, command
 

@@ -26,7 +26,7 @@ def _logdrive(*arguments: str) -> bytes:
 
 
 def test_files_rebuilt_from_the_table_are_the_files__R2_A3(system: Installation, real_logs: list[Path]) -> None:
-    from logdrive.pipeline.rebuild import source_pieces
+    from logdrive.pipeline.bronze.rebuild import source_pieces
 
     receiver = system.receiver()
     tls = [f"--{name}={system.tls / file}" for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))]

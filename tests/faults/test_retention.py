@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.disk import SystemDisk
-from logdrive.record import EVENT_HEAD, event_length, parse_header
-from logdrive.store.verify import verify
+from logdrive.host.disk import SystemDisk
+from logdrive.model.batch import parse_header
+from logdrive.model.framing import EVENT_HEAD, event_length
+from logdrive.store.verify.verify import verify
 from tests.faults.test_sigkill import Writer, runs_until_killed
 from tests.support.installation import Installation, read_segments
 

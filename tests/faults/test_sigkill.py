@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from logdrive import faults
+from logdrive.host import faults
 from tests.support.installation import Installation, Process
 
 pytestmark = pytest.mark.process

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pylogbeat import ConnectionException, PyLogBeatClient
 
-from logdrive.limits import KIB, MIB
-from logdrive.pipeline.schema import EVENTS
-from logdrive.pipeline.tables import open_both
+from logdrive.model.units import KIB, MIB
+from logdrive.pipeline.bronze.tables import open_both
+from logdrive.pipeline.decode.schema import EVENTS
 from tests.support.installation import STREAM, Installation, command
 
 pytestmark = [pytest.mark.process, pytest.mark.spark]

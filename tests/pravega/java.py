@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 from pathlib import Path
 
-from logdrive.sinks.controller import Login
+from logdrive.services.pravega.client.controller import Login
 from tests.pravega.real import LIBRARY, SERVER
 
 _PROGRAMS = Path(__file__).parent / "client"

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
 from logdrive.net.tcp import SystemTransport
-from logdrive.sinks.login import LoginConfig
+from logdrive.services.pravega.client.login import LoginConfig
 from receiver import app
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.pravega.sites import Site

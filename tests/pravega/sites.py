@@ -8,20 +8,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls, Transport
 from logdrive.net.tcp import SystemTransport
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.controller import Login, StreamSegment
-from logdrive.sinks.pravega_client import SegmentClient, connected
-from logdrive.sinks.pravega_controller import GrpcController, reached
-from logdrive.sinks.pravega_service import Service, served
-from logdrive.store.access.config import AuthConfig
-from logdrive.store.app import run
-from logdrive.store.config import ControllerConfig, DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.client.client import SegmentClient, connected
+from logdrive.services.pravega.client.cluster import Service, served
+from logdrive.services.pravega.client.controller import Login, StreamSegment
+from logdrive.services.pravega.client.controller_grpc import GrpcController, reached
+from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.services.serve import run
+from logdrive.store.config import DirectoryConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.pravega.real import RealPravega
 from tests.support.installation import free_port

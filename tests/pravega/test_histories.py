@@ -2,8 +2,9 @@
 
 from uuid import UUID
 
-from logdrive.record import ABSENT, LOST, source_id
-from logdrive.sinks.controller import StreamSegment
+from logdrive.model.identity import source_id
+from logdrive.model.numbers import ABSENT, LOST
+from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.lumberjack.frames import Ack, Position, Refusal, RefusalCode
 from logdrive.wire.pravega.routing import fraction
 from tests.pravega.receivers import Running, receiver

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
-from logdrive.record import ABSENT, framed
-from logdrive.sinks.controller import Login
-from logdrive.store.access.config import AuthConfig
-from logdrive.store.access.passwords import kept
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.auth.passwords import kept
+from logdrive.services.pravega.client.controller import Login
 from tests.pravega.java import told
 from tests.pravega.sites import Site, our_site, service
 from tests.pravega.test_java_client import EXPECTED

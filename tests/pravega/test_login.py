@@ -6,18 +6,19 @@ from random import Random
 
 import pytest
 
-from logdrive.clock import SystemClock
+from logdrive.host.clock import SystemClock
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.record import ABSENT, framed
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.controller import Login
-from logdrive.sinks.pravega import PravegaSink
-from logdrive.sinks.pravega_answers import RefusedError, TokenError
-from logdrive.sinks.pravega_client import connected
-from logdrive.sinks.pravega_controller import reached
-from logdrive.sinks.pravega_service import served
-from logdrive.sinks.stream_places import placed
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.cluster import served
+from logdrive.services.pravega.client.controller import Login
+from logdrive.services.pravega.client.controller_grpc import reached
+from logdrive.services.pravega.client.errors import RefusedError, TokenError
+from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.sink import PravegaSink
 from tests.pravega.conftest import needed
 from tests.pravega.real import RealPravega, fetch, real_pravega
 from tests.pravega.real_tls import tls_properties

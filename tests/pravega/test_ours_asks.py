@@ -12,25 +12,26 @@ from uuid import UUID
 import orjson
 import pytest
 
-from logdrive.clock import SystemClock
 from logdrive.errors import TransientError
+from logdrive.host.clock import SystemClock
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.pipeline.face import Face
-from logdrive.record import ABSENT, framed
-from logdrive.sinks.base import NumberConflictError
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.controller import Login
-from logdrive.sinks.login import LoginConfig
-from logdrive.sinks.pravega import PravegaSink
-from logdrive.sinks.pravega_answers import RefusedError, TokenError
-from logdrive.sinks.pravega_client import connected
-from logdrive.sinks.pravega_controller import reached
-from logdrive.sinks.stream_places import placed, readable
-from logdrive.sinks.token_renewal import renewed
-from logdrive.store.access.config import AuthConfig
-from logdrive.store.access.passwords import kept
+from logdrive.pipeline.read.stream import Face
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.auth.passwords import kept
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.controller import Login
+from logdrive.services.pravega.client.controller_grpc import reached
+from logdrive.services.pravega.client.errors import RefusedError, TokenError
+from logdrive.services.pravega.client.login import LoginConfig
+from logdrive.services.pravega.reader.segments import placed, readable
+from logdrive.services.pravega.reader.token_renewal import renewed
+from logdrive.services.pravega.sink import PravegaSink
+from logdrive.services.sink import NumberConflictError
 from tests.pravega.receivers import receiver
 from tests.pravega.sites import Site, our_site, service
 from tests.pravega.test_sink import SOURCE, of_stream

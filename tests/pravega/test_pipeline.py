@@ -8,8 +8,8 @@ from uuid import UUID
 import orjson
 import pytest
 
-from logdrive.pipeline.face import face_at
-from logdrive.sinks.controller import StreamSegment
+from logdrive.pipeline.read.stream import face_at
+from logdrive.services.pravega.client.controller import StreamSegment
 from tests.pravega.real import RealPravega
 from tests.pravega.receivers import receiver
 from tests.pravega.sites import Site, our_site

@@ -7,10 +7,11 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.record import ABSENT, LOST, framed
-from logdrive.sinks.base import SegmentMovedError
-from logdrive.sinks.controller import StreamSegment
-from logdrive.sinks.pravega import PravegaSink
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT, LOST
+from logdrive.services.pravega.client.controller import StreamSegment
+from logdrive.services.pravega.sink import PravegaSink
+from logdrive.services.sink import SegmentMovedError
 from logdrive.wire.pravega.routing import fraction
 from receiver.writers import CountingWriters
 from tests.pravega.sites import Site, client, contents, service

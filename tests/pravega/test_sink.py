@@ -11,13 +11,14 @@ from uuid import UUID, uuid4
 import pytest
 
 from logdrive.errors import TransientError
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT, CLOSED
 from logdrive.net.stream import ClientTls
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tcp import SystemTransport
-from logdrive.record import ABSENT, CLOSED, framed
-from logdrive.sinks.base import NumberConflictError
-from logdrive.sinks.pravega import PravegaSink
-from logdrive.sinks.pravega_service import Service
+from logdrive.services.pravega.client.cluster import Service
+from logdrive.services.pravega.sink import PravegaSink
+from logdrive.services.sink import NumberConflictError
 from tests.pravega.sites import Site, Sites, contents, service
 
 SOURCE = UUID("00112233-4455-6677-8899-aabbccddeeff")

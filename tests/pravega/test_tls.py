@@ -3,12 +3,13 @@
 import asyncio
 from pathlib import Path
 
+from logdrive.model.framing import framed
+from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.record import ABSENT, framed
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.stream_places import placed
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.reader.segments import placed
 from tests.pravega.sites import our_site, service
 from tests.pravega.test_sink import SOURCE, of_stream
 

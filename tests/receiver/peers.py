@@ -6,9 +6,9 @@ from uuid import UUID
 
 import orjson
 
-from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
+from logdrive.model.numbers import number_of
+from logdrive.model.records import DATA, block, gap
 from logdrive.net.stream import Stream
-from logdrive.record import DATA, block, gap, number_of
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     Ack,
@@ -21,6 +21,7 @@ from logdrive.wire.lumberjack.frames import (
     Source,
     Window,
 )
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader
 
 ATTRIBUTES = {"host": "web-1", "path": "/var/log/app.log", "fields": {"team": "a"}, "tags": ["x"]}

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import msgspec
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
 from logdrive.net.certificates import write_certificates
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
-from logdrive.store.access.config import AuthConfig
-from logdrive.store.access.passwords import kept
-from logdrive.store.config import ControllerConfig, FaceConfig, RetentionConfig
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.auth.passwords import kept
+from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig
+from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.store.config import RetentionConfig
 from logdrive.store.engine import Store
-from logdrive.store.pravega.listening import listening
 from receiver.check import Finding, check
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.support.tmpfs import tmpfs

@@ -8,12 +8,12 @@ from uuid import UUID, uuid5
 import pytest
 
 from logdrive.address import ServiceAddress
-from logdrive.config import load
+from logdrive.config.load import load
 from logdrive.errors import ConfigError
+from logdrive.model.identity import NAMESPACE
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
-from logdrive.record import NAMESPACE
-from logdrive.store.config import StoreConfig
+from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.store.retention import Policy
 from receiver.config import ReceiverConfig
 

@@ -6,7 +6,7 @@ import tracemalloc
 from random import Random
 from uuid import UUID
 
-from logdrive.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import KEPT, pack
 from logdrive.wire.lumberjack.frames import Ack, Envelope, Json, JsonRun, Position, Refusal, RefusalCode, Source, Window
 from logdrive.wire.lumberjack.reader import STEP_FRAMES

@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.record import CLOSED, DATA, END, GAP, block, ended, gap, number_of
+from logdrive.model.numbers import CLOSED, number_of
+from logdrive.model.records import DATA, END, GAP, block, ended, gap
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, Json, JsonRun, Position, Refusal, Run, Source, Window
 from tests.receiver.peers import NativePeer, Peer, run_of

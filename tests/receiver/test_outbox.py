@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.limits import KIB
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB
 from logdrive.net.stream import Stream
-from logdrive.record import Part
 from receiver.outbox import Outbox
 from tests.receiver.world import in_virtual_time
 

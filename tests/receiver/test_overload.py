@@ -6,8 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.limits import MIB, RUN_BYTES
-from logdrive.record import DATA, block
+from logdrive.model.limits import RUN_BYTES
+from logdrive.model.records import DATA, block
+from logdrive.model.units import MIB
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Ack, Envelope, JsonRun, Position, Run, Source, Window
 from tests.receiver.peers import NativePeer, run_of

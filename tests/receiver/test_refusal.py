@@ -4,7 +4,8 @@ import errno
 from random import Random
 from uuid import UUID
 
-from logdrive.record import ABSENT, source_id
+from logdrive.model.identity import source_id
+from logdrive.model.numbers import ABSENT
 from logdrive.wire.lumberjack.frames import Ack, Frame, Position, Refusal, RefusalCode, Source
 from tests.receiver.peers import NativePeer, at, content, run_of
 from tests.receiver.world import in_virtual_time, ledger, receiver

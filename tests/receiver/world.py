@@ -8,14 +8,14 @@ from functools import wraps
 from random import Random
 from typing import Any, ParamSpec
 
-from logdrive.limits import StoreLimits
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from receiver import app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
-from receiver.memory import Memory
+from receiver.memory_budget import Memory
 from tests.receiver.peers import NativePeer, Peer
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor

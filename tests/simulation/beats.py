@@ -4,9 +4,9 @@ import asyncio
 from collections import deque
 
 from logdrive.errors import LogdriveError
-from logdrive.limits import PLAIN_LUMBERJACK
 from logdrive.net.stream import ClientTls, Stream
 from logdrive.wire.lumberjack.frames import Ack, Window, json_frames
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.support.memory_transport import MemoryNetwork
 

@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit import Head, Verdict, sources_of, verdict
-from logdrive.pipeline.cover import Cover
-from logdrive.pipeline.cutting import cut
-from logdrive.pipeline.decode import Decoder
-from logdrive.pipeline.headers import BatchRow
-from logdrive.pipeline.proof import Fault, Proof
-from logdrive.pipeline.schema import EVENTS, plain
+from logdrive.pipeline.audit.audit import Head, Verdict, sources_of, verdict
+from logdrive.pipeline.audit.verify_rows import Fault, Proof
+from logdrive.pipeline.bronze.trim_rows import cut
+from logdrive.pipeline.decode.coverage import Cover
+from logdrive.pipeline.decode.decode import Decoder
+from logdrive.pipeline.decode.headers import BatchRow
+from logdrive.pipeline.decode.schema import EVENTS, plain
 from tests.simulation.arrivals import covered
 
 _COLUMNS = ("batch", "source", "start", "end", "message", "eol", "original")

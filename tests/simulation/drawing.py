@@ -5,8 +5,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from logdrive import faults
-from logdrive.limits import KIB
+from logdrive.host import faults
+from logdrive.model.units import KIB
 from tests.simulation.files import APPLICATIONS
 from tests.simulation.hardship import hardened
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Step

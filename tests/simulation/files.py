@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from logdrive.disk import FileStat
+from logdrive.host.disk import FileStat
 from tests.simulation.trace import Trace
 from tests.simulation.witnesses import Witness
 from tests.support.memory_disk import MemoryDisk, MemoryFile

@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from logdrive.limits import MIB
+from logdrive.model.units import MIB
 from tests.simulation.files import APPLICATIONS, CHAIN
 from tests.simulation.odd_beats import ODD
 from tests.simulation.plan import AgentPlan, Plan

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS as MARKS_EVERY_SECONDS
 from logdrive.store.retention import EVERY_SECONDS
-from logdrive.store.streams.watermarks import EVERY_SECONDS as MARKS_EVERY_SECONDS
-from logdrive.store.verify import verify
+from logdrive.store.verify.verify import verify
 from tests.simulation.arrivals import NotAsWrittenError
 from tests.simulation.holdings import judge_disk, judge_handles, judge_last_handles
 from tests.simulation.hosts import STORE

@@ -11,17 +11,19 @@ import msgspec
 
 from agent.app import Agent
 from agent.config import AgentConfig
-from agent.discovery import NoWatcher
-from agent.generation import Generation
-from logdrive.disk import FileStat
-from logdrive.limits import KIB, StoreLimits
+from agent.inputs.files.file import Generation
+from agent.inputs.files.watcher import NoWatcher
+from logdrive.host.disk import FileStat
+from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.store import app as store_app
-from logdrive.store.config import ControllerConfig, DirectoryConfig, FaceConfig, RetentionConfig, StoreConfig, StoreListenConfig
+from logdrive.services import serve as store_app
+from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.store.config import DirectoryConfig, RetentionConfig
+from logdrive.store.limits import StoreLimits
 from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
-from receiver.memory import Memory
+from receiver.memory_budget import Memory
 from tests.simulation.files import LOGS, OLD, Applications
 from tests.simulation.meddler import Failures
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan

@@ -25,7 +25,7 @@ _ROOMS: Final = (
     ("agent.", "tests/agent"),
     ("receiver.", "tests/receiver"),
     ("logdrive.store.", "tests/logdrive/store"),
-    ("logdrive.sinks.", "tests/logdrive/sinks"),
+    ("logdrive.services.", "tests/logdrive/services"),
     ("logdrive.pipeline.", "tests/logdrive/pipeline"),
     ("logdrive.wire.", "tests/logdrive/wire"),
     ("logdrive.net.", "tests/logdrive/net"),

@@ -6,8 +6,8 @@ from itertools import pairwise
 from random import Random
 
 from logdrive.errors import LogdriveError
-from logdrive.sinks.controller import Controller, StreamSegment
-from logdrive.sinks.pravega_controller import GrpcController
+from logdrive.services.pravega.client.controller import Controller, StreamSegment
+from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM
 from tests.support.memory_rpc import reaching

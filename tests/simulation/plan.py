@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from logdrive.limits import KIB
+from logdrive.model.units import KIB
 
 WINDOW_BYTES = 64 * KIB
 LONG_PATIENCE_MS = 3_600_000

@@ -8,8 +8,8 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from random import Random
 
-from logdrive import faults
 from logdrive.errors import LogdriveError
+from logdrive.host import faults
 from tests.simulation.meddler import Countdown, Failures, Meddler
 from tests.simulation.trace import SPEAKER, Trace
 from tests.support.inline import InlineExecutor

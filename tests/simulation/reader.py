@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import LogdriveError
-from logdrive.pipeline.audit import Verdict
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.pravega_client import SegmentState, connected
-from logdrive.sinks.reader_position import set_position
-from logdrive.sinks.stream_places import placed
-from logdrive.sinks.stream_reader import segments_of
+from logdrive.pipeline.audit.audit import Verdict
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.client.client import SegmentState, connected
+from logdrive.services.pravega.reader.position import set_position
+from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.reader.stream import segments_of
 from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, READER, SCOPE, STREAM

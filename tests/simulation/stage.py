@@ -7,8 +7,8 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from logdrive.limits import KIB
-from logdrive.store.log import Group
+from logdrive.model.units import KIB
+from logdrive.store.log.log import Group
 from logdrive.store.reader import LogReader
 from tests.simulation.client import Client
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from logdrive.sinks.pravega_answers import expected
-from logdrive.sinks.pravega_link import Link
+from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.errors import expected
 from logdrive.wire.pravega.control import SegmentAlreadyExists, TableKeyBadVersion, TableKeyDoesNotExist
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import SegmentCreated

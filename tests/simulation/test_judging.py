@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from logdrive.record import block, ended
+from logdrive.model.records import block, ended
 from tests.simulation.arrivals import Batch, NotAsWrittenError, arrived, covered
 from tests.simulation.retaining import CutWronglyError, Retained
 from tests.simulation.trace import SPEAKER

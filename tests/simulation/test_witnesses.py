@@ -2,7 +2,7 @@
 
 import orjson
 
-from logdrive.disk import FileStat
+from logdrive.host.disk import FileStat
 from tests.simulation.files import Applications
 from tests.simulation.trace import Trace
 from tests.simulation.witnesses import Starts, Witness, entry_of

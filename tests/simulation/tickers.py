@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
-from logdrive.sinks.controller import StreamSegment
-from logdrive.sinks.pravega_client import SegmentClient, connected
-from logdrive.sinks.pravega_controller import GrpcController
-from logdrive.store.controller.answers import uuid_of
+from logdrive.services.pravega.client.client import SegmentClient, connected
+from logdrive.services.pravega.client.controller import StreamSegment
+from logdrive.services.pravega.client.controller_grpc import GrpcController
+from logdrive.services.pravega.server.controller.convert import uuid_of
 from logdrive.store.streams.names import mark_of, name_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.client import Client

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
-from logdrive.sinks.blocking import Target
-from logdrive.sinks.controller import StreamSegment
-from logdrive.sinks.pravega_answers import RefusedError
-from logdrive.sinks.pravega_client import connected
-from logdrive.sinks.pravega_controller import GrpcController
-from logdrive.sinks.stream_places import placed
-from logdrive.store.controller.answers import uuid_of
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.controller import StreamSegment
+from logdrive.services.pravega.client.controller_grpc import GrpcController
+from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.server.controller.convert import uuid_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.client import Client
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, SCOPE

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from logdrive.sinks.controller import StreamSegment
-from logdrive.sinks.pravega_client import connected
+from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.store.streams.names import name_of
 from tests.simulation.hosts import FACE_PORT, SCOPE
 from tests.simulation.oracle import BrokenPromise

@@ -8,8 +8,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from logdrive import faults
-from logdrive.limits import KIB
+from logdrive.host import faults
+from logdrive.model.units import KIB
 from tests.simulation.plan import LONG_PATIENCE_MS, Plan, Step
 
 _FREEING = tuple(point for point in faults.POINTS if point.startswith(("store.free.", "store.index.", "store.roll.")))

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from agent.source import Source
+from agent.sources.source import Source
 from tests.support.memory_disk import MemoryDisk
 
 

@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
 from logdrive.store.engine import Store
 from tests.support.ledger import Ledger
 

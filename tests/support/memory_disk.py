@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
-from logdrive.disk import FileStat
-from logdrive.file import Parts
-from logdrive.record import Part
+from logdrive.host.disk import FileStat
+from logdrive.host.file import Parts
+from logdrive.model.framing import Part
 from tests.support.memory_names import Directory, Name, rename
 from tests.support.memory_node import Cut, Node, Write
 

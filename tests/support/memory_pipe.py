@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from logdrive.errors import TransientError
-from logdrive.record import Part
+from logdrive.model.framing import Part
 
 _READ_BYTES = 256 * 1024
 

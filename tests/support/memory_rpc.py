@@ -14,12 +14,12 @@ from typing import Any, NoReturn, cast
 import grpc
 import grpc.aio
 
-from logdrive.disk import Disk
 from logdrive.errors import TransientError
+from logdrive.host.disk import Disk
 from logdrive.net.stream import ClientTls, ServerTls, Stream, Transport
-from logdrive.sinks.controller import Controller, Controllers, Login
-from logdrive.sinks.pravega_controller import GrpcController
-from logdrive.store.controlled import Serving
+from logdrive.services.pravega.client.controller import Controller, Controllers, Login
+from logdrive.services.pravega.client.controller_grpc import GrpcController
+from logdrive.services.pravega.server.controlled import Serving
 
 _GREETING = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """An empty SETTINGS frame."""

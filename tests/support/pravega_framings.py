@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from uuid import UUID
 
-from logdrive.record import framed, framed_all
+from logdrive.model.framing import framed, framed_all
 from logdrive.wire.pravega.appends import PADDING, PARTIAL_EVENT, AppendBlock, AppendBlockEnd
 
 W = UUID("00112233-4455-6677-8899-aabbccddeeff")

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from logdrive.limits import PRAVEGA_HELD_BYTES, StoreLimits
 from logdrive.net.stream import Stream
-from logdrive.store.access.gate import Gate
+from logdrive.services.auth.gate import Gate
+from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.engine import Store
-from logdrive.store.pravega.listening import listening
+from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk

@@ -12,14 +12,16 @@ from uuid import UUID
 import orjson
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.limits import LOGDRIVE_1
+from logdrive.model.identity import source_id
+from logdrive.model.numbers import ABSENT, position_of
+from logdrive.model.records import DATA, END
 from logdrive.net.stream import Stream
-from logdrive.record import ABSENT, DATA, END, position_of, source_id
 from logdrive.wire.lumberjack.frames import CONNECTION, Ack, Position, Refusal, Run
 from logdrive.wire.lumberjack.frames import Source as SourceFrame
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
 from logdrive.wire.lumberjack.reader import FrameReader
-from tests.agent.rebuild import rebuilt
+from tests.agent.inputs.files.rebuild import rebuilt
 
 Piece = tuple[int, int, bytes]
 """start, end, and the bytes; or, for a gap, its reason."""

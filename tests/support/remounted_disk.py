@@ -5,7 +5,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 
-from logdrive.record import Part
+from logdrive.model.framing import Part
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 
 

@@ -3,8 +3,9 @@
 import asyncio
 from random import Random
 
-from logdrive.store.app import run
-from logdrive.store.config import DirectoryConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.services.pravega.server.config import FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.services.serve import run
+from logdrive.store.config import DirectoryConfig
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
 from tests.support.memory_transport import MemoryNetwork

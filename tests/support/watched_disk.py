@@ -8,9 +8,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
-from logdrive.disk import Disk
-from logdrive.file import File, FileStat, Parts
-from logdrive.record import Part
+from logdrive.host.disk import Disk
+from logdrive.host.file import File, FileStat, Parts
+from logdrive.model.framing import Part
 
 CHANGES: Final = frozenset(("create", "append", "datasync", "truncate", "replace", "remove", "make_directory", "sync_directory"))
 """The calls that change a disk, or what of it is durable."""

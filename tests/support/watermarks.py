@@ -3,7 +3,7 @@
 import struct
 from typing import NamedTuple
 
-from logdrive.record import EVENT_HEAD, event_length
+from logdrive.model.framing import EVENT_HEAD, event_length
 
 _TIMES, _PART = struct.Struct(">8xqqB"), struct.Struct(">8xqddq")
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from logdrive.disk import Disk, write_atomically
+from logdrive.host.disk import Disk, write_atomically
 from tests.support.memory_disk import MemoryDisk
 
 PATH = "/d/f"

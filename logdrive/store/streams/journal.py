@@ -14,10 +14,11 @@ from uuid import uuid5
 import msgspec
 
 from logdrive.errors import StorageError
-from logdrive.limits import MIB, StoreLimits
-from logdrive.record import NAMESPACE
+from logdrive.model.identity import NAMESPACE
+from logdrive.model.units import MIB
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.streams.names import OWN
 from logdrive.store.streams.state import Change, Put, State
 

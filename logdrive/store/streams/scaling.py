@@ -15,11 +15,11 @@ from typing import Final
 import structlog
 
 from logdrive.errors import LogdriveError
-from logdrive.limits import KIB
-from logdrive.store.index import SegmentInfo
-from logdrive.store.streams import layout
-from logdrive.store.streams.catalogue import Catalogue
-from logdrive.store.streams.layout import Range
+from logdrive.model.units import KIB
+from logdrive.store.index.index import SegmentInfo
+from logdrive.store.streams import key_ranges as layout
+from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.key_ranges import Range
 from logdrive.store.streams.names import name_of
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from logdrive.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.store.retention import Policy
-from logdrive.store.streams import layout
-from logdrive.store.streams.catalogue import Catalogue
+from logdrive.store.streams import key_ranges as layout
+from logdrive.store.streams.catalog import Catalogue
 from logdrive.store.streams.errors import (
     PreconditionError,
     ScopeExistsError,
@@ -20,7 +20,7 @@ from logdrive.store.streams.errors import (
     StreamNotSealedError,
     StreamSealedError,
 )
-from logdrive.store.streams.layout import Range
+from logdrive.store.streams.key_ranges import Range
 from logdrive.store.streams.names import check_scope, check_stream, mark_of, marked, name_of
 from logdrive.store.streams.state import (
     GroupPut,
@@ -173,7 +173,7 @@ class Streams:
     # Asking ------------------------------------------------------------------------------------------------------------
 
     async def stream(self, scope: str, stream: str) -> Stream:
-        """Return a stream's state, for the questions of `logdrive.store.streams.layout`."""
+        """Return a stream's state, for the questions of `logdrive.store.streams.key_ranges`."""
         async with self._catalogue.turn():
             return (await self._catalogue.place(scope, stream)).stream
 

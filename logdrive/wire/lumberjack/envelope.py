@@ -14,7 +14,8 @@ from typing import Final, Literal, cast
 import zstandard
 from isal import isal_zlib
 
-from logdrive.limits import KIB, MIB, LumberjackLimits
+from logdrive.model.units import KIB, MIB
+from logdrive.wire.lumberjack.limits import LumberjackLimits
 
 Codec = Literal["zlib", "zstd"]
 

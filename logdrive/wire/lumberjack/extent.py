@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LumberjackLimits
 from logdrive.wire.lumberjack.frames import EVENT, LENGTH, POSITION, REFUSAL, RUN, SHORT, SOURCE, RefusalCode
+from logdrive.wire.lumberjack.limits import LumberjackLimits
 
 KIND_HEAD: Final = 2
 """Bytes that tell a frame's version and type."""

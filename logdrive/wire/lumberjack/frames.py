@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Final
 from uuid import UUID
 
-from logdrive.record import Part, event_size, framed_all, payloads_of
+from logdrive.model.framing import Part, event_size, framed_all, payloads_of
 
 VERSION_1: Final = b"1"
 VERSION_2: Final = b"2"

@@ -16,8 +16,10 @@ from typing import Final, Generic, Literal, TypeVar
 from uuid import UUID
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LIVE_INDICES, LOGDRIVE_1, RUN_BYTES, RUN_RECORDS, WINDOW_BYTES, LumberjackLimits
-from logdrive.record import CLOSED, DATA, END, GAP, Part, payloads_of
+from logdrive.model.framing import Part, payloads_of
+from logdrive.model.limits import RUN_BYTES, RUN_RECORDS
+from logdrive.model.numbers import CLOSED
+from logdrive.model.records import DATA, END, GAP
 from logdrive.wire.lumberjack.frames import (
     EVENT,
     RUN,
@@ -33,6 +35,7 @@ from logdrive.wire.lumberjack.frames import (
     Source,
     Window,
 )
+from logdrive.wire.lumberjack.limits import LIVE_INDICES, LOGDRIVE_1, WINDOW_BYTES, LumberjackLimits
 
 # Readers of v1 and v2 ------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Final, Literal
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import EnvelopeError, Unpacking
 from logdrive.wire.lumberjack.extent import KIND_HEAD, Extent
 from logdrive.wire.lumberjack.frames import (
@@ -30,6 +29,7 @@ from logdrive.wire.lumberjack.frames import (
     Source,
     Window,
 )
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.runs import run_at
 
 Side = Literal["reader", "writer"]

@@ -1,8 +1,9 @@
 """J frames that follow one another -> `JsonRun`s: no work of Python's for a frame that is a small one."""
 
 from logdrive.kernel.loops import cut_events
-from logdrive.limits import KIB, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
-from logdrive.record import EVENT_HEAD, Part
+from logdrive.model.framing import EVENT_HEAD, Part
+from logdrive.model.limits import RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.model.units import KIB
 from logdrive.wire.lumberjack.frames import EVENT, JsonRun
 
 _LARGE = 16 * KIB

@@ -4,7 +4,7 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from logdrive.limits import KIB
+from logdrive.model.units import KIB
 
 _SMALL: Final = 4 * KIB  # pieces below it are put together, so that a peer that sends single bytes costs no object for each
 _TOGETHER: Final = 64 * KIB

@@ -9,12 +9,13 @@ from types import MappingProxyType, ModuleType
 from typing import Final
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import KIB, PRAVEGA_FRAME_BYTES
-from logdrive.record import Part
+from logdrive.model.framing import Part
+from logdrive.model.units import KIB
 from logdrive.wire.pravega import administration, appends, control, segments, tables
 from logdrive.wire.pravega.arrived import Arrived
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 _HEAD: Final = struct.Struct("!ii")
 _JOIN_BELOW: Final = 64 * KIB  # a copy of so few bytes costs less than a longer list of parts

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar, cast
 from uuid import UUID
 
-from logdrive.limits import PRAVEGA_LIST_ITEMS
-from logdrive.record import Part
+from logdrive.model.framing import Part
+from logdrive.wire.pravega.limits import PRAVEGA_LIST_ITEMS
 from logdrive.wire.pravega.text import decode_text, encode_text
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
-from logdrive.record import Part
+from logdrive.model.framing import Part
 from logdrive.wire.pravega.fields import Kind, TruncatedError, kind_of
 
 C = TypeVar("C")

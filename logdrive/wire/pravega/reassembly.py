@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
-from logdrive.record import Part, framed
+from logdrive.model.framing import Part, framed
 from logdrive.wire.pravega.appends import (
     PADDING,
     PARTIAL_EVENT,

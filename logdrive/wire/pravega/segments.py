@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from logdrive.record import Part
+from logdrive.model.framing import Part
 from logdrive.wire.pravega.fields import I8, I32, I64, Blocks, Bool, TailI64, Text, Texts, Uuid, many
 from logdrive.wire.pravega.layout import Message, message, record_kind
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from logdrive.record import Part
+from logdrive.model.framing import Part
 from logdrive.wire.pravega.fields import BYTES, I32, I64, Bool, Bytes, Kind, TailBool, TailBytes, TailI32, TailI64, Text, kind_of, many
 from logdrive.wire.pravega.layout import Message, message, record_kind
 

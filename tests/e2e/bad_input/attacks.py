@@ -9,7 +9,7 @@ from uuid import UUID
 
 import zstandard
 
-from logdrive.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.frames import (
     CONNECTION,
     EVENT,

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
+from logdrive.model.identity import source_id
+from logdrive.model.numbers import number_of
+from logdrive.model.records import DATA, block
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.record import DATA, block, number_of, source_id
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Ack, Envelope, JsonRun, Position, Run, Window
 from tests.logdrive.net.loopback import eventually

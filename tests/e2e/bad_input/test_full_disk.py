@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.limits import KIB
+from logdrive.model.numbers import position_of
+from logdrive.model.units import KIB
 from logdrive.net.tcp import SystemTransport
-from logdrive.record import position_of
 from logdrive.wire.lumberjack.frames import Ack, Position, Refusal, RefusalCode
 from tests.e2e.bad_input.bystanders import LINE, Native, Promised, run_of, text, window_of
 from tests.e2e.bad_input.outlaw import Said

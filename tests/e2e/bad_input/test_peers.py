@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from logdrive.limits import MIB
+from logdrive.model.units import MIB
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.frames import CONNECTION, Ack
 from tests.e2e.bad_input import attacks

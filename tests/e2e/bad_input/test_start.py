@@ -12,8 +12,8 @@ from uuid import UUID
 
 import pytest
 
+from logdrive.model.numbers import ABSENT
 from logdrive.net.tcp import SystemTransport
-from logdrive.record import ABSENT
 from logdrive.wire.lumberjack.frames import Position
 from tests.e2e.bad_input.bystanders import LINE, at, run_of
 from tests.receiver.peers import NativePeer

@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from logdrive.store.access.passwords import kept
+from logdrive.services.auth.passwords import kept
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 from tests.interop.stock.scenarios import SCOPE, STREAM

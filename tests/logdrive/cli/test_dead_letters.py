@@ -10,18 +10,18 @@ import orjson
 import pytest
 
 from logdrive.cli.replaying import replay
-from logdrive.limits import EVENT_BYTES, RECORD_BYTES
-from logdrive.pipeline.reach import reached
-from logdrive.pipeline.source import Options, read
-from logdrive.sinks.dead_letters import dead_letters
-from logdrive.sinks.pravega_client import SegmentClient, connected
-from logdrive.sinks.stream_reader import Readable, lines
-from receiver.dead_letters import dead_letters as letter_records
+from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES
+from logdrive.pipeline.read.connect import reached
+from logdrive.pipeline.spark.source import Options, read
+from logdrive.services.pravega.client.client import SegmentClient, connected
+from logdrive.services.pravega.reader.dead_letters import dead_letters
+from logdrive.services.pravega.reader.stream import Readable, lines
+from receiver.dialects.dead_letters import dead_letters as letter_records
 from tests.logdrive.pipeline.filling import planned, send
 from tests.logdrive.pipeline.segments import Segment, source_id
 from tests.logdrive.pipeline.segments import lines as text
 from tests.logdrive.pipeline.storing import store
-from tests.logdrive.sinks.test_segment_reader import batch
+from tests.logdrive.services.pravega.reader.test_segment import batch
 from tests.support.installation import command
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from logdrive.cli.main import cli
-from logdrive.disk import SystemDisk
+from logdrive.host.disk import SystemDisk
 from tests.support.installation import command
 
 

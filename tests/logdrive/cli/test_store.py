@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from logdrive.cli.main import cli
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
 from logdrive.store.engine import Store
 from tests.logdrive.store.harness import SEGMENT, submit
 from tests.support.installation import Process, command

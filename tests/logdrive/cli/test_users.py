@@ -9,15 +9,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from logdrive.cli.main import cli
-from logdrive.clock import SystemClock
-from logdrive.config import load
-from logdrive.disk import SystemDisk
+from logdrive.config.load import load
 from logdrive.errors import ConfigError
-from logdrive.store.access.opening import accessing
-from logdrive.store.access.passwords import parsed
-from logdrive.store.access.permissions import Permission
-from logdrive.store.access.users import read_users
-from logdrive.store.config import StoreConfig
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.services.auth.open import accessing
+from logdrive.services.auth.passwords import parsed
+from logdrive.services.auth.permissions import Permission
+from logdrive.services.auth.users import read_users
+from logdrive.services.pravega.server.config import StoreConfig
 from tests.support.installation import command
 
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from logdrive.limits import KIB, MIB
+from logdrive.model.units import KIB, MIB
 from logdrive.net.listener import Admission
 from logdrive.net.stream import Stream
 from logdrive.net.tcp import SystemTransport

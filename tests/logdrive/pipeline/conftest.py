@@ -13,8 +13,8 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session as the pipeline makes it. What Spark says is in the file `spark.log` of its directory."""
-    from logdrive.pipeline.session import session
-    from logdrive.pipeline.source import LogdriveSource
+    from logdrive.pipeline.spark.session import session
+    from logdrive.pipeline.spark.source import LogdriveSource
 
     with session("tests", memory="1g", log=Path(tmp_path_factory.mktemp("spark"), "spark.log")) as started:
         started.dataSource.register(LogdriveSource)

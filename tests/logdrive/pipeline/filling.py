@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.pieces import Unfinished
-from logdrive.pipeline.advance import Range, events_in
-from logdrive.pipeline.bronze import Bronze, Written
-from logdrive.pipeline.hop import walk
-from logdrive.pipeline.source import chunks_of, raw_batches
-from logdrive.pipeline.task import write_events, written_of
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.model.pieces import Unfinished
+from logdrive.pipeline.bronze.writer import Bronze, Written
+from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.read.planner import Range, events_in
+from logdrive.pipeline.spark.source import chunks_of, raw_batches
+from logdrive.pipeline.spark.task import write_events, written_of
 from tests.logdrive.pipeline.segments import STREAM, Segment, file_records
 
 

@@ -8,8 +8,9 @@ from uuid import UUID, uuid5
 import msgspec
 import orjson
 
-from logdrive import record
-from logdrive.record import BatchHeader, framed, framed_all
+from logdrive.model import records as record
+from logdrive.model.batch import BatchHeader
+from logdrive.model.framing import framed, framed_all
 
 STORE = str(UUID(int=7))
 STREAM = "logs/app"

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.pipeline.face import Face
-from logdrive.pipeline.hop import walk
-from logdrive.pipeline.reach import reached
-from logdrive.record import ABSENT
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
+from logdrive.model.numbers import ABSENT
+from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.read.connect import reached
+from logdrive.pipeline.read.stream import Face
 from logdrive.store.engine import Store
 from tests.logdrive.pipeline.segments import STREAM, Segment
 

@@ -12,13 +12,13 @@ from typing import IO, Any
 
 import pytest
 
-from logdrive.config import load
+from logdrive.config.load import load
 from logdrive.errors import ConfigError, LogdriveError, TransientError
-from logdrive.pipeline.audit import audit
-from logdrive.pipeline.bronze import Bronze
+from logdrive.pipeline.audit.audit import audit
+from logdrive.pipeline.bronze.rebuild import source_pieces
+from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.config import PipelineConfig
-from logdrive.pipeline.hop import walk
-from logdrive.pipeline.rebuild import source_pieces
+from logdrive.pipeline.decode.batches import walk
 from logdrive.pipeline.run import Outcome, Plan, run
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id

@@ -11,11 +11,11 @@ import sys
 from collections import deque
 from uuid import UUID
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.limits import StoreLimits
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 
 SEGMENT = "kill/test/0.#epoch.0"
 PASSING = "kill/passing/0.#epoch.0"

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from random import Random
 from uuid import UUID
 
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
+from logdrive.store.limits import StoreLimits
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock

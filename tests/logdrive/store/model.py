@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.record import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
 

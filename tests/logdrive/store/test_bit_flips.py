@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from logdrive.errors import StorageError
-from logdrive.limits import StoreLimits
+from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
-from logdrive.store.tables.tables import Tables
-from logdrive.store.verify import verify
+from logdrive.store.limits import StoreLimits
+from logdrive.store.verify.verify import verify
 from logdrive.wire.pravega.tables import TableEntry, TableKey
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, opened, running, submit
 from tests.support.memory_disk import MemoryDisk

@@ -5,9 +5,10 @@ from random import Random
 
 import pytest
 
-from logdrive.limits import MIB, StoreLimits
+from logdrive.model.units import MIB
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.errors import NoSuchSegmentError
+from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import OTHER, SEGMENT, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

@@ -6,8 +6,8 @@ from zlib import crc32
 
 import pytest
 
-from logdrive import faults
 from logdrive.errors import TransientError
+from logdrive.host import faults
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
 from tests.logdrive.store.harness import ABSENT, FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, content, filled, running, submit
 from tests.support.memory_disk import MemoryDisk

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from logdrive import faults
-from logdrive.limits import StoreLimits
+from logdrive.host import faults
+from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import SEGMENT, WRITER, content, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

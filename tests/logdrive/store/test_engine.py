@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.errors import (
     NoSuchSegmentError,
     NumberMismatchError,
@@ -15,6 +14,7 @@ from logdrive.store.errors import (
     SegmentSealedError,
     StoreInUseError,
 )
+from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import OTHER, PATH, SEGMENT, WRITER, content, opened, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
+from logdrive.model.numbers import ABSENT
 from logdrive.store.errors import DamagedError
+from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 
-from logdrive.clock import SystemClock
-from logdrive.disk import SystemDisk
-from logdrive.executor import ThreadExecutor
-from logdrive.faults import POINTS
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
+from logdrive.host.faults import POINTS
 from logdrive.store.engine import Store
 from logdrive.store.errors import StoreInUseError
 from tests.logdrive.store.appender import LIMITS, SEGMENT, WRITERS, record

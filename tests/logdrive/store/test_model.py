@@ -15,13 +15,13 @@ from uuid import UUID
 
 import pytest
 
-from logdrive import faults
 from logdrive.errors import TransientError
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT
+from logdrive.host import faults
+from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
-from logdrive.store.verify import verify
+from logdrive.store.limits import StoreLimits
+from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import PATH, running
 from tests.logdrive.store.model import Kind, Ledger, SegmentState, State, Submitted, after, state_of
 from tests.support.memory_disk import MemoryDisk

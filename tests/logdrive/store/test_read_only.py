@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from logdrive.clock import SystemClock
-from logdrive.disk import Disk, SystemDisk
 from logdrive.errors import StorageError, TransientError
-from logdrive.executor import ThreadExecutor
-from logdrive.limits import StoreLimits
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import Disk, SystemDisk
+from logdrive.host.executor import ThreadExecutor
 from logdrive.store.engine import Store
-from logdrive.store.verify import verify
+from logdrive.store.limits import StoreLimits
+from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.ext4 import ext4
 from tests.support.remounted_disk import RemountedDisk

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import DamagedError
+from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

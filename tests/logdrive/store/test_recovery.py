@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from logdrive.errors import StorageError
-from logdrive.limits import StoreLimits
 from logdrive.store.engine import Store
-from logdrive.store.entry import ENTRY_HEAD, FILE_HEAD, VERSION
 from logdrive.store.errors import DamagedError
+from logdrive.store.limits import StoreLimits
+from logdrive.store.log.format import ENTRY_HEAD, FILE_HEAD, VERSION
 from tests.logdrive.store.harness import ABSENT, FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk

@@ -6,12 +6,15 @@ from random import Random
 
 import pytest
 
-from logdrive.limits import StoreLimits
-from logdrive.record import ABSENT, BatchHeader, block, framed, framed_all
+from logdrive.model.batch import BatchHeader
+from logdrive.model.framing import framed, framed_all
+from logdrive.model.numbers import ABSENT
+from logdrive.model.records import block
 from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
-from logdrive.store.entry import ENTRY_HEAD
 from logdrive.store.errors import SegmentSealedError
+from logdrive.store.limits import StoreLimits
+from logdrive.store.log.format import ENTRY_HEAD
 from logdrive.store.readers import reader_key
 from logdrive.store.retention import EVERY_SECONDS, Policy, Retention, first_of, stream_of
 from logdrive.store.running import Failure

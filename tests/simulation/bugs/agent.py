@@ -8,7 +8,7 @@ AGENT = (
     Mutant(
         "agent.checkpoint_before_ack",
         "the checkpoint holds what was read, acknowledged or not",
-        "agent.book",
+        "agent.sources.registry",
         (
             (
                 "        entry.number, entry.store = source.number, source.store\n",
@@ -19,25 +19,25 @@ AGENT = (
     Mutant(
         "agent.resends_without_asking",
         "after a reconnect it goes on from its own number, whatever P says",
-        "agent.resume",
+        "agent.sources.resume",
         (("        return Resumed(told, _from(standing, told))\n", "        return Resumed(standing.number, standing.kept)\n"),),
     ),
     Mutant(
         "agent.trusts_its_checkpoint",
         "a P above its own position is taken for the position sent last",
-        "agent.resume",
+        "agent.sources.resume",
         (("        return Resumed(told, _from(standing, told))\n", "        return Resumed(told, standing.kept)\n"),),
     ),
     Mutant(
         "agent.off_by_one",
         "reading goes on one byte too early after a partial line",
-        "agent.generation",
+        "agent.inputs.files.file",
         (("        self.position += end - len(tail)\n", "        self.position += end - len(tail) - (end < len(data))\n"),),
     ),
     Mutant(
         "agent.regrown_file_not_noticed",
         "a file that was cut and grew past the position is read on",
-        "agent.generation",
+        "agent.inputs.files.file",
         (
             (
                 "        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):\n            raise TruncatedError\n",
@@ -57,7 +57,7 @@ AGENT = (
     Mutant(
         "agent.truncation_not_noticed",
         "a file that became shorter is waited for",
-        "agent.generation",
+        "agent.inputs.files.file",
         (
             (
                 "        if stat.size < self.seen:\n            raise TruncatedError\n",
@@ -68,7 +68,7 @@ AGENT = (
     Mutant(
         "agent.rename_is_a_new_file",
         "a renamed file counts as removed, and what stands under the new name as another",
-        "agent.tailer",
+        "agent.inputs.files.tail",
         (
             (
                 "            if known.generation.place.is_at(stat):\n",
@@ -79,7 +79,7 @@ AGENT = (
     Mutant(
         "agent.end_before_unread_bytes",
         "a removed file ends although bytes of it are unread",
-        "agent.tailer",
+        "agent.inputs.files.tail",
         (
             (
                 "        if rests and (followed.source is None or generation.unread == 0):\n",
@@ -90,7 +90,7 @@ AGENT = (
     Mutant(
         "agent.removed_at_once",
         "a file without a name ends at once, open or not",
-        "agent.tailer",
+        "agent.inputs.files.tail",
         (
             (
                 "        if rests and (followed.source is None or generation.unread == 0):\n",
@@ -101,7 +101,7 @@ AGENT = (
     Mutant(
         "agent.gap_forgotten",
         "bytes that vanished unread are not told",
-        "agent.source",
+        "agent.sources.source",
         (
             ("            if place > position_of(self.cursor):\n", "            if False:\n"),
             (
@@ -113,13 +113,13 @@ AGENT = (
     Mutant(
         "agent.next_life_under_the_same_name",
         "the life after a truncation takes the count of the one before",
-        "agent.family",
+        "agent.sources.incarnations",
         (("member in self.members if member is not source)]) + 1\n", "member in self.members if member is not source)])\n"),),
     ),
     Mutant(
         "agent.forgets_what_was_in_flight",
         "after a connection is lost, runs in flight count as sent",
-        "agent.source",
+        "agent.sources.source",
         (
             (
                 '        """Take notice that the connection is gone: what was in flight may or may not be stored."""\n        self.epoch += 1\n        self.sent = 0\n',
@@ -134,7 +134,7 @@ AGENT = (
     Mutant(
         "agent.ack_of_an_older_connection",
         "an acknowledgement counts for what was sent again since",
-        "agent.source",
+        "agent.sources.source",
         (
             ("        if epoch != self.epoch:\n            return False\n", "        if not self.kept:\n            return False\n"),
             (
@@ -146,7 +146,7 @@ AGENT = (
     Mutant(
         "agent.reads_behind_kept_runs",
         "after a P it reads on from where it was, without going back",
-        "agent.source",
+        "agent.sources.source",
         (
             (
                 "                if self.readable and self.generation is not None and self.generation.position != position_of(self.cursor):\n                    self.generation.go_to(self.cursor)\n                return Outcome",
@@ -157,7 +157,7 @@ AGENT = (
     Mutant(
         "agent.holds_too_much",
         "windows in flight are not counted",
-        "agent.session",
+        "agent.delivery.session",
         (
             (
                 "        if self.in_flight >= services.settings.windows_in_flight or self._due_in() != 0.0:\n",

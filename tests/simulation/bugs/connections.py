@@ -6,13 +6,13 @@ CONNECTIONS = (
     Mutant(
         "sink.in_flight_for_ever",
         "what was in flight to a service when the connection ended is neither stored nor failed",
-        "logdrive.sinks.pravega_client",
+        "logdrive.services.pravega.client.client",
         (("            self.writers.end(failure)\n", "            pass\n"),),
     ),
     Mutant(
         "sink.own_failure_passed_over",
         "what the receiver's own store could not store counts as stored",
-        "logdrive.sinks.embedded",
+        "logdrive.services.embedded.sink",
         (
             (
                 "            done.set_exception(error)\n        else:\n",
@@ -23,19 +23,19 @@ CONNECTIONS = (
     Mutant(
         "sink.silent_service_kept",
         "a connection to a service on which nothing is heard any more is kept for ever",
-        "logdrive.sinks.pravega_lane",
+        "logdrive.services.pravega.client.pooled_connection",
         (("            if silence >= _SILENCE_SECONDS:\n", "            if False:\n"),),
     ),
     Mutant(
         "sink.greeting_waited_for",
         "a service that takes the connection and says nothing is waited for without an end",
-        "logdrive.sinks.pravega_lane",
+        "logdrive.services.pravega.client.pooled_connection",
         (("asyncio.timeout(_GREETING_SECONDS)", "asyncio.timeout(None)"),),
     ),
     Mutant(
         "sink.written_is_heard",
         "what a dead connection takes counts as a sign of life",
-        "logdrive.sinks.pravega_link",
+        "logdrive.services.pravega.client.channel",
         (
             (
                 "        await self._stream.write(last)",

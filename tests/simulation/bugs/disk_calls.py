@@ -14,13 +14,13 @@ DISK_CALLS = (
     Mutant(
         "store.rotten_index_used",
         "an index is used although its checksum is wrong",
-        "logdrive.store.snapshot",
+        "logdrive.store.index.snapshot",
         (("    if crc_of([body]) != _HEAD.unpack_from(data)[1]:\n", "    if False:\n"),),
     ),
     Mutant(
         "store.rotten_page_used",
         "a page of the index is used although its checksum is wrong",
-        "logdrive.store.pages",
+        "logdrive.store.index.pages",
         (
             (
                 "        whole = len(data) == size and _CRC.unpack_from(data)[0] == self._crc(file.name, page, rows)\n",
@@ -31,13 +31,13 @@ DISK_CALLS = (
     Mutant(
         "agent.handles_counted_for_ever",
         "a handle that is given back counts as open",
-        "agent.tailer",
+        "agent.inputs.files.tail",
         (("            generation.close()\n            self._open -= 1\n", "            generation.close()\n"),),
     ),
     Mutant(
         "agent.lack_of_handles_unnoticed",
         "no handle is given back for a file that can't be opened for want of one",
-        "agent.tailer",
+        "agent.inputs.files.tail",
         (
             (
                 "                if error.errno in CODES:\n                    self._lacked_at = self._clock.monotonic()\n                raise\n",
@@ -48,7 +48,7 @@ DISK_CALLS = (
     Mutant(
         "agent.unseen_is_gone",
         "a file that can't be looked at is taken for removed",
-        "agent.locate",
+        "agent.inputs.files.locate",
         (
             (
                 "            stat = self._disk.stat(path)\n        except FileNotFoundError:\n",
@@ -59,7 +59,7 @@ DISK_CALLS = (
     Mutant(
         "agent.unlisted_is_empty",
         "a directory that can't be listed is taken for an empty one",
-        "agent.locate",
+        "agent.inputs.files.locate",
         (
             (
                 "sorted(self._disk.names(directory))]\n        except FileNotFoundError:\n",
@@ -70,7 +70,7 @@ DISK_CALLS = (
     Mutant(
         "agent.device_of_before",
         "after a restart a file is known by the number that its device had before",
-        "agent.restore",
+        "agent.inputs.files.restore",
         (
             (
                 "                place.device, place.birth_ns = stat.device, stat.birth_ns\n",
@@ -81,7 +81,7 @@ DISK_CALLS = (
     Mutant(
         "agent.read_error_is_truncation",
         "a file that can't be read is taken for a truncated one",
-        "agent.tailer",
+        "agent.inputs.files.tail",
         (
             (
                 "        if isinstance(error, TruncatedError):\n            self.truncated(followed)\n        else:\n            self._trouble(followed, error)\n",
@@ -103,13 +103,13 @@ DISK_CALLS = (
     Mutant(
         "agent.end_found_late",
         "the end of a life that is found once its file can be looked at waits for the next connection",
-        "agent.restore",
+        "agent.inputs.files.restore",
         (("        self._tailer.want(source)  #", "        #"),),
     ),
     Mutant(
         "agent.start_keeps_handles",
         "a file that can't be read when the agent starts keeps a handle at each attempt",
-        "agent.restore",
+        "agent.inputs.files.restore",
         (("            self._tailer.close(generation)  #", "            pass  #"),),
     ),
 )

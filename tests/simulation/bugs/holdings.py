@@ -6,13 +6,13 @@ HOLDINGS = (
     Mutant(
         "agent.deaf_after_unlink",
         "what is written to an open file after its last name went is not read",
-        "agent.generation",
+        "agent.inputs.files.file",
         (("        self._grow_to(stat.size, now)\n", "        if stat.links:\n            self._grow_to(stat.size, now)\n"),),
     ),
     Mutant(
         "agent.gone_while_away_not_told",
         "a file that vanished while the agent was down is forgotten at its start",
-        "agent.restore",
+        "agent.inputs.files.restore",
         (
             (
                 "                self._ended(entry, Mark(REMOVED, exact=False))\n            else:\n",
@@ -23,19 +23,19 @@ HOLDINGS = (
     Mutant(
         "agent.truncated_while_away_not_told",
         "a life that was truncated while the agent was down is forgotten at its start",
-        "agent.restore",
+        "agent.inputs.files.restore",
         (("            self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))\n", ""),),
     ),
     Mutant(
         "agent.endings_not_kept",
         "the checkpoint leaves out the lives that have ended",
-        "agent.book",
+        "agent.sources.registry",
         (("        return [*living, *self.ended.values(), *self.absent.values()]\n", "        return [*living, *self.absent.values()]\n"),),
     ),
     Mutant(
         "agent.handle_dropped",
         "a file that is to be closed is only forgotten",
-        "agent.tailer",
+        "agent.inputs.files.tail",
         (
             (
                 "            generation.close()\n            self._open -= 1\n",
@@ -46,25 +46,25 @@ HOLDINGS = (
     Mutant(
         "agent.idle_files_stay_open",
         "files that rest are not closed, however many are open",
-        "agent.tailer",
+        "agent.inputs.files.tail",
         (("        if not (self._lacking or (idle and self._open > self._max_open)):\n", "        if not self._lacking:\n"),),
     ),
     Mutant(
         "receiver.failure_keeps_its_run",
         "a source keeps the error of its last run, and with it the run",
-        "receiver.registration",
+        "receiver.dialects.registration",
         (("        self._failure = None if failure is None else str(failure)  #", "        self._failure = failure  #"),),
     ),
     Mutant(
         "receiver.memory_not_given_back",
         "what a lost connection had read of a window still counts",
-        "receiver.memory",
+        "receiver.memory_budget",
         (("        self.hold(0)\n        self._memory.close(self)\n", "        self._memory.close(self)\n"),),
     ),
     Mutant(
         "sink.keeps_what_it_wrote",
         "what was written last to a service stays in memory",
-        "logdrive.sinks.pravega_link",
+        "logdrive.services.pravega.client.channel",
         (
             (
                 "        parts, self._outgoing = self._outgoing, []\n",
@@ -75,13 +75,13 @@ HOLDINGS = (
     Mutant(
         "store.handle_of_a_freed_file",
         "a log file that is removed stays open for readers",
-        "logdrive.store.freeing",
+        "logdrive.store.reclaim",
         (("        self._reader.forget(base)\n", ""),),
     ),
     Mutant(
         "freeing.empty_files_stay",
         "log files in which nothing lives are not removed",
-        "logdrive.store.freeing",
+        "logdrive.store.reclaim",
         (("        empty = [base for base in self._files.ends if not self._files.live[base]]\n", "        empty: list[int] = []\n"),),
     ),
     Mutant(
@@ -116,19 +116,19 @@ HOLDINGS = (
     Mutant(
         "pipeline.line_end_mistaken",
         "in a block, a line that ends with CR LF is taken for one that ends with LF",
-        "logdrive.pipeline.blocks",
+        "logdrive.pipeline.decode.blocks",
         (("begins, stops, returns.astype(np.int8)), counts\n", "begins, stops, None), counts\n"),),
     ),
     Mutant(
         "pipeline.open_ends_overlooked",
         "an end that nobody saw counts as seen",
-        "logdrive.pipeline.headers",
+        "logdrive.pipeline.decode.headers",
         (('            row.mark_exact = bool(mark.get("end_exact", True))\n', "            row.mark_exact = True\n"),),
     ),
     Mutant(
         "pipeline.wrong_part_kept",
         "of an event that is there in part already, its beginning is kept instead of the rest",
-        "logdrive.pipeline.cutting",
+        "logdrive.pipeline.bronze.trim_rows",
         (('    text = exact[start - row["start"] : end - row["start"]]\n', "    text = exact[: end - start]\n"),),
     ),
 )

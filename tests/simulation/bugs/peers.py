@@ -6,7 +6,7 @@ PEERS = (
     Mutant(
         "agent.silence_not_noticed",
         "a connection on which nothing is heard any more is kept for ever",
-        "agent.session",
+        "agent.delivery.session",
         (
             ("            if now - self._heard > settings.timeout_seconds:\n", "            if False:\n"),
             ("            if now - self._moved > settings.stall_seconds:\n", "            if False:\n"),
@@ -15,13 +15,13 @@ PEERS = (
     Mutant(
         "agent.plain_in_flight_forgotten",
         "in the plain dialect, what was in flight when a connection ended counts as sent",
-        "agent.plain",
+        "agent.delivery.lumberjack",
         (("            source.disconnected()\n", "            pass\n"),),
     ),
     Mutant(
         "receiver.short_window_waited_for",
         "a plain window that is never filled is never acknowledged",
-        "receiver.foreign",
+        "receiver.dialects.lumberjack",
         (("        return _QUIET_SECONDS if self._link.acks.open else None\n", "        return None\n"),),
     ),
     Mutant(
@@ -33,7 +33,7 @@ PEERS = (
     Mutant(
         "receiver.old_writer_altered",
         "the values of events of version 1 become numbers where they look like some",
-        "receiver.events",
+        "receiver.dialects.events",
         (
             (
                 "    return orjson.dumps(record)\n",

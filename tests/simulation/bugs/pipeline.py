@@ -6,13 +6,13 @@ PIPELINE = (
     Mutant(
         "pipeline.cover_forgotten",
         "what is there already is kept again",
-        "logdrive.pipeline.cover",
+        "logdrive.pipeline.decode.coverage",
         (("        return subtract([(start, end)], touched)\n", "        return [(start, end)]\n"),),
     ),
     Mutant(
         "pipeline.gaps_not_counted",
         "the audit overlooks gaps",
-        "logdrive.pipeline.audit",
+        "logdrive.pipeline.audit.audit",
         (
             (
                 "    source.lost_bytes = sum(gap.lost_bytes for gap in source.gaps)\n",

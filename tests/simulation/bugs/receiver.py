@@ -12,7 +12,7 @@ RECEIVER = (
     Mutant(
         "receiver.window_acked_after_failure",
         "a run that the sink failed is acknowledged with its window",
-        "receiver.registration",
+        "receiver.dialects.registration",
         (
             (
                 "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
@@ -29,7 +29,7 @@ RECEIVER = (
     Mutant(
         "receiver.goes_on_after_failure",
         "after a failed run the next ones are appended",
-        "receiver.registration",
+        "receiver.dialects.registration",
         (
             (
                 "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
@@ -41,7 +41,7 @@ RECEIVER = (
     Mutant(
         "receiver.refuses_in_silence",
         "after a failed run nobody is told from where to go on",
-        "receiver.registration",
+        "receiver.dialects.registration",
         (
             (
                 "        self._link.services.counters.positions_corrected += 1\n        self._tell(number)\n",
@@ -52,7 +52,7 @@ RECEIVER = (
     Mutant(
         "receiver.foreign_ack_before_durable",
         "plain Lumberjack windows are acknowledged before they are durable",
-        "receiver.foreign",
+        "receiver.dialects.lumberjack",
         (
             ("        window = link.acks.hold()\n", "        window = link.acks.hold()\n        link.acks.release(window)\n"),
             ("            self._link.acks.release(window)\n        else:  #", "            pass\n        else:  #"),

@@ -8,7 +8,7 @@ SINK = (
     Mutant(
         "sink.done_when_sent",
         "an append over the network counts as durable once it is sent",
-        "logdrive.sinks.pravega_writer",
+        "logdrive.services.pravega.client.writer",
         (
             (
                 "        self._link.send(unit.message)\n        self._in_flight.append(unit)\n",
@@ -19,7 +19,7 @@ SINK = (
     Mutant(
         "sink.number_from_memory",
         "a source's number is what this receiver submitted, not what the service says",
-        "logdrive.sinks.pravega",
+        "logdrive.services.pravega.sink",
         (
             (
                 "            client = await lane.up()\n            try:\n",
@@ -30,7 +30,7 @@ SINK = (
     Mutant(
         "sink.failure_passed_over",
         "what was in flight when the connection ended counts as stored",
-        "logdrive.sinks.pravega_writer",
+        "logdrive.services.pravega.client.writer",
         (
             (
                 "            if not unit.stored.done():\n                unit.stored.set_exception(error)\n        self._in_flight",
@@ -41,7 +41,7 @@ SINK = (
     Mutant(
         "sink.cancelling_fails",
         "a task that was given up while its connection broke ends with an error that nobody hears",
-        "logdrive.sinks.pravega_link",
+        "logdrive.services.pravega.client.channel",
         (
             (
                 "        heed_cancelling()\n        return failure\n",

@@ -6,7 +6,7 @@ STORE = (
     Mutant(
         "store.ack_before_sync",
         "an append counts as durable once it is written",
-        "logdrive.store.log",
+        "logdrive.store.log.log",
         (
             (
                 "            file.datasync()\n        except OSError as error:\n            with contextlib",
@@ -17,7 +17,7 @@ STORE = (
     Mutant(
         "store.sync_error_swallowed",
         "a failed fdatasync is taken for a good one",
-        "logdrive.store.log",
+        "logdrive.store.log.log",
         (
             (
                 "            with contextlib.suppress(OSError):  # the next start must not take for durable what only the page cache has\n"
@@ -30,19 +30,19 @@ STORE = (
     Mutant(
         "store.start_without_sync",
         "what a start finds in the page cache is told as durable",
-        "logdrive.store.log",
+        "logdrive.store.log.log",
         (("            self._file.datasync()\n", "            pass\n"),),
     ),
     Mutant(
         "store.name_not_synced",
         "a new log file's name is not synced",
-        "logdrive.store.log",
+        "logdrive.store.log.log",
         (("            file.datasync()\n            self._disk.sync_directory(self.files.directory)\n", "            file.datasync()\n"),),
     ),
     Mutant(
         "store.failed_write_kept",
         "what a failed write put down stays in the log",
-        "logdrive.store.log",
+        "logdrive.store.log.log",
         (
             (
                 "                file.truncate(size)\n                file.datasync()\n",
@@ -59,7 +59,7 @@ STORE = (
     Mutant(
         "store.crc_not_compared",
         "an entry whose data is torn counts as whole",
-        "logdrive.store.scan",
+        "logdrive.store.log.scan",
         ((" or crc_of([data]) != head.data_crc", ""),),
     ),
     Mutant(
@@ -91,7 +91,7 @@ STORE = (
     Mutant(
         "store.face_acknowledges_early",
         "the network face acknowledges an append before it is durable",
-        "logdrive.store.pravega.appending",
+        "logdrive.services.pravega.server.segments.appending",
         (
             ("                await asyncio.wait([front.durable])\n", "                pass\n"),
             ("                if not item.durable.done():\n                    break\n", ""),

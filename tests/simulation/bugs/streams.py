@@ -36,7 +36,7 @@ STREAMS = (
     Mutant(
         "freeing.older_index_forgotten",
         "a log file is removed although a start from the index there would need it",
-        "logdrive.store.freeing",
+        "logdrive.store.reclaim",
         (
             ("        if end > self._checkpoint.needed_from and not await self._checkpoint.write():\n", "        if False:\n"),
             (
@@ -48,7 +48,7 @@ STREAMS = (
     Mutant(
         "freeing.with_what_lives",
         "a log file goes with what little still lives in it",
-        "logdrive.store.freeing",
+        "logdrive.store.reclaim",
         (
             (
                 "        empty = [base for base in self._files.ends if not self._files.live[base]]\n",
@@ -59,31 +59,31 @@ STREAMS = (
     Mutant(
         "scaling.number_left_behind",
         "in the own store, a source has no number in a segment that scaling made",
-        "logdrive.sinks.embedded_places",
+        "logdrive.services.embedded.segments",
         (("        before = await self._before(segment, writer)\n", "        before = ABSENT\n"),),
     ),
     Mutant(
         "scaling.number_left_behind_at_the_service",
         "at a service, a source has no number in a segment that scaling made",
-        "logdrive.sinks.pravega_history",
+        "logdrive.services.pravega.client.predecessors",
         (("        number = await self._last_number(segment, writer)\n", "        return True\n"),),
     ),
     Mutant(
         "scaling.one_segment_back",
         "a source's number is looked for in the segment before only, not in those before that",
-        "logdrive.sinks.embedded_places",
+        "logdrive.services.embedded.segments",
         (("            place = earlier[0]\n", "            break\n"),),
     ),
     Mutant(
         "table.nothing_compared",
         "a table's conditional update is made whatever the key's version is",
-        "logdrive.store.tables.table",
+        "logdrive.services.pravega.server.tables.table",
         (("            if found.version != key.version:\n", "            if found.version < key.version:\n"),),
     ),
     Mutant(
         "table.answered_early",
         "a table's update is acknowledged before it is durable",
-        "logdrive.store.tables.tables",
+        "logdrive.services.pravega.server.tables.tables",
         (("            await settled(table.pending)\n            return written\n", "            return written\n"),),
     ),
 )

@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 from typing import Any
 
-from logdrive.limits import KIB
-from logdrive.pipeline.audit import Source, Verdict
-from logdrive.sinks.controller import Controller
+from logdrive.model.units import KIB
+from logdrive.pipeline.audit.audit import Source, Verdict
+from logdrive.services.pravega.client.controller import Controller
 from tests.simulation.files import Applications, Life
 from tests.simulation.history import World
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM, AgentHost

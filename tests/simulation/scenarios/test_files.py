@@ -8,7 +8,8 @@ import pytest
 
 from agent.config import OutputTable
 from agent.ship import Shipped, ship
-from logdrive.limits import KIB, RECORD_BYTES, RUN_BYTES
+from logdrive.model.limits import RECORD_BYTES, RUN_BYTES
+from logdrive.model.units import KIB
 from tests.receiver.world import in_virtual_time
 from tests.simulation.hosts import AgentHost
 from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from agent.plain import WAITS
-from agent.source import Source, State
-from logdrive.record import number_of, position_of
-from logdrive.record import source_id as writer_id
-from logdrive.sinks.pravega_client import connected
+from agent.delivery.lumberjack import WAITS
+from agent.sources.source import Source, State
+from logdrive.model.identity import source_id as writer_id
+from logdrive.model.numbers import number_of, position_of
+from logdrive.services.pravega.client.client import connected
 from logdrive.wire.lumberjack.frames import RefusalCode
 from receiver.counters import Counters
 from tests.receiver.world import in_virtual_time

@@ -5,7 +5,7 @@ import asyncio
 
 import pytest
 
-from agent.source import Source, State
+from agent.sources.source import Source, State
 from tests.receiver.world import in_virtual_time
 from tests.simulation.reader import Tables, TakenBackError
 from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told

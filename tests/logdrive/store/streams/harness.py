@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
+from logdrive.services.pravega.server.streams.transactions import Transactions
 from logdrive.store.engine import Store
-from logdrive.store.streams.catalogue import Catalogue
+from logdrive.store.streams.catalog import Catalogue
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import Streams
-from logdrive.store.streams.transactions import Transactions
 from tests.logdrive.store.harness import running
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock

@@ -14,18 +14,18 @@ from uuid import UUID
 
 import pytest
 
-from logdrive import faults
 from logdrive.errors import TransientError
-from logdrive.store.streams import layout
+from logdrive.host import faults
+from logdrive.services.pravega.server.streams.kv_tables import Maps
+from logdrive.services.pravega.server.streams.reader_groups import Groups
+from logdrive.services.pravega.server.streams.watermarks import Watermarks
+from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import RefusedError
-from logdrive.store.streams.groups import Groups
 from logdrive.store.streams.journal import SEGMENT
-from logdrive.store.streams.maps import Maps
 from logdrive.store.streams.names import name_of, transaction_name
 from logdrive.store.streams.state import Cut, Group, Map, StreamConfig
-from logdrive.store.streams.watermarks import Watermarks
-from logdrive.store.streams.writers import Writers
-from logdrive.store.tables.kept import TABLE
+from logdrive.wire.pravega.attributes import TABLE
 from tests.logdrive.store.streams.harness import Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

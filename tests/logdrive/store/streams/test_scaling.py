@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from logdrive.store.streams import layout
+from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.names import name_of
 from logdrive.store.streams.scaling import EVERY_SECONDS, Scaling, wanted
 from logdrive.store.streams.state import Segment, StreamConfig

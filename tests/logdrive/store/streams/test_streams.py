@@ -6,10 +6,10 @@ import errno
 import pytest
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.limits import StoreLimits
 from logdrive.store.errors import DamagedError
+from logdrive.store.limits import StoreLimits
 from logdrive.store.retention import Retention
-from logdrive.store.streams import layout
+from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import (
     BadNameError,
     NoSuchScopeError,

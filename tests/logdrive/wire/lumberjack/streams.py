@@ -8,7 +8,6 @@ from uuid import UUID
 import zstandard
 from hypothesis import strategies as st
 
-from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     Ack,
@@ -23,6 +22,7 @@ from logdrive.wire.lumberjack.frames import (
     Source,
     Window,
 )
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
 
 ORIGIN = UUID("00112233-4455-6677-8899-aabbccddeeff")

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import KIB, LOGDRIVE_1, MIB, PLAIN_LUMBERJACK, LumberjackLimits
+from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import Codec, EnvelopeError, pack, unpack
 from logdrive.wire.lumberjack.frames import Envelope, Json, RefusalCode, Run, Window
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
 from logdrive.wire.lumberjack.reader import Dialect
 from tests.logdrive.wire.lumberjack.streams import encoded, events, reader
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.record import framed_all
+from logdrive.model.framing import framed_all
 from logdrive.wire.lumberjack import frames as module
 from logdrive.wire.lumberjack.frames import Data, Envelope, Frame, Json, JsonRun, Position, Refusal, RefusalCode, Run, Source, json_frames
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader

@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive import limits
 from logdrive.errors import ProtocolError
-from logdrive.record import CLOSED, DATA, END, GAP, framed_all
+from logdrive.model.framing import framed_all
+from logdrive.model.limits import RUN_BYTES
+from logdrive.model.numbers import CLOSED
+from logdrive.model.records import DATA, END, GAP
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Envelope, Frame, JsonRun, RefusalCode, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.limits import LIVE_INDICES, WINDOW_BYTES
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowEnd
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader
 
@@ -153,7 +156,7 @@ def test_a_run_has_at_most_999_records() -> None:
 
 def test_a_run_has_at_most_896_kib() -> None:
     """Rule R3: the sum of 8 + payload."""
-    half = limits.RUN_BYTES // 2 - 8
+    half = RUN_BYTES // 2 - 8
     assert len(received(Window(2), run(records=2), js(1, b"x" * half, b"x" * half))) == 2
     assert refused(Window(2), run(records=2), js(1, b"x" * half), js(2, b"x" * (half + 1))).code == RefusalCode.LIMIT
 
@@ -169,9 +172,9 @@ def window_of(size: int, start: int = 0) -> list[Frame]:
 
 
 def test_a_window_has_at_most_8_mib_unpacked() -> None:
-    whole = window_of(limits.WINDOW_BYTES) + window_of(limits.WINDOW_BYTES, 12)
+    whole = window_of(WINDOW_BYTES) + window_of(WINDOW_BYTES, 12)
     assert sum(isinstance(g, WindowEnd) for g in received(*whole)) == 2
-    error = refused(*window_of(limits.WINDOW_BYTES + 1))
+    error = refused(*window_of(WINDOW_BYTES + 1))
     assert (error.code, "a window of more than" in str(error)) == (RefusalCode.LIMIT, True)
 
 
@@ -204,13 +207,13 @@ def test_an_index_names_one_source_until_it_is_freed() -> None:
 
 def test_so_many_indices_may_be_live() -> None:
     runs = RunReader()
-    runs.feed([Source(i, ORIGIN, b"{}") for i in range(limits.LIVE_INDICES)])
+    runs.feed([Source(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
     with pytest.raises(ProtocolError) as error:
-        runs.feed([Source(limits.LIVE_INDICES, ORIGIN, b"{}")])
+        runs.feed([Source(LIVE_INDICES, ORIGIN, b"{}")])
     assert error.value.code == RefusalCode.LIMIT
     runs = RunReader()
-    runs.feed([Source(i, ORIGIN, b"{}") for i in range(limits.LIVE_INDICES)])
-    again = [Source(5, ORIGIN, b"{}"), Source(0, ORIGIN, b""), Source(limits.LIVE_INDICES, ORIGIN, b"{}")]
+    runs.feed([Source(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
+    again = [Source(5, ORIGIN, b"{}"), Source(0, ORIGIN, b""), Source(LIVE_INDICES, ORIGIN, b"{}")]
     assert runs.feed(again) == again
 
 

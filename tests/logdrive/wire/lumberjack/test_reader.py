@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import KIB, LOGDRIVE_1, MIB, PLAIN_LUMBERJACK
+from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, Json, JsonRun, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
 from tests.logdrive.wire.lumberjack.streams import (
     ORIGIN,

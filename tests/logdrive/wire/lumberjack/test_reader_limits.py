@@ -3,9 +3,10 @@
 import pytest
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, RUN_RECORDS, LumberjackLimits
+from logdrive.model.limits import RUN_RECORDS
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import VERSION_1, Data, Envelope, Json, JsonRun, RefusalCode, json_frames
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, events
 

@@ -9,9 +9,10 @@ from itertools import pairwise
 import pytest
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import KIB, LOGDRIVE_1, MIB, LumberjackLimits
+from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import KEPT, Codec, pack
 from logdrive.wire.lumberjack.frames import Data, Envelope, Frame, Json, JsonRun, RefusalCode, json_frames
+from logdrive.wire.lumberjack.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.reader import STEP_FRAMES, FrameReader
 from tests.logdrive.wire.lumberjack.streams import events, reader
 

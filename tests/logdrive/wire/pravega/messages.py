@@ -6,7 +6,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from logdrive.record import Part
+from logdrive.model.framing import Part
 from logdrive.wire.pravega import fields as kinds
 from logdrive.wire.pravega.codec import CATALOGUE
 from logdrive.wire.pravega.control import Hello

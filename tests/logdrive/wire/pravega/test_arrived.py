@@ -6,7 +6,7 @@ import tracemalloc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.limits import KIB
+from logdrive.model.units import KIB
 from logdrive.wire.pravega.arrived import Arrived
 
 SIZES = st.lists(st.sampled_from([0, 1, 2, 7, 100, 4095, 4096, 5000, 70_000]), max_size=12)

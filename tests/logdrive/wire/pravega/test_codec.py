@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
-from logdrive.limits import PRAVEGA_FRAME_BYTES, PRAVEGA_LIST_ITEMS
 from logdrive.wire.pravega.appends import (
     AppendBlock,
     AppendBlockEnd,
@@ -23,6 +22,7 @@ from logdrive.wire.pravega.appends import (
 from logdrive.wire.pravega.codec import FrameReader, encode
 from logdrive.wire.pravega.control import Hello, InvalidEventNumber, KeepAlive, NoSuchSegment
 from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES, PRAVEGA_LIST_ITEMS
 from logdrive.wire.pravega.segments import ReadSegment, SegmentRead, StreamSegmentInfo
 from tests.logdrive.wire.pravega.messages import MESSAGES
 

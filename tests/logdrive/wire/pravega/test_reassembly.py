@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.record import framed, framed_all
+from logdrive.model.framing import framed, framed_all
 from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.layout import Message

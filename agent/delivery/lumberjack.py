@@ -1,0 +1,99 @@
+"""Lumberjack v1 and v2 as deployed peers speak them: an event a line, at least once from the checkpoint (rule D8).
+
+One write of W and C a window, numbers from 1 in each, at most 2,048 events, as Logstash's clients do: J frames of full records in
+version 2, D frames of pairs in version 1. Such peers keep no positions: gaps and ends can't be told to them and count as
+acknowledged. A source that was once registered under `logdrive/1` waits for it, where the dialect was left to be agreed on.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from agent.delivery.dialect import Services
+from agent.delivery.dialect_choice import Choice
+from agent.delivery.window import Room
+from agent.records.batch import Run
+from agent.sources.first_run import tell_start
+from agent.sources.source import Source
+from logdrive.model.numbers import NOT_KEPT
+from logdrive.model.units import MIB
+from logdrive.wire.lumberjack.envelope import Codec
+from logdrive.wire.lumberjack.frames import Frame
+from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
+from logdrive.wire.lumberjack.reader import FrameReader
+
+_WINDOW_EVENTS: Final = 2048 - 511
+"""With this many another run of 512 would be too much."""
+_LOOK_AGAIN_SECONDS: Final = 60.0
+WAITS: Final = "waits for a receiver that speaks logdrive/1, under which it was registered"
+
+
+class PlainTalk:
+    """Sends what the checkpoint says was not acknowledged. *choice* is one of the plain dialects."""
+
+    numbering: Literal["window", "connection"] = "window"
+
+    def __init__(self, services: Services, codec: Codec | None, choice: Choice) -> None:
+        self._services = services
+        self._fell_back = choice.fell_back
+        self.version = choice.version
+        self.codec = codec
+        self.room = Room(4 * MIB, _WINDOW_EVENTS, marks=False)
+        self.reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
+        self.until: float | None = None
+        self.awaiting = False
+        self.open_sources = 0
+
+    def begin(self) -> None:
+        """Let all sources send that may."""
+        services = self._services
+        if decided := services.book.decide_starts(here_before=False, now_ms=services.clock.now_ms()):
+            tell_start(services.log, NOT_KEPT, len(decided))
+        services.demand.begin(services.book.sources, services.clock.monotonic())
+        waiting = [source for source in services.book.sources if self._waits(source)]
+        for source in waiting:
+            source.problem = WAITS
+        if waiting:
+            services.log.warning("sources wait for logdrive/1", sources=len(waiting))
+            self.until = services.clock.monotonic() + _LOOK_AGAIN_SECONDS
+
+    def greet(self) -> list[bytes]:
+        """Open sources; there is nothing to send for that."""
+        services, now = self._services, self._services.clock.monotonic()
+        while (source := services.demand.next_waiting()) is not None:
+            if not self._waits(source):
+                source.open_without_asking()
+                self.open_sources += 1
+                if source.has_more:
+                    services.demand.want(source, now)
+        return []
+
+    def next_retry(self) -> float | None:
+        """Nobody is refused here."""
+        return None
+
+    def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+        """Return the J or D frames of one window."""
+        frames: list[bytes] = []
+        first = 1
+        for _, _, run in runs:
+            if run.mark is None:
+                frames += run.frames(first)
+                first += len(run.records)
+        return frames
+
+    def take(self, frame: Frame) -> None:
+        """There is no frame but acknowledgements."""
+
+    def finished(self, source: Source) -> None:
+        """Forget a source that was acknowledged to its end."""
+        self._services.demand.forget(source)
+        self._services.book.finish(source, self._services.clock.now_ms())
+
+    def end(self) -> None:
+        """Take every source off the connection."""
+        for source in self._services.book.sources:
+            source.disconnected()
+        self._services.demand.begin(self._services.book.sources, self._services.clock.monotonic())
+
+    def _waits(self, source: Source) -> bool:
+        return self._fell_back and source.store is not None

@@ -1,0 +1,44 @@
+"""From a source to its next run: what is kept already, else read and encoded now. The only place where reading happens."""
+
+from collections.abc import Callable
+
+from agent.inputs.files.file import TruncatedError
+from agent.inputs.files.tail import Tailer
+from agent.records.batch import NOT_WANTED, SHIPPED, Mark, Run, data_runs, gap_run
+from agent.records.blocks import Encoder
+from agent.sources.source import Source
+from logdrive.host.clock import Clock
+
+
+class Producer:
+    """Reads only when asked for a run, so that nothing is in memory that the connection has no room for."""
+
+    def __init__(self, tailer: Tailer, clock: Clock, encoder_of: Callable[[Source], Encoder]) -> None:
+        self._tailer, self._clock, self._encoder_of = tailer, clock, encoder_of
+
+    def next_run(self, source: Source) -> Run | None:
+        """Return the next run of *source* and count it as sent, None where there is none now."""
+        run = source.next_run()
+        if run is None and source.has_more:
+            self._read(source)
+            run = source.next_run()
+        return run
+
+    def _read(self, source: Source) -> None:
+        generation, now_ms = source.generation, self._clock.now_ms()
+        assert generation is not None
+        try:
+            self._tailer.open(generation)
+            if source.opens_with_gap:
+                number = generation.number_at(generation.start)
+                source.keep([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
+                generation.go_to(number)
+            elif (chunk := generation.read(self._clock.monotonic())) is not None:
+                runs = data_runs(chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms)
+                source.keep(runs)
+                if runs[-1].position < generation.position:  # the encoder had enough
+                    generation.take_back(chunk, runs[-1].position)
+            elif source.must_end:
+                source.end(Mark(SHIPPED), now_ms)
+        except (TruncatedError, OSError) as error:
+            self._tailer.failed(source, error)

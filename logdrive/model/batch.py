@@ -1,0 +1,54 @@
+"""The header record at the start of each batch (rules R4, R5)."""
+
+from typing import Final
+
+import msgspec
+
+HEADER_PREFIX: Final = b'{"logdrive":{"v":1,'
+"""How every header begins; any other version still begins `{"logdrive":{"v":`."""
+
+
+class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch's manifest. Positions are None for foreign writers; *size* (`bytes`) counts what follows, framing included.
+
+    *read* and *received* are ms since 1970: when the run's last byte was read, and when the receiver had it.
+    """
+
+    v: int = 1
+    kind: str
+    source: str
+    origin: str | None = None
+    previous: int | None = None
+    position: int | None = None
+    records: int
+    events: int
+    size: int = msgspec.field(name="bytes")
+    skipped: int = 0
+    read: int = 0
+    received: int
+    store: str
+    peer: msgspec.Raw = msgspec.Raw(b"{}")
+    attributes: msgspec.Raw = msgspec.Raw(b"{}")
+    mark: msgspec.Raw = msgspec.Raw(b"null")
+
+    def encode(self) -> bytes:
+        """Return the header record's payload: keys in this order, no white space (rule R4)."""
+        return b'{"logdrive":' + _encode(self) + b"}"
+
+
+class _Envelope(msgspec.Struct):
+    logdrive: BatchHeader
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Envelope).decode
+
+
+def parse_header(payload: bytes) -> BatchHeader:
+    """Return the header in *payload*, which the caller knows by its place. Raises ValueError where it is headless."""
+    if not payload.startswith(HEADER_PREFIX):
+        raise ValueError("no batch header here")
+    try:
+        return _decode(payload).logdrive
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"a batch header that can't be read: {error}") from error

@@ -1,0 +1,39 @@
+"""Identity: UUIDs of files' generations and of sources (rules G2, D6)."""
+
+import hashlib
+import struct
+from functools import lru_cache
+from typing import Final
+from uuid import UUID
+
+NAMESPACE: Final = UUID("6a7d0f5e-5d0b-5c55-8f5b-2f9a3b1c7e41")
+"""The fixed namespace of origin ids (rule G2). Changing it makes every file a new one."""
+
+
+@lru_cache(maxsize=16)
+def _lives(agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes) -> bytes:
+    """Return what the names of lives that look alike begin with; several counts are asked for in a row (rule G3)."""
+    parts = (agent.encode(), host.encode(), mount.encode(), b"%d" % inode, b"%d" % birth_ns, first_line)
+    return b"".join(map(_part, parts))
+
+
+def _part(part: bytes) -> bytes:
+    return struct.pack("!I", len(part)) + part
+
+
+def _named(namespace: UUID, name: bytes) -> UUID:
+    """Return the UUIDv5 of *name*, which RFC 4122 lets be any bytes."""
+    digest = bytearray(hashlib.sha1(namespace.bytes + name, usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    return UUID(bytes=bytes(digest))
+
+
+def origin_id(*, agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes, count: int) -> UUID:
+    """Name one life of one file (rule G2)."""
+    return _named(NAMESPACE, _lives(agent, host, mount, inode, birth_ns, first_line) + _part(b"%d" % count))
+
+
+def source_id(origin: UUID, identity: str) -> UUID:
+    """Name an origin as spoken for by one client identity, so that no client moves another's position (rule D6)."""
+    return _named(origin, identity.encode())

@@ -1,0 +1,294 @@
+"""The audit of the bronze tables (rules A3, A4): what each source has, what is missing of it, and what is there twice."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from logdrive.model.pieces import DEAD_LETTER
+from logdrive.pipeline.audit.copies import Copy, copies, pairs
+from logdrive.pipeline.audit.verify_rows import Fault, Proof, continuing_rows, doubled_rows, prove
+from logdrive.pipeline.bronze.tables import open_existing, paths
+from logdrive.pipeline.decode.coverage import Interval, size, subtract, union
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, HEADLESS
+
+NOT_WANTED = "not_wanted"
+FIRST_RUN = "first_run"
+"""What an agent leaves that begins at the end of its files (ADR 15): it stands for no file."""
+UNEXPLAINED = "unexplained"
+"""The reason given to bytes that are neither in rows nor in a gap."""
+
+
+class Head(NamedTuple):
+    """What the audit wants of a row of `batches`; *received* in µs since 1970."""
+
+    segment: str
+    offset: int
+    kind: str
+    source: str | None
+    host: str | None
+    path: str | None
+    position: int | None
+    kept: list[Interval] | None
+    rows: int
+    bytes: int
+    skipped: int
+    received: int | None
+    mark_start: int | None
+    mark_end: int | None
+    mark_reason: str | None
+    mark_exact: bool | None
+    resend: bool
+    origin: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes of a source that no row came for; *lost_bytes* of them are lost, the others were not wanted or came otherwise."""
+
+    source: str
+    path: str | None
+    start: int
+    end: int
+    reason: str
+    end_exact: bool
+    lost_bytes: int
+
+    @property
+    def end_unseen(self) -> bool:
+        """Whether more than [start, end) may be lost."""
+        return not self.end_exact and self.reason != NOT_WANTED
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEnd:
+    """A life of a file whose end nobody saw (rule P4): it had *position* bytes when it was seen last, and may have had more."""
+
+    source: str
+    path: str | None
+    position: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Source:
+    """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard* when, in ms since 1970.
+
+    Sources of one *origin* are one file as several clients told it; *first_heard* is when this one began to.
+    *events* are rows; a line that is too long for one is in several. *dead_letters* are events that are in no row (rule R7).
+    """
+
+    source: str
+    host: str | None = None
+    path: str | None = None
+    origin: str | None = None
+    first_heard: int = 0
+    foreign: bool = False
+    state: str = "open"
+    ended: str | None = None
+    last: int = 0
+    heard: int = 0
+    events: int = 0
+    bytes: int = 0
+    skipped_bytes: int = 0
+    lost_bytes: int = 0
+    lost_at_least: bool = False
+    doubled_bytes: int = 0
+    resend: bool = False
+    kept: list[Interval] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    lines: int = 0
+    dead_letters: int = 0
+    dead_letter_bytes: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more of this file may come; a foreign client has no end to wait for."""
+        return self.state == "open" and not self.foreign
+
+    @property
+    def heard_at(self) -> str:
+        """When it was heard of, as text; empty where that is not known."""
+        return datetime.fromtimestamp(self.heard / 1000, UTC).isoformat(sep=" ", timespec="seconds") if self.heard else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the audit found. `complete` speaks of what has arrived: an open source may have more to come. Without a source it is false.
+
+    *rows* and *events* are the same: scripts know the latter.
+    """
+
+    complete: bool
+    sources: int
+    events: int
+    bytes: int
+    lost_bytes: int
+    lost_at_least: bool
+    lost_events: int
+    duplicate_events: int
+    quarantined_events: int
+    skipped_bytes: int
+    open_sources: int
+    foreign_events: int
+    gaps: list[Gap]
+    unknown_ends: list[UnknownEnd]
+    copies: list[Copy]
+    by_source: list[Source]
+    faults: list[Fault]
+    cut_events: int
+    overlapping_events: int
+    uncommitted_rows: int
+    lines: int
+    rows: int
+    dead_letters: int
+    dead_letter_bytes: int
+
+    @property
+    def complete_but_for_ends(self) -> bool:
+        """Whether nothing stands against `complete` but ends that nobody saw."""
+        return bool(self.unknown_ends) and not (self.lost_bytes or self.duplicate_events or self.faults or self.dead_letters)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `--json` prints."""
+        found = asdict(self)
+        for source, whole in zip(found["by_source"], self.by_source, strict=True):
+            del source["kept"], source["gaps"], source["first_heard"]
+            source["heard"] = whole.heard_at or None
+        return found
+
+
+def audit(directory: str, spark: Any) -> Verdict:
+    """Audit the tables of *directory*. Raises `StorageError` where there are none."""
+    events_path, batches_path = paths(directory)
+    batches = open_existing(batches_path, BATCHES)  # before the events, which are committed first
+    events = open_existing(events_path, EVENTS)
+    sources = sources_of(heads_of(batches.read(Head._fields)))
+    proof = prove(spark, events, batches)
+    doubled = [source.source for source in sources if source.doubled_bytes]
+    continuing = continuing_rows(spark, events) if proof.unended else {}
+    found = verdict(sources, proof, doubled_rows(spark, events, doubled) if doubled else 0, continuing)
+    return with_copies(found, copies(spark, events, pairs(sources)))
+
+
+def verdict(sources: list[Source], proof: Proof, doubled: int, continuing: Mapping[str, int] = MappingProxyType({})) -> Verdict:
+    """Put together what headers and rows say; of each source, *continuing* rows go on with the line of another row."""
+    for source in sources:
+        source.lines = source.events - continuing.get(source.source, 0)
+    rows, dead_letters = proof.rows - proof.uncommitted, sum(source.dead_letters for source in sources)
+    missing = sum(fault.missing_bytes for fault in proof.faults)
+    lost_bytes = sum(source.lost_bytes for source in sources) + missing
+    at_least = any(source.lost_at_least for source in sources)
+    lost_events = sum(max(0, fault.expected - fault.found) for fault in proof.faults)
+    duplicates = doubled + sum(max(0, fault.found - fault.expected) for fault in proof.faults)
+    return Verdict(
+        complete=bool(sources) and not (lost_bytes or at_least or duplicates or proof.faults or dead_letters),
+        sources=len(sources),
+        events=rows,
+        bytes=sum(source.bytes for source in sources),
+        lost_bytes=lost_bytes,
+        lost_at_least=at_least,
+        lost_events=lost_events,
+        duplicate_events=duplicates,
+        quarantined_events=proof.quarantined,
+        skipped_bytes=sum(source.skipped_bytes for source in sources),
+        open_sources=sum(source.is_open for source in sources),
+        foreign_events=sum(source.events for source in sources if source.foreign),
+        gaps=[gap for source in sources for gap in source.gaps],
+        unknown_ends=[end for source in sources if (end := _unknown_end(source)) is not None],
+        copies=[],
+        by_source=sources,
+        faults=proof.faults,
+        cut_events=proof.cut,
+        overlapping_events=proof.whole,
+        uncommitted_rows=proof.uncommitted,
+        lines=rows - sum(continuing.values()),
+        rows=rows,
+        dead_letters=dead_letters,
+        dead_letter_bytes=sum(source.dead_letter_bytes for source in sources),
+    )
+
+
+def with_copies(found: Verdict, told: list[Copy]) -> Verdict:
+    """Return *found* with lines that are there under two sources (ADR 16): doubled, though each source is as it should be."""
+    lines = sum(copy.lines for copy in told)
+    return replace(found, copies=told, complete=found.complete and not lines, duplicate_events=found.duplicate_events + lines)
+
+
+def _unknown_end(source: Source) -> UnknownEnd | None:
+    last = max((gap for gap in source.gaps if gap.end_unseen), key=lambda gap: gap.end, default=None)
+    return UnknownEnd(source.source, source.path, last.end, last.reason) if last is not None else None
+
+
+def heads_of(table: pa.Table) -> list[Head]:
+    """Return the rows of *table*, which has the columns of `Head`."""
+    columns = {name: table[name] for name in Head._fields}
+    columns["received"] = columns["received"].cast(pa.int64())
+    values = {name: column.to_pylist() for name, column in columns.items()}
+    values["kept"] = [None if kept is None else [(one["start"], one["end"]) for one in kept] for kept in values["kept"]]
+    return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
+
+
+def sources_of(rows: Iterable[Head]) -> list[Source]:
+    """Return every source that *rows* speak of, judged, by host and path."""
+    sources: dict[str, Source] = {}
+    gaps: dict[str, list[Head]] = {}
+    for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
+        if row.kind == HEADLESS or row.source is None or row.mark_reason == FIRST_RUN:
+            continue
+        source = sources.setdefault(row.source, Source(row.source))
+        _count(source, row)
+        if row.kind == "gap":
+            gaps.setdefault(row.source, []).append(row)
+        elif row.kind == "end" and row.mark_exact is False:  # the file may have gone on: a gap of unknown length (ADR 5)
+            gaps.setdefault(row.source, []).append(row._replace(mark_start=row.mark_end))
+    for name, source in sources.items():
+        _judge(source, gaps.get(name, []))
+    return sorted(sources.values(), key=lambda source: (source.host or "", source.path or "", source.source))
+
+
+def _count(source: Source, row: Head) -> None:
+    """Add one header to what is known of its source."""
+    source.host, source.path = row.host or source.host, row.path or source.path
+    source.origin = source.origin or row.origin
+    source.first_heard = source.first_heard or (row.received or 0) // 1000
+    source.heard = max(source.heard, (row.received or 0) // 1000)
+    source.events += row.rows
+    source.resend = source.resend or row.resend
+    if row.kind != FOREIGN:  # the mark of a foreign batch speaks of bytes of an event
+        source.last = max(source.last, row.position or 0, row.mark_end or 0)
+    if row.kind == "end":
+        source.state, source.ended = "ended", row.mark_reason
+    elif row.kind == FOREIGN:
+        source.foreign = True
+        source.bytes += row.bytes
+        if row.mark_reason == DEAD_LETTER:
+            source.dead_letters += 1
+            source.dead_letter_bytes += row.mark_end or 0
+    elif row.kind == "data":
+        source.kept += row.kept or []
+        source.skipped_bytes += row.skipped
+
+
+def _judge(source: Source, gaps: list[Head]) -> None:
+    """Tell what of [0, last) is missing or there twice."""
+    have = union(source.kept)
+    source.bytes += size(have)
+    source.doubled_bytes = size(source.kept) - size(have)
+    unwanted = union((gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED)
+    fine = union([*have, *unwanted])
+    told: list[Interval] = []
+    for gap in sorted(gaps, key=lambda gap: (gap.mark_start or 0, gap.mark_end or 0)):
+        interval = (gap.mark_start or 0, gap.mark_end or 0)
+        lost = [] if gap.mark_reason == NOT_WANTED else subtract(subtract(union([interval]), fine), union(told))
+        told.append(interval)
+        exact = gap.mark_exact is not False
+        source.gaps.append(Gap(source.source, source.path, *interval, gap.mark_reason or "", exact, size(lost)))
+    if not source.foreign:
+        for start, end in subtract(union([(0, source.last)]), union([*fine, *told])):
+            source.gaps.append(Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start))
+    source.lost_at_least = any(gap.end_unseen for gap in source.gaps)
+    source.lost_bytes = sum(gap.lost_bytes for gap in source.gaps)

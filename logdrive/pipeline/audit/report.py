@@ -1,0 +1,74 @@
+"""The report: what the tables and their audit say, as one HTML file that needs nothing beside it."""
+
+from datetime import UTC, datetime
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from logdrive.pipeline.audit.audit import Source, Verdict
+from logdrive.pipeline.audit.charts import Tick, columns, decades, duration, line, scale, short, size
+from logdrive.pipeline.audit.figures import COLUMNS, Figures, cover_bar, figures
+from logdrive.pipeline.audit.text import last_line
+from logdrive.pipeline.bronze.tables import open_existing, paths
+from logdrive.pipeline.decode.schema import BATCHES
+
+_SOURCES = 40
+_GAPS = 200
+_LABELS = 5  # along the time axis
+
+
+def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
+    """Return the report on the tables in *directory*, whose audit is *verdict*."""
+    found = figures(open_existing(paths(directory)[1], BATCHES).read(COLUMNS))
+    environment = Environment(
+        loader=PackageLoader("logdrive.pipeline"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"duration": duration, "short": short, "size": size, "number": lambda value: f"{value:,}"}
+    shown = _shown(verdict.by_source)
+    judgement, told = last_line(verdict).split(": ", 1)
+    return environment.get_template("report.html.j2").render(
+        directory=directory,
+        made=f"{made or datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        verdict=verdict,
+        judgement=judgement.capitalize(),
+        figures=told,
+        ended_sources=sum(source.state == "ended" for source in verdict.by_source),
+        rate=_rate(found),
+        delay=_delay(found),
+        legs=found.legs,
+        times=_times(found),
+        paths=found.paths,
+        most_events=max((path.events for path in found.paths), default=1),
+        sources=[(source, cover_bar(source)) for source in shown],
+        more_sources=len(verdict.by_source) - len(shown),
+        gaps=verdict.gaps[:_GAPS],
+        more_gaps=max(0, len(verdict.gaps) - _GAPS),
+    )
+
+
+def _shown(sources: list[Source]) -> list[Source]:
+    """Return the sources that have a bar: those with gaps first, then the largest; by host and path."""
+    ranked = sorted(sources, key=lambda source: (not source.lost_bytes, not source.gaps, -source.bytes))
+    return sorted(ranked[:_SOURCES], key=lambda source: (source.host or "", source.path or "", source.source))
+
+
+def _rate(found: Figures) -> dict[str, object]:
+    """Return the chart of lines a second."""
+    values = [one.events for one in found.bins]
+    top, ticks = scale(max(values, default=0))
+    titles = [f"{one.label}: {short(one.events)} lines/s, {size(one.bytes)}/s" for one in found.bins]
+    return {"ticks": [Tick(100 * tick / top, short(tick)) for tick in ticks], "columns": columns(values, titles, top), "step": found.step}
+
+
+def _delay(found: Figures) -> dict[str, object]:
+    """Return the chart of the delay, median and 99th percentile."""
+    lows, highs = [one.low for one in found.bins], [one.high for one in found.bins]
+    low, high, ticks = decades([value for value in (*lows, *highs) if value is not None])
+    return {"ticks": ticks, "median": line(lows, low, high), "p99": line(highs, low, high)}
+
+
+def _times(found: Figures) -> list[str]:
+    """Return some labels for the time axis, evenly spread."""
+    labels = [one.label for one in found.bins]
+    if len(labels) <= _LABELS:
+        return labels
+    return [labels[round(n * (len(labels) - 1) / (_LABELS - 1))] for n in range(_LABELS)]

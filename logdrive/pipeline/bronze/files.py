@@ -1,0 +1,88 @@
+"""Parquet files of the tables: written and synced before any table names them, so that a table never names a torn file."""
+
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from logdrive.pipeline.decode.schema import LABEL
+
+_PACKED = ("ordinal", "start", "end")
+_REPEATED = ("batch", "offset", "received")
+_COUNTED = ("batch", "offset", "start", "end", "received")
+_LEVELS = {"zstd": 1}
+DEFAULT_COMPRESSION = "snappy"
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A finished file, its name relative to its table's directory."""
+
+    name: str
+    size: int
+    rows: int
+
+
+class EventFile:
+    """One parquet file that grows by row groups; it is whole and durable once the context ends without an error."""
+
+    def __init__(self, directory: str, schema: pa.Schema, compression: str = DEFAULT_COMPRESSION) -> None:
+        self.name = f"part-{uuid4()}.parquet"
+        self._path = os.path.join(directory, self.name)
+        self._writer = pq.ParquetWriter(self._path, schema, **options(schema, compression))
+        self.rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, table: pa.Table) -> None:
+        """Add *table* as one row group."""
+        if table.num_rows:
+            self._writer.write_table(table, row_group_size=table.num_rows)
+            self.rows += table.num_rows
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._writer.close()
+        if error is not None or not self.rows:
+            os.unlink(self._path)
+        else:
+            sync(self._path)
+
+    @property
+    def added(self) -> Added | None:
+        """What the table is told, after the context has ended; None where there were no rows, and so no file."""
+        return Added(self.name, os.path.getsize(self._path), self.rows) if self.rows else None
+
+
+def write_file(directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION) -> Added | None:
+    """Write *table* as one file."""
+    with EventFile(directory, table.schema, compression) as file:
+        file.write(table)
+    return file.added
+
+
+def options(schema: pa.Schema, compression: str) -> dict[str, Any]:
+    """Return how a table's files are encoded: dictionaries where values repeat, deltas where they rise, statistics where they help."""
+    names = schema.names
+    return {
+        "compression": compression,
+        "compression_level": _LEVELS.get(compression),
+        "use_dictionary": [field.name for field in schema if field.type.equals(LABEL) or field.name in _REPEATED],
+        "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _PACKED if name in names},
+        "write_statistics": [name for name in _COUNTED if name in names],
+        "store_schema": False,  # readers see strings, not our dictionaries
+    }
+
+
+def sync(path: str) -> None:
+    """Return once the file at *path* and its name are durable."""
+    for place, flags in ((path, os.O_RDONLY), (os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)):
+        descriptor = os.open(place, flags | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

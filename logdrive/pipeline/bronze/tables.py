@@ -1,0 +1,136 @@
+"""The Delta tables below DIR/bronze, through delta-rs: made, read, added to.
+
+How far a table has come is kept in the table itself, per segment, as a Delta application transaction whose version is the
+offset of the next batch. So it is checked by Delta against concurrent writers, and it survives checkpoints, compaction and
+vacuum. Spark's own checkpoint plays no part in it.
+"""
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from logdrive.errors import LogdriveError, StorageError
+from logdrive.pipeline.bronze.files import Added, sync
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain
+
+_METADATA = "logdrive"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_HISTORY = 50  # commits looked through for the last of ours; only maintenance stands between
+
+Ends = Mapping[str, tuple[int, int]]
+"""Per segment, the offsets at which a commit begins and ends."""
+
+
+class ConcurrentWriterError(LogdriveError):
+    """Somebody else has added to the table since it was read."""
+
+
+class Table:
+    """One Delta table of append-only files."""
+
+    def __init__(self, path: str, schema: pa.Schema, delta: DeltaTable) -> None:
+        self.path, self._schema, self._delta = path, schema, delta
+
+    def end(self, segment: str) -> int:
+        """Return the offset in *segment* up to which the table has come, 0 for one never read."""
+        return int(self._delta.transaction_version(_application(segment)) or 0)
+
+    def add(self, files: Sequence[Added], ends: Ends, note: Mapping[str, Any] | None = None) -> None:
+        """Add *files* and advance to *ends*, in one commit; *note* stands in its metadata.
+
+        Raises `ConcurrentWriterError` where another writer was faster, `StorageError` where the table can't be written.
+        """
+        now = time.time_ns() // 1_000_000
+        actions = [AddAction(file.name, file.size, {}, now, True, orjson.dumps({"numRecords": file.rows}).decode()) for file in files]
+        metadata = {_METADATA: orjson.dumps({"ends": ends} | dict(note or {})).decode()}
+        marks = [Transaction(_application(segment), end) for segment, (_, end) in sorted(ends.items())]
+        try:
+            properties = CommitProperties(custom_metadata=metadata, app_transactions=marks)
+            self._delta.create_write_transaction(actions, "append", plain(self._schema), commit_properties=properties)
+            self._delta.update_incremental()
+        except CommitFailedError as error:
+            raise ConcurrentWriterError(f"{self.path}: another pipeline writes this table: {error}") from error
+        except (DeltaError, OSError) as error:
+            raise _storage_error(self.path, error) from error
+        sync(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
+
+    def last_note(self) -> dict[str, Any]:
+        """Return what the last commit of ours says: its `ends` and its note; {} for a new table."""
+        for commit in self._delta.history(_HISTORY):
+            if _METADATA in commit:
+                return dict(orjson.loads(commit[_METADATA]))
+        return {}
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the files that are the table."""
+        return [os.path.join(self.path, os.path.basename(uri)) for uri in self._delta.file_uris()]
+
+    def read(self, columns: Sequence[str], where: Any = None) -> pa.Table:
+        """Return some columns, of the rows for which the Arrow expression *where* holds."""
+        return self._delta.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
+
+    def compact(self) -> None:
+        """Join small files, and delete those that no version of the last week names. Raises `StorageError`."""
+        try:
+            self._delta.optimize.compact()
+            self._delta.vacuum(dry_run=False)
+            self._delta.update_incremental()
+        except (DeltaError, OSError) as error:
+            raise _storage_error(self.path, error) from error
+
+
+def create(path: str, schema: pa.Schema) -> Table:
+    """Open the table at *path*, made where there is none. Raises `StorageError` where something else is there."""
+    try:
+        delta = DeltaTable.create(path, schema=plain(schema), mode="ignore")
+    except (DeltaError, OSError) as error:
+        raise _storage_error(path, error) from error
+    return _checked(path, schema, delta)
+
+
+def open_existing(path: str, schema: pa.Schema) -> Table:
+    """Open the table at *path*. Raises `StorageError` where there is none."""
+    try:
+        return _checked(path, schema, DeltaTable(path))
+    except TableNotFoundError as error:
+        raise StorageError(f"{path} is no table: run `logdrive pipeline run --to DIR` first") from error
+    except (DeltaError, OSError) as error:
+        raise _storage_error(path, error) from error
+
+
+def _storage_error(path: str, error: Exception) -> StorageError:
+    """Return *error* in one line: delta-rs draws a coloured tree of causes."""
+    causes = [line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines()]
+    return StorageError(f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}")
+
+
+def _checked(path: str, schema: pa.Schema, delta: DeltaTable) -> Table:
+    found = [field.name for field in delta.schema().fields]
+    if found != schema.names:
+        raise StorageError(f"{path} has other columns than this version writes: {', '.join(found)}")
+    return Table(path, schema, delta)
+
+
+def _application(segment: str) -> str:
+    return f"logdrive:{segment}"
+
+
+def paths(directory: str) -> tuple[str, str]:
+    """Return where the events and the batches of *directory* are."""
+    bronze = os.path.join(os.path.abspath(directory), "bronze")
+    return os.path.join(bronze, "events"), os.path.join(bronze, "batches")
+
+
+def open_both(directory: str) -> tuple[Table, Table]:
+    """Open the events and the batches of *directory* for reading."""
+    events, batches = paths(directory)
+    return open_existing(events, EVENTS), open_existing(batches, BATCHES)

@@ -1,0 +1,103 @@
+"""Columns that are mostly one value: held as what differs, made into Arrow arrays once a table is due."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logdrive.pipeline.decode.schema import TIME
+
+Rows = npt.NDArray[np.int64]
+
+
+def labels(values: Sequence[str | None], counts: Rows, others: "Sparse | None" = None) -> pa.DictionaryArray:
+    """Return a dictionary column in which value i of *values* is repeated counts[i] times, except where *others* has another."""
+    codes: dict[Hashable, int] = {}
+    distinct = np.fromiter((_code(codes, value) for value in values), np.int32, len(values))
+    indices = np.repeat(distinct, counts)
+    if others is not None and others.rows:
+        indices[others.rows] = np.fromiter((_code(codes, value) for value in others.values), np.int32, len(others.values))
+    return dictionary(indices, list(codes))
+
+
+def dictionary(indices: npt.NDArray[np.int32], values: Sequence[Any]) -> pa.DictionaryArray:
+    """Return a dictionary column of strings; a None among *values* becomes null."""
+    null = next((n for n, value in enumerate(values) if value is None), None)
+    mask = None if null is None else indices == null
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.int32(), mask=mask), pa.array(["" if value is None else value for value in values], pa.string())
+    )
+
+
+def _code(codes: dict[Hashable, int], value: Hashable) -> int:
+    return codes.setdefault(value, len(codes))
+
+
+class Sparse:
+    """The rows of one column that are not its usual value."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.values: list[Any] = []
+
+    def set(self, row: int, value: Any) -> None:
+        """Give *row* a value of its own; rows come in rising order."""
+        self.rows.append(row)
+        self.values.append(value)
+
+    def extend(self, first: int, values: Sequence[Any]) -> None:
+        """Give the rows from *first* on these values; None leaves a row as usual."""
+        if None not in values:
+            self.rows += range(first, first + len(values))
+            self.values += values
+            return
+        for row, value in enumerate(values, first):
+            if value is not None:
+                self.set(row, value)
+
+    def change(self, values: Mapping[int, Any]) -> None:
+        """Give rows, wherever they are, other values."""
+        known = dict(zip(self.rows, self.values, strict=True)) | dict(values)
+        self.rows = sorted(known)
+        self.values = [known[row] for row in self.rows]
+
+    def column(self, count: int, kind: pa.DataType) -> pa.Array:
+        """Return a column of *count* rows, null where nothing was set."""
+        if not self.rows:
+            return pa.nulls(count, kind)
+        values = pa.array(self.values, kind)
+        if len(self.rows) == count:
+            return values
+        index = np.zeros(count, np.int64)
+        missing = np.ones(count, np.bool_)
+        index[self.rows] = np.arange(len(self.rows))
+        missing[self.rows] = False
+        return values.take(pa.array(index, mask=missing))
+
+
+def times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
+    """Return ISO 8601 texts as times, null where one is something else; without a zone they are UTC.
+
+    The rows given too are those whose times lack something: the text is no time, or finer than a microsecond.
+    """
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), TIME), []
+    try:
+        return texts.cast(TIME), []
+    except pa.ArrowInvalid:  # not all of them have a zone and no more than six digits, or are times at all
+        found = pa.array([None if text is None else _time(text) for text in texts.to_pylist()], TIME)
+    lost = pc.and_not(pc.is_null(found), pc.is_null(texts))
+    finer = pc.fill_null(pc.match_substring_regex(texts, r"\.\d{6}\d*[1-9]"), False)
+    return found, [int(row) for row in pc.indices_nonzero(pc.or_(lost, finer)).to_pylist()]
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(text)
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None

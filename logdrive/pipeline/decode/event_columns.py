@@ -1,0 +1,126 @@
+"""Event rows that wait to become an Arrow table: constant per batch, plain arrays per piece, and the rare values sparsely."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+
+from logdrive.pipeline.decode.blocks import LF, LINE_ENDS, Lines
+from logdrive.pipeline.decode.columns import Sparse, dictionary, labels, times
+from logdrive.pipeline.decode.headers import BatchRow
+from logdrive.pipeline.decode.records import BLOCK, TIMESTAMP, Singles
+from logdrive.pipeline.decode.schema import EVENTS, TIME
+
+_ABSENT = -1
+_END_CODES = {eol: code for code, eol in enumerate(LINE_ENDS)}
+_SPARSE = ("host", "path", "original", "form", "flag", "fields", "time")
+
+
+def _sparse_columns() -> dict[str, Sparse]:
+    return {name: Sparse() for name in _SPARSE}
+
+
+@dataclass(slots=True)
+class EventColumns:
+    """The columns of some batches' events, in the order in which they came."""
+
+    messages: list[pa.StringArray] = field(default_factory=list)
+    starts: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    stops: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    ends: list[npt.NDArray[np.int8]] = field(default_factory=list)
+    odd_ends: Sparse = field(default_factory=Sparse)
+    sparse: dict[str, Sparse] = field(default_factory=_sparse_columns)
+    count: int = 0
+
+    def add(self, lines: Lines) -> None:
+        """Take one piece."""
+        self.messages.append(lines.messages)
+        self.starts.append(lines.starts)
+        self.stops.append(lines.stops)
+        self.ends.append(np.zeros(len(lines.starts), np.int8) if lines.ends is None else lines.ends)
+        self.count += len(lines.starts)
+
+    def add_singles(self, events: Singles) -> None:
+        """Take single records as one piece."""
+        columns = events.columns()
+        for name, sparse in self.sparse.items():
+            sparse.extend(self.count, columns[name])
+        codes = [_END_CODES.get(eol, _ABSENT) for eol in columns["eol"]]
+        if _ABSENT in codes:
+            for row, code in enumerate(codes):
+                if code == _ABSENT:
+                    self.odd_ends.set(self.count + row, columns["eol"][row])
+                    codes[row] = LF
+        self.add(
+            Lines(
+                pa.array(columns["message"], pa.string()),
+                _positions(columns["start"]),
+                _positions(columns["end"]),
+                np.array(codes, np.int8) if any(codes) else None,
+            )
+        )
+
+
+def _positions(values: Sequence[int | None]) -> npt.NDArray[np.int64]:
+    return np.array(values if None not in values else [_ABSENT if value is None else value for value in values], np.int64)
+
+
+def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
+    """Put the columns together; what is one value a batch is repeated `rows` times, strings as dictionaries."""
+    counts = np.array([batch.rows for batch in batches], np.int64)
+    first = np.cumsum(counts) - counts
+    sparse = columns.sparse
+    known = {
+        name: labels([getattr(batch, name) for batch in batches], counts, sparse.get(name))
+        for name in ("stream", "segment", "source", "host", "path")
+    }
+    known |= {
+        "batch": pa.array(np.repeat(np.array([batch.batch for batch in batches], np.int64), counts)),
+        "offset": pa.array(np.repeat(np.array([batch.offset for batch in batches], np.int64), counts)),
+        "ordinal": pa.array((np.arange(columns.count) - np.repeat(first, counts)).astype(np.int32)),
+        "received": pa.array(np.repeat(np.array([(batch.received or 0) * 1000 for batch in batches], np.int64), counts), TIME),
+        "start": _position_column(columns.starts),
+        "end": _position_column(columns.stops),
+        "message": pa.chunked_array(columns.messages, pa.string()),
+        "eol": _line_ends(columns),
+        "form": labels([BLOCK], np.array([columns.count]), sparse["form"]),
+        "flag": labels([None], np.array([columns.count]), sparse["flag"]),
+    }
+    known["time"] = _times(columns)
+    known |= {name: sparse[name].column(columns.count, EVENTS.field(name).type) for name in ("original", "fields")}
+    return pa.table([known[name] for name in EVENTS.names], schema=EVENTS)
+
+
+def _times(columns: EventColumns) -> pa.Array:
+    """Return the times; a text that is none, or says more than the time does, is kept in `fields`."""
+    texts = columns.sparse["time"].column(columns.count, pa.string())
+    found, rows = times(texts)
+    if rows:
+        fields = columns.sparse["fields"]
+        known = dict(zip(fields.rows, fields.values, strict=True))
+        fields.change({row: _with_time(texts[row].as_py(), known.get(row)) for row in rows})
+    return found
+
+
+def _with_time(text: str, fields: str | None) -> str:
+    said = orjson.dumps({TIMESTAMP: text}).decode()
+    return said if fields is None else f"{said[:-1]},{fields[1:]}"
+
+
+def _position_column(pieces: list[npt.NDArray[np.int64]]) -> pa.Array:
+    values = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+    absent = values == _ABSENT
+    return pa.array(values, mask=absent if absent.any() else None)
+
+
+def _line_ends(columns: EventColumns) -> pa.DictionaryArray:
+    codes = (np.concatenate(columns.ends) if columns.ends else np.empty(0, np.int8)).astype(np.int32)
+    values: list[str | None] = list(LINE_ENDS)
+    for row, value in zip(columns.odd_ends.rows, columns.odd_ends.values, strict=True):
+        if value not in values:
+            values.append(value)
+        codes[row] = values.index(value)
+    return dictionary(codes, values)

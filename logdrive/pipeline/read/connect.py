@@ -1,0 +1,78 @@
+"""From the address that a user writes to a `Face`: a service on the network, or a store's directory."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+
+from logdrive.address import StreamAddress, host_port, stream_address
+from logdrive.errors import ConfigError, Mistake
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
+from logdrive.host.executor import ThreadExecutor
+from logdrive.net.stream import ClientTls
+from logdrive.net.tcp import SystemTransport
+from logdrive.pipeline.read.stream import Face, face_at
+from logdrive.services.embedded.attach import attached
+from logdrive.services.pravega.client.blocking import Target
+from logdrive.services.pravega.client.controller import Login
+from logdrive.services.pravega.server import endpoint
+
+
+@contextmanager
+def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) -> Iterator[Face]:
+    """Yield where the stream *uri* is read, while the context lasts. Raises `ConfigError`.
+
+    A store that no process has open is opened here, by a thread with a loop of its own that serves it to Spark's workers.
+    """
+    try:
+        address = None if uri.startswith("pravega:") else stream_address(uri)
+        there = face_at(uri, tls, login) if address is None else None
+    except ValueError as error:
+        raise ConfigError("pipeline", [Mistake("from", "", str(error))]) from error
+    if address is None:
+        assert there is not None
+        yield there
+        return
+    ready: Future[Face] = Future()
+    loop, done = asyncio.new_event_loop(), asyncio.Event()
+    thread = threading.Thread(target=_serve, args=(loop, address, tls, ready, done), name="logdrive-attach")
+    thread.start()
+    try:
+        yield ready.result()
+    finally:
+        with suppress(RuntimeError):  # it has ended by itself
+            loop.call_soon_threadsafe(done.set)
+        thread.join()
+
+
+def _serve(
+    loop: asyncio.AbstractEventLoop, address: StreamAddress, tls: ClientTls | None, ready: "Future[Face]", done: asyncio.Event
+) -> None:
+    async def serve() -> None:
+        executor = ThreadExecutor("logdrive-store")
+        try:
+            async with attached(
+                address, disk=SystemDisk(), executor=executor, clock=SystemClock(), transport=SystemTransport(), tls=tls
+            ) as target:
+                ready.set_result(Face(target, address.scope, address.stream))
+                await done.wait()
+        finally:
+            executor.close()
+
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+    except BaseException as error:
+        if ready.done():
+            raise
+        ready.set_exception(error)
+
+
+def moved(uri: str, face: Face) -> Face:
+    """Return where another process serves *uri* now, *face* where nobody says: a receiver that was started again has a new port."""
+    if uri.startswith("pravega:"):
+        return face
+    found = endpoint.find(SystemDisk(), stream_address(uri).path)
+    return face if found is None else Face(Target(*host_port(found.pravega), face.target.tls, found.token), face.scope, face.stream)

@@ -1,0 +1,113 @@
+"""What a Spark task does: batches of a segment in, one file of events and a message for the committer out."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from logdrive.errors import StorageError
+from logdrive.pipeline.bronze.files import Added, EventFile
+from logdrive.pipeline.bronze.writer import Written
+from logdrive.pipeline.decode.decode import Decoder
+from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_of
+from logdrive.pipeline.decode.schema import EVENTS
+
+CHUNKS = pa.schema(
+    [
+        pa.field("stream", pa.string(), nullable=False),
+        pa.field("segment", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("data", pa.binary(), nullable=False),
+        pa.field("recalled", pa.bool_(), nullable=False),
+    ]
+)
+"""`Chunk`s on their way from source to sink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a segment as it is stored, cut anywhere.
+
+    *recalled*: whole batches with pieces of the event whose last piece is at the place that has been reached (rule R6).
+    """
+
+    offset: int
+    data: bytes
+    recalled: bool = False
+
+
+MESSAGES = pa.schema(
+    [
+        pa.field("segment", pa.string(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("rows", pa.int64()),
+        pa.field("headers", pa.binary(), nullable=False),
+    ]
+)
+"""A `Written` on its way to the driver; the headers are an Arrow stream, compressed."""
+
+_ROW_GROUP_BYTES = 48 << 20
+
+
+def write_events(chunks: Iterable[pa.RecordBatch], directory: str, compression: str) -> Iterator[pa.RecordBatch]:
+    """Decode *chunks*, the pieces of whole batches of one segment, into a file below *directory*; yield the message about it."""
+    decoder: Decoder | None = None
+    segment, start, at, rest = "", -1, 0, b""
+    headers: list[BatchRow] = []
+    with EventFile(directory, EVENTS, compression) as file:
+        for stream, name, chunk in _rows(chunks):
+            if decoder is None:
+                decoder, segment = Decoder(stream), name
+            if chunk.recalled:
+                decoder.recall(name, chunk.offset, chunk.data)
+                continue
+            if start < 0:
+                start = at = chunk.offset
+            if (name, chunk.offset) != (segment, at + len(rest)):
+                raise StorageError(f"{name} at {chunk.offset} does not go on where {segment} ended, at {at + len(rest)}")
+            data = rest + chunk.data
+            following = decoder.feed(segment, at, data)
+            rest, at = data[following - at :], following
+            if decoder.text_bytes >= _ROW_GROUP_BYTES:
+                headers += _flush(decoder, file)
+        if rest:
+            raise StorageError(f"{segment}: {len(rest)} bytes at {at} are no whole batch")
+        if decoder is not None:
+            headers += _flush(decoder, file)
+    if decoder is not None:
+        yield message(Written(segment, start, at, file.added, headers))
+
+
+def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Chunk]]:
+    for chunk in chunks:
+        columns = [chunk.column(name) for name in CHUNKS.names]
+        for row in range(chunk.num_rows):
+            stream, segment, offset, data, recalled = (column[row].as_py() for column in columns)
+            yield stream, segment, Chunk(offset, data, recalled)
+
+
+def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:
+    table, headers = decoder.take()
+    file.write(table)
+    return headers
+
+
+def message(written: Written) -> pa.RecordBatch:
+    """Return *written* as one row of `MESSAGES`."""
+    table, stream = batches_table(written.headers), pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    file = written.file
+    values = [written.segment, written.start, written.end, *((file.name, file.size, file.rows) if file else (None, None, None))]
+    return pa.record_batch([[value] for value in [*values, stream.getvalue().to_pybytes()]], schema=MESSAGES)
+
+
+def written_of(row: dict[str, object]) -> Written:
+    """Return what a row of `MESSAGES` says."""
+    with pa.ipc.open_stream(row["headers"]) as reader:
+        headers = rows_of(reader.read_all())
+    file = None if row["name"] is None else Added(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]
+    return Written(row["segment"], row["start"], row["end"], file, headers)  # type: ignore[arg-type]

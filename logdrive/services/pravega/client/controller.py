@@ -1,0 +1,135 @@
+"""What a Pravega controller tells of a stream, whoever asks it: which segments there are, which follow which, and where they are.
+
+The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, imported only where an
+address turns out to be a controller's, since it needs the extra `pravega`.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from logdrive.errors import ConfigError, LogdriveError, Mistake
+from logdrive.net.stream import ClientTls
+from logdrive.wire.pravega.routing import segment_name
+
+_NUMBER_BITS: Final = 32
+
+
+class NoSuchStreamError(LogdriveError):
+    """The controller knows no such stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who asks, where the controller wants to know."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a segment store listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSegment:
+    """One segment of a stream: keys in (low, high] go to it. *id* is the epoch that made it, then its number in 32 bits."""
+
+    scope: str
+    stream: str
+    id: int
+    low: float
+    high: float
+
+    @property
+    def number(self) -> int:
+        """Its number in the stream, which no other segment ever has."""
+        return self.id & ((1 << _NUMBER_BITS) - 1)
+
+    @property
+    def epoch(self) -> int:
+        """How often the stream had been scaled when it was made."""
+        return self.id >> _NUMBER_BITS
+
+    @property
+    def name(self) -> str:
+        """Its full name at the segment store."""
+        return segment_name(self.scope, self.stream, self.number, self.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """A segment, and the ids of those that were sealed for it."""
+
+    segment: StreamSegment
+    predecessors: tuple[int, ...]
+
+
+class Controller(Protocol):
+    """One controller. All raise `TransientError` where it does not answer, `NoSuchStreamError`, and `RefusedError` where it won't."""
+
+    async def create(self, scope: str, stream: str, segments: int) -> None:
+        """Make the scope and the stream where they are not there yet, with a fixed number of segments."""
+        ...
+
+    async def current(self, scope: str, stream: str) -> list[StreamSegment]:
+        """Return the segments that take appends, none for a sealed stream."""
+        ...
+
+    async def head(self, scope: str, stream: str) -> list[int]:
+        """Return the ids of the oldest segments that the stream still has."""
+        ...
+
+    async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
+        """Return the segments that follow *segment*; none where it takes appends or the stream is sealed."""
+        ...
+
+    async def endpoint(self, segment: StreamSegment) -> Endpoint:
+        """Return the segment store that has *segment* now."""
+        ...
+
+    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+        """Return what the segment store wants to see for the stream, to *update* it or only to read; "" where it wants nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """All segments that a stream still has: the ids of the *oldest*, and what came *later*, by id.
+
+    Only of the later ones, and of those that take appends, is it told which keys they have.
+    """
+
+    oldest: tuple[int, ...]
+    later: dict[int, Successor]
+
+
+async def past_of(controller: Controller, scope: str, stream: str) -> Past:
+    """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not what was before it."""
+    oldest = await controller.head(scope, stream)
+    waiting, later = list(oldest), dict[int, Successor]()
+    while waiting:
+        for found in await controller.successors(scope, stream, waiting.pop()):
+            if found.segment.id not in later:
+                later[found.segment.id] = found
+                waiting.append(found.segment.id)
+    return Past(tuple(oldest), later)
+
+
+Controllers = Callable[[str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[Controller]]
+"""How a controller is reached: host, port, TLS and login in, the connection to it out."""
+
+
+def over_grpc(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AbstractAsyncContextManager[Controller]:
+    """Reach a controller over the network. Raises `ConfigError` where the extra `pravega` is not installed."""
+    try:
+        from logdrive.services.pravega.client.controller_grpc import reached
+    except ImportError as error:
+        remedy = "a Pravega controller is asked over gRPC: install it with pip install 'logdrive[pravega]'"
+        raise ConfigError(f"{host}:{port}", [Mistake("uri", f"{host}:{port}", remedy)]) from error
+    return reached(host, port, tls, login)

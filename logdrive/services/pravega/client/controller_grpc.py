@@ -1,0 +1,143 @@
+"""A Pravega controller over gRPC. Needs the extra `pravega`; import it through `controller.over_grpc`.
+
+async with reached("127.0.0.1", 9090, None, None) as controller:
+    await controller.create("logs", "app", segments=4)
+    segments = await controller.current("logs", "app")
+"""
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.model.units import MIB
+from logdrive.net.stream import ClientTls
+from logdrive.services.pravega.client.controller import Endpoint, Login, NoSuchStreamError, StreamSegment, Successor
+from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.wire.pravega.controller import controller_pb2 as pb
+from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
+
+A = TypeVar("A", bound=Message)
+
+_ANSWER_SECONDS: Final = 20.0
+_ANSWER_BYTES: Final = 16 * MIB  # room for the segments of any stream
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", _ANSWER_BYTES),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+    ("grpc.enable_http_proxy", 0),  # an address that was written is the one that is connected to
+)
+_MISSING: Final = (grpc.StatusCode.NOT_FOUND,)
+_FORBIDDEN: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
+
+
+class GrpcController:
+    """Asks over one channel, which connects, and connects again, by itself. Implements `Controller`."""
+
+    def __init__(self, channel: grpc.aio.Channel, login: Login | None) -> None:
+        self._login = () if login is None else (("authorization", _basic(login)),)
+        self._calls = {
+            name: channel.unary_unary(
+                f"/{SERVICE}/{name}", request_serializer=method.request.SerializeToString, response_deserializer=method.answer.FromString
+            )
+            for name, method in METHODS.items()
+        }
+
+    async def create(self, scope: str, stream: str, segments: int) -> None:
+        """Make the scope and the stream where they are not there yet, with a fixed number of segments."""
+        made = await self.call("createScope", pb.ScopeInfo(scope=scope), pb.CreateScopeStatus)
+        _check(made.status, (pb.CreateScopeStatus.SUCCESS, pb.CreateScopeStatus.SCOPE_EXISTS), f"to make the scope {scope}")
+        policy = pb.ScalingPolicy(scaleType=pb.ScalingPolicy.FIXED_NUM_SEGMENTS, minNumSegments=segments)
+        config = pb.StreamConfig(streamInfo=_stream(scope, stream), scalingPolicy=policy)
+        status = (await self.call("createStream", config, pb.CreateStreamStatus)).status
+        _check(status, (pb.CreateStreamStatus.SUCCESS, pb.CreateStreamStatus.STREAM_EXISTS), f"to make the stream {scope}/{stream}")
+
+    async def current(self, scope: str, stream: str) -> list[StreamSegment]:
+        """Return the segments that take appends, none for a sealed stream."""
+        answer = await self.call("getCurrentSegments", _stream(scope, stream), pb.SegmentRanges)
+        return [_segment(found) for found in answer.segmentRanges]
+
+    async def head(self, scope: str, stream: str) -> list[int]:
+        """Return the ids of the oldest segments that the stream still has."""
+        request = pb.GetSegmentsRequest(streamInfo=_stream(scope, stream), timestamp=0)
+        answer = await self.call("getSegments", request, pb.SegmentsAtTime)
+        return [found.segmentId.segmentId for found in answer.segments]
+
+    async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
+        """Return the segments that follow *segment*; none where it takes appends or the stream is sealed."""
+        request = pb.SegmentId(streamInfo=_stream(scope, stream), segmentId=segment)
+        answer = await self.call("getSegmentsImmediatelyFollowing", request, pb.SuccessorResponse)
+        return [Successor(_segment(found.segment), tuple(found.value)) for found in answer.segments]
+
+    async def endpoint(self, segment: StreamSegment) -> Endpoint:
+        """Return the segment store that has *segment* now."""
+        request = pb.SegmentId(streamInfo=_stream(segment.scope, segment.stream), segmentId=segment.id)
+        answer = await self.call("getURI", request, pb.NodeUri)
+        if not (answer.endpoint and 0 < answer.port < 1 << 16):
+            raise TransientError(f"the controller names no segment store for {segment.name}")
+        return Endpoint(answer.endpoint, answer.port)
+
+    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+        """Return what the segment store wants to see for the stream, to *update* it or only to read; "" where it wants nothing."""
+        access = pb.StreamInfo.READ_WRITE if update else pb.StreamInfo.READ
+        wanted = pb.StreamInfo(scope=scope, stream=stream, accessOperation=access)
+        return (await self.call("getDelegationToken", wanted, pb.DelegationToken)).delegationToken
+
+    async def call(self, method: str, request: Message, answer: type[A]) -> A:
+        """Return what *method* answers, which is an *answer*."""
+        try:
+            found = await self._calls[method](request, timeout=_ANSWER_SECONDS, metadata=self._login)
+        except grpc.aio.AioRpcError as error:
+            words = f"the controller answers {method} with {error.code().name}: {error.details()}"
+            if error.code() in _MISSING:
+                raise NoSuchStreamError(words) from error
+            if error.code() in _FORBIDDEN:
+                raise RefusedError(words) from error
+            raise TransientError(words) from error
+        return cast(A, found)
+
+
+@contextlib.asynccontextmanager
+async def reached(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AsyncIterator[GrpcController]:
+    """Ask the controller at *host* for as long as the context lasts. Raises `ConfigError` where certificates can't be loaded."""
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if tls is None:
+        channel = grpc.aio.insecure_channel(where, options=_OPTIONS)
+    else:
+        name = () if tls.server_name is None else (("grpc.ssl_target_name_override", tls.server_name),)
+        channel = grpc.aio.secure_channel(where, _credentials(tls), options=(*_OPTIONS, *name))
+    async with channel:
+        yield GrpcController(channel, login)
+
+
+def _credentials(tls: ClientTls) -> grpc.ChannelCredentials:
+    paths = [path for path in (tls.ca, tls.key, tls.cert) if path is not None]
+    try:
+        texts = [Path(path).read_bytes() for path in paths]
+    except OSError as error:
+        raise ConfigError(str(error.filename), [Mistake("tls", str(error.filename), f"can't be read: {error.strerror}")]) from error
+    return grpc.ssl_channel_credentials(*texts)
+
+
+def _basic(login: Login) -> str:
+    return f"Basic {base64.b64encode(f'{login.user}:{login.password}'.encode()).decode()}"
+
+
+def _stream(scope: str, stream: str) -> pb.StreamInfo:
+    return pb.StreamInfo(scope=scope, stream=stream)
+
+
+def _segment(found: pb.SegmentRange) -> StreamSegment:
+    stream = found.segmentId.streamInfo
+    return StreamSegment(stream.scope, stream.stream, found.segmentId.segmentId, found.minKey, found.maxKey)
+
+
+def _check(status: int, good: Iterable[int], what: str) -> None:
+    if status not in good:
+        raise RefusedError(f"the controller refuses {what} (status {status})")

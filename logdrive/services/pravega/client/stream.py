@@ -1,0 +1,81 @@
+"""Which segment a key belongs to now: the stream's current segments, asked for anew whenever one of them was sealed by scaling."""
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import structlog
+
+from logdrive.errors import LogdriveError, TransientError
+from logdrive.services.pravega.client.cluster import Service
+from logdrive.services.pravega.client.controller import StreamSegment
+from logdrive.wire.pravega.routing import fraction
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+class StreamMap:
+    """The segments of one stream at *service* that take appends. Without a controller they stay what they were at first."""
+
+    def __init__(self, segments: Sequence[StreamSegment], service: Service) -> None:
+        self._service = service
+        self._sealed: dict[str, None] = {}
+        self._wanted, self._changed = asyncio.Event(), asyncio.Event()
+        self._take(segments)
+
+    def _take(self, segments: Sequence[StreamSegment]) -> None:
+        self.segments = sorted(segments, key=lambda segment: segment.high)
+        self._bounds = [segment.high for segment in self.segments]
+        self._by_name = {segment.name: segment for segment in self.segments}
+
+    def of_key(self, key: str) -> StreamSegment:
+        """Return the segment that *key* belongs to, by Pravega's hash."""
+        return self.segments[min(bisect_left(self._bounds, fraction(key)), len(self.segments) - 1)]
+
+    def named(self, name: str) -> StreamSegment | None:
+        """Return the current segment *name*; None where it is none, or no longer one."""
+        return self._by_name.get(name)
+
+    def sealed(self, name: str) -> None:
+        """Note that *name* takes nothing more: those that follow it are asked for."""
+        if self._service.controller is not None and name in self._by_name:
+            self._sealed[name] = None
+            self._wanted.set()
+
+    async def settled(self) -> None:
+        """Return once no current segment is known to be sealed."""
+        while self._sealed:
+            await self._changed.wait()
+
+    async def run(self) -> None:
+        """Ask for the current segments whenever one was found to be sealed, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            pause, reason = _FIRST_PAUSE, ""
+            while self._sealed:
+                try:
+                    await self._refresh()
+                except LogdriveError as error:
+                    if str(error) != reason:
+                        structlog.get_logger("logdrive.sinks").warning("the segments that follow are not known yet", reason=str(error))
+                    reason = str(error)
+                    await self._service.clock.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _refresh(self) -> None:
+        controller, first = self._service.controller, self.segments[0]
+        assert controller is not None
+        found = await controller.current(first.scope, first.stream)
+        if not found:
+            raise TransientError(f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri name another")
+        names = {segment.name: None for segment in found}
+        if still := [name for name in self._sealed if name in names]:
+            raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
+        for segment in found:
+            await self._service.locate(segment)
+        self._sealed.clear()
+        self._take(found)
+        self._changed.set()
+        self._changed.clear()
+        structlog.get_logger("logdrive.sinks").info("the stream was scaled", stream=f"{first.scope}/{first.stream}", segments=len(found))

@@ -1,0 +1,47 @@
+"""The controller of a store, where one is asked for: gRPC is imported only then."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import structlog
+
+from logdrive.errors import ConfigError, Mistake
+from logdrive.host.disk import Disk
+from logdrive.net.stream import ServerTls
+from logdrive.services.auth.open import Access
+from logdrive.services.pravega.server.config import ControllerConfig
+from logdrive.store.streams.catalog import Catalogue
+
+Serving = Callable[[Any, tuple[str, int], ServerTls | None, Disk], contextlib.AbstractAsyncContextManager[int]]
+"""How a controller is served: what `grpc.aio.Server` takes, host and port, TLS and the disk with its files in, the real port out."""
+
+
+@contextlib.asynccontextmanager
+async def controlled(
+    catalogue: Catalogue,
+    config: ControllerConfig | None,
+    face: tuple[str, int],
+    *,
+    disk: Disk,
+    serving: Serving | None = None,
+    access: Access | None = None,
+) -> AsyncIterator[None]:
+    """Serve what *config* asks for, if anything, while the context lasts; *face* is where the segments are served.
+
+    *serving* is gRPC's own unless given; without *access* nobody is asked who comes. Raises `ConfigError` where it can't be had.
+    """
+    if config is None:
+        yield
+        return
+    try:
+        from logdrive.services.pravega.server.controller.listen import controlling, over_grpc
+    except ImportError as error:
+        remedy = f"the controller needs gRPC, and {error.name} is not installed: pip install 'logdrive[pravega]', or leave the table out"
+        raise ConfigError("listen", [Mistake("address", config.address, remedy)]) from error
+    where, node = config.where, config.node(face)
+    serving = serving or over_grpc
+    async with controlling(catalogue, where, config.settings, node, disk=disk, serving=serving, access=access) as (host, port):
+        log = structlog.get_logger("logdrive.store.controller")
+        log.info("the controller listens", address=f"{host}:{port}", segments=f"{node[0]}:{node[1]}")
+        yield

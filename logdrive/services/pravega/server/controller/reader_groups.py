@@ -1,0 +1,76 @@
+"""The controller's methods for reader groups, and for how far they have read (specification, section 6)."""
+
+from logdrive.services.pravega.server.streams.reader_groups import Groups
+from logdrive.store.streams.state import Cut, Group
+from logdrive.wire.pravega.controller import controller_pb2 as pb
+
+
+class GroupMethods:
+    """Answers for the reader groups of one store."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    async def create_reader_group(self, request: pb.ReaderGroupConfiguration) -> pb.CreateReaderGroupResponse:
+        """Make a group; one that is there is answered as it is, for the client to compare."""
+        group = await self._groups.create(request.scope, request.readerGroupName, _asked(request, generation=0))
+        return pb.CreateReaderGroupResponse(status="SUCCESS", config=_described(request.scope, request.readerGroupName, group))
+
+    async def get_reader_group_config(self, request: pb.ReaderGroupInfo) -> pb.ReaderGroupConfigResponse:
+        """Tell what a group is to read."""
+        group = await self._groups.found(request.scope, request.readerGroup)
+        return pb.ReaderGroupConfigResponse(status="SUCCESS", config=_described(request.scope, request.readerGroup, group))
+
+    async def update_reader_group(self, request: pb.ReaderGroupConfiguration) -> pb.UpdateReaderGroupResponse:
+        """Let a group read something else, or from elsewhere."""
+        group = await self._groups.update(request.scope, request.readerGroupName, _asked(request, generation=request.generation))
+        return pb.UpdateReaderGroupResponse(status="SUCCESS", generation=group.generation)
+
+    async def delete_reader_group(self, request: pb.ReaderGroupInfo) -> pb.DeleteReaderGroupStatus:
+        """Remove a group."""
+        await self._groups.delete(request.scope, request.readerGroup, request.readerGroupId)
+        return pb.DeleteReaderGroupStatus(status="SUCCESS")
+
+    async def list_subscribers(self, request: pb.StreamInfo) -> pb.SubscribersResponse:
+        """Tell which groups hold a stream's retention back."""
+        return pb.SubscribersResponse(status="SUCCESS", subscribers=await self._groups.subscribers(request.scope, request.stream))
+
+    async def update_subscriber_stream_cut(self, request: pb.SubscriberStreamCut) -> pb.UpdateSubscriberStatus:
+        """Take note of how far a group has read a stream."""
+        info, cut = request.streamCut.streamInfo, dict(request.streamCut.cut)
+        await self._groups.has_read(request.subscriber, request.readerGroupId, request.generation, info.scope, info.stream, cut)
+        return pb.UpdateSubscriberStatus(status="SUCCESS")
+
+
+def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> Group:
+    return Group(
+        id=request.readerGroupId,
+        generation=generation,
+        refresh_ms=request.groupRefreshTimeMillis,
+        checkpoint_ms=request.automaticCheckpointIntervalMillis,
+        outstanding=request.maxOutstandingCheckpointRequest,
+        retention_type=request.retentionType,
+        rollover_bytes=request.rolloverSizeBytes,
+        starting=tuple(Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut)) for cut in request.startingStreamCuts),
+        ending=tuple(Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut)) for cut in request.endingStreamCuts),
+    )
+
+
+def _described(scope: str, name: str, group: Group) -> pb.ReaderGroupConfiguration:
+    return pb.ReaderGroupConfiguration(
+        scope=scope,
+        readerGroupName=name,
+        groupRefreshTimeMillis=group.refresh_ms,
+        automaticCheckpointIntervalMillis=group.checkpoint_ms,
+        maxOutstandingCheckpointRequest=group.outstanding,
+        retentionType=group.retention_type,
+        generation=group.generation,
+        readerGroupId=group.id,
+        startingStreamCuts=[_cut(cut) for cut in group.starting],
+        endingStreamCuts=[_cut(cut) for cut in group.ending],
+        rolloverSizeBytes=group.rollover_bytes,
+    )
+
+
+def _cut(cut: Cut) -> pb.StreamCut:
+    return pb.StreamCut(streamInfo=pb.StreamInfo(scope=cut.scope, stream=cut.stream), cut=cut.at)

@@ -1,0 +1,68 @@
+"""What a segment is, its attributes and its policy (specification, section 3, as section 0 corrects it)."""
+
+import asyncio
+from collections.abc import Mapping
+from uuid import UUID
+
+from logdrive.store.boundaries import boundary_from
+from logdrive.store.engine import Store
+from logdrive.store.errors import NoSuchSegmentError
+from logdrive.store.index.index import SegmentInfo
+from logdrive.wire.pravega.attributes import EVENTS, SCALE_RATE, SCALE_TYPE
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.segments import (
+    GetSegmentAttribute,
+    GetStreamSegmentInfo,
+    LocateOffset,
+    OffsetLocated,
+    SegmentAttribute,
+    SegmentAttributeUpdated,
+    SegmentPolicyUpdated,
+    StreamSegmentInfo,
+    UpdateSegmentAttribute,
+    UpdateSegmentPolicy,
+)
+
+Request = GetStreamSegmentInfo | GetSegmentAttribute | UpdateSegmentAttribute | UpdateSegmentPolicy | LocateOffset
+
+
+async def answer(store: Store, request: Request) -> Message:
+    """Return the reply to *request*. Raises what the store does."""
+    match request:
+        case GetStreamSegmentInfo(number, segment):
+            return _described(number, segment, _info(store, segment))
+        case GetSegmentAttribute(number, segment, attribute):
+            value = _info(store, segment).events if attribute == EVENTS else store.attribute(segment, attribute)
+            return SegmentAttribute(number, value)
+        case UpdateSegmentAttribute(number, segment, attribute, value, expected):
+            return SegmentAttributeUpdated(number, await store.update(segment, attribute, expected, value))
+        case UpdateSegmentPolicy(number, segment, rate, scale_type):
+            await set_policy(store, segment, {SCALE_TYPE: scale_type, SCALE_RATE: rate})
+            return SegmentPolicyUpdated(number, segment)
+        case LocateOffset(number, segment, target):
+            return OffsetLocated(number, segment, boundary_from(store, segment, target))
+
+
+def set_policy(store: Store, segment: str, policy: Mapping[UUID, int]) -> "asyncio.Future[list[bool]]":
+    """Submit the attributes of *policy*; the future is done once they are durable. Raises what the store does."""
+    return asyncio.gather(*(store.update(segment, attribute, None, value) for attribute, value in policy.items()))
+
+
+def _info(store: Store, segment: str) -> SegmentInfo:
+    info = store.info(segment)
+    if info is None:
+        raise NoSuchSegmentError(segment)
+    return info
+
+
+def _described(request_id: int, segment: str, info: SegmentInfo) -> StreamSegmentInfo:
+    return StreamSegmentInfo(
+        request_id,
+        segment,
+        exists=True,
+        is_sealed=info.sealed,
+        is_deleted=False,
+        last_modified=info.modified_ms,
+        write_offset=info.length,
+        start_offset=info.start,
+    )

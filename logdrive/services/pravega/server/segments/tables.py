@@ -1,0 +1,94 @@
+"""What the face answers about table segments (specification, sections 5 and 0)."""
+
+from logdrive.services.pravega.server.tables.errors import (
+    FixedKeysError,
+    KeyNotThereError,
+    KeyVersionError,
+    TableNotEmptyError,
+    TableOffsetError,
+)
+from logdrive.services.pravega.server.tables.tables import Tables
+from logdrive.wire.pravega.control import (
+    OperationUnsupported,
+    SegmentAlreadyExists,
+    SegmentIsTruncated,
+    TableKeyBadVersion,
+    TableKeyDoesNotExist,
+    TableSegmentNotEmpty,
+)
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.segments import SegmentCreated, SegmentDeleted
+from logdrive.wire.pravega.tables import (
+    CreateTableSegment,
+    DeleteTableSegment,
+    GetTableSegmentInfo,
+    ReadTable,
+    ReadTableEntries,
+    ReadTableEntriesDelta,
+    ReadTableKeys,
+    RemoveTableKeys,
+    TableEntriesDeltaRead,
+    TableEntriesRead,
+    TableEntriesUpdated,
+    TableKeysRead,
+    TableKeysRemoved,
+    TableRead,
+    TableSegmentInfo,
+    UpdateTableEntries,
+)
+
+Change = CreateTableSegment | DeleteTableSegment | UpdateTableEntries | RemoveTableKeys
+Question = GetTableSegmentInfo | ReadTable | ReadTableKeys | ReadTableEntries | ReadTableEntriesDelta
+Request = Change | Question
+
+
+async def answer(tables: Tables, request: Request) -> Message:
+    """Return the reply to *request*. Raises what tables do where no message says it."""
+    number, segment = request.request_id, request.segment
+    try:
+        return await (_changed(tables, request) if isinstance(request, Change) else _told(tables, request))
+    except KeyNotThereError:
+        return TableKeyDoesNotExist(number, segment)
+    except KeyVersionError:
+        return TableKeyBadVersion(number, segment)
+    except TableNotEmptyError:
+        return TableSegmentNotEmpty(number, segment)
+    except TableOffsetError as error:
+        asked = request.table_offset if isinstance(request, UpdateTableEntries | RemoveTableKeys) else -1
+        return SegmentIsTruncated(number, segment, error.length, "", asked)
+    except FixedKeysError:
+        return OperationUnsupported(number, type(request).__name__)
+
+
+async def _changed(tables: Tables, request: Change) -> Message:
+    number, segment = request.request_id, request.segment
+    match request:
+        case CreateTableSegment():
+            created = await tables.create(segment, request.key_length)
+            return SegmentCreated(number, segment) if created else SegmentAlreadyExists(number, segment)
+        case DeleteTableSegment():
+            await tables.delete(segment, must_be_empty=request.must_be_empty)
+            return SegmentDeleted(number, segment)
+        case UpdateTableEntries():
+            return TableEntriesUpdated(number, tuple(await tables.put(segment, request.entries, request.table_offset)))
+        case RemoveTableKeys():
+            await tables.remove(segment, request.keys, request.table_offset)
+            return TableKeysRemoved(number, segment)
+
+
+async def _told(tables: Tables, request: Question) -> Message:
+    number, segment = request.request_id, request.segment
+    match request:
+        case GetTableSegmentInfo():
+            return TableSegmentInfo(number, segment, *await tables.info(segment))
+        case ReadTable():
+            return TableRead(number, segment, tuple(await tables.get(segment, request.keys)))
+        case ReadTableKeys(continuation_token=after):
+            keys = await tables.keys(segment, after, request.from_key, request.to_key, request.suggested_count)
+            return TableKeysRead(number, segment, tuple(keys), keys[-1].key if keys else after)
+        case ReadTableEntries(continuation_token=after):
+            entries = await tables.entries(segment, after, request.from_key, request.to_key, request.suggested_count)
+            return TableEntriesRead(number, segment, tuple(entries), entries[-1].key.key if entries else after)
+        case ReadTableEntriesDelta():
+            delta = await tables.delta(segment, request.from_position, request.suggested_count)
+            return TableEntriesDeltaRead(number, segment, tuple(delta.entries), delta.should_clear, delta.reached_end, delta.position)

@@ -1,0 +1,76 @@
+"""A table's segment as a log of changes: reading it, and adding to it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from logdrive.services.pravega.server.tables.entries import Change, LogEntry, decode, encode
+from logdrive.services.pravega.server.tables.errors import NoEntryError
+from logdrive.services.pravega.server.tables.limits import TableLimits
+from logdrive.services.pravega.server.tables.table import Table
+from logdrive.store.engine import Store
+from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError
+from logdrive.store.index.index import SegmentInfo
+
+WRITER: Final = UUID("8c1f7f6e-5d0c-5c60-9a5e-7a1e5e9b7ab1")
+"""Who appends to tables; its number is the log's length."""
+
+_AT_ONCE: Final = 1000
+
+
+def info_of(store: Store, segment: str) -> SegmentInfo:
+    """Return what is durable of *segment*. Raises `NoSuchSegmentError`."""
+    info = store.info(segment)
+    if info is None:
+        raise NoSuchSegmentError(segment)
+    return info
+
+
+def piece(store: Store, segment: str, start: int, end: int, limits: TableLimits) -> bytes:
+    """Return durable bytes of *segment* from *start*, up to *end*: at least one entry."""
+    return store.read(segment, start, min(limits.page + limits.entry, end - start))
+
+
+def entries_in(segment: str, data: bytes, base: int, at: int, *, most: int, limits: TableLimits) -> list[LogEntry]:
+    """Return up to *most* entries from *at* in *data*, which stands from *base*. Raises `NoEntryError` where there is none."""
+    try:
+        entries = decode(data, base, at, longest=limits.entry, most=most)
+    except ValueError as error:
+        raise NoEntryError(segment, base + at) from error
+    if not entries and at == 0:
+        raise NoEntryError(segment, base)
+    return entries
+
+
+async def load(store: Store, segment: str, key_length: int, limits: TableLimits) -> Table:
+    """Return *segment*'s table with all that is durable now. Others go on meanwhile, every few ms."""
+    info = info_of(store, segment)
+    table = Table(key_length, info.start)
+    while (base := table.position) < info.length:
+        data = piece(store, segment, base, info.length, limits)
+        while entries := entries_in(segment, data, base, table.position - base, most=_AT_ONCE, limits=limits):
+            table.apply(entries)
+            await asyncio.sleep(0)
+    return table
+
+
+def extend(store: Store, segment: str, table: Table, changes: Sequence[Change]) -> list[LogEntry]:
+    """Submit *changes*, all or none, where *table* ends, and take them in. Raises `OffsetMismatchError` where the log ends elsewhere."""
+    parts, entries = encode(changes, table.position)
+    end = entries[-1].offset + entries[-1].length
+    try:
+        table.pending = store.append(
+            segment, parts, writer=WRITER, expected=None, number=end, events=len(entries), expected_offset=table.position
+        )
+    except NumberMismatchError as error:  # compared first; it is where the log ended for whoever changed the table last
+        raise OffsetMismatchError(error.current) from error
+    table.apply(entries)
+    return entries
+
+
+async def settled(pending: "asyncio.Future[int] | None") -> None:
+    """Return once *pending* is durable; raises its failure. Cancelling this leaves it to the others who wait for it."""
+    if pending is not None:
+        await asyncio.wait([pending])
+        pending.result()

@@ -1,0 +1,62 @@
+"""`logdrive store run`: one store and its network face, until told to stop."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random, SystemRandom
+
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.host.executor import Executor
+from logdrive.net.stream import Transport
+from logdrive.services.auth.open import accessing
+from logdrive.services.pravega.server.config import StoreConfig
+from logdrive.services.pravega.server.controlled import Serving, controlled
+from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.store.limits import StoreLimits
+from logdrive.store.running import Failure, either, running
+from logdrive.store.streams.catalog import Catalogue
+
+
+async def run(
+    config: StoreConfig,
+    *,
+    clock: Clock,
+    disk: Disk,
+    transport: Transport,
+    executor: Executor,
+    stop: asyncio.Event,
+    random: Random | None = None,
+    started: Callable[[tuple[str, int]], None] = lambda address: None,
+    limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen
+    serving: Serving | None = None,
+) -> None:
+    """Serve until *stop*; then let what was submitted become durable and be acknowledged. *executor* has one thread.
+
+    *started* is called with the address once connections are taken; *serving* is how a controller is served, where it is not over
+    the network's own gRPC. Raises `ConfigError` where the address or the directory
+    can't be had, `StorageError` where the disk fails: the process must end then.
+    """
+    failure, random = Failure(), random or SystemRandom()
+    host, port = config.listen.pravega.where
+    tls = config.listen.pravega.settings
+    retention = [table.policy for table in config.retention]
+    store_runs = running(
+        config.store.path,
+        failure,
+        disk=disk,
+        executor=executor,
+        clock=clock,
+        limits=replace(limits, direct=limits.direct and config.store.direct_io),
+        random=random,
+        retention=retention,
+    )
+    controller = config.listen.controller
+    async with (
+        accessing(config.listen.auth, disk=disk, clock=clock, random=random) as access,
+        store_runs as store,
+        listening(store, host, port, tls, transport=transport, disk=disk, gate=access.gate if access else None) as address,
+        controlled(Catalogue(store, clock=clock, random=random), controller, address, disk=disk, serving=serving, access=access),
+    ):
+        started(address)
+        await either(stop, failure.happened)

@@ -1,0 +1,195 @@
+"""One segment: what is durable of it, and where its bytes lie.
+
+Its extents are the appends that it is made of. Those in log files that were closed before the last index stand on disk, and a
+*chunk* says where; the others are rows in memory. Both are sorted by offset, and between them they hold each extent once: a copy
+(freeing) that lies in the newest log file may be a row between two chunks.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from logdrive.store.index.extents import PagedExtents
+from logdrive.store.index.runs import Chunk, Chunks
+from logdrive.store.log.files import LogFiles
+
+
+class SegmentInfo(NamedTuple):
+    """What is durable of a segment: bytes [start, length), and how many events were said to be appended to it."""
+
+    length: int
+    start: int
+    sealed: bool
+    modified_ms: int
+    events: int
+
+
+class Extent(NamedTuple):
+    """*length* bytes of a segment from *offset*, one append's data, which lie at *place* in the log."""
+
+    offset: int
+    place: int
+    length: int
+
+
+@dataclass(slots=True, eq=False)
+class SegmentIndex:
+    """One segment. *offsets* and *places* are columns of its rows in memory; the first extent holds *start*.
+
+    *numbers* are those changed since the last index; *cold* tells whether there may be others on disk. The next *followed* appends
+    have readers who wait for them, and are kept in memory. What reads rows on disk
+    raises `StorageError` where they can't be read, and `DamagedError` where they are not what was written.
+    """
+
+    number: int
+    name: str
+    paged: PagedExtents
+    length: int = 0
+    start: int = 0
+    sealed: bool = False
+    modified_ms: int = 0
+    events: int = 0
+    cold: bool = False
+    offsets: "array[int]" = field(default_factory=lambda: array("q"))
+    places: "array[int]" = field(default_factory=lambda: array("q"))
+    chunks: Chunks = field(default_factory=Chunks)
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    followed: int = 0
+
+    def info(self) -> SegmentInfo:
+        """Return what is durable."""
+        return SegmentInfo(self.length, self.start, self.sealed, self.modified_ms, self.events)
+
+    # Looking for extents -------------------------------------------------------------------------------------------------
+
+    def extent_at(self, offset: int) -> Extent:
+        """Return the extent that holds *offset*, which must be in [start, length)."""
+        return next(self.extents(offset))
+
+    def extents(self, offset: int) -> Iterator[Extent]:
+        """Yield the extents from the one that holds *offset* on."""
+        while offset < self.length:
+            row, at = bisect_right(self.offsets, offset) - 1, self.chunks.before(offset)
+            if row >= 0 and (at < 0 or self.offsets[row] > self.chunks.firsts[at]):
+                end = self.block_end(row)
+                yield from self._rows(row, end)
+            else:
+                end = self.chunk_end(at)
+                yield from self._paged_rows(self.chunks[at], offset, end)
+            offset = end
+
+    def next_in(self, base: int, offset: int) -> Extent | None:
+        """Return the first extent from *offset* on that lies in the log file of *base*, all of whose rows are on disk."""
+        bases, at = self.chunks.bases, max(0, self.chunks.before(offset))
+        while True:
+            try:
+                at = bases.index(base, at)
+            except ValueError:
+                return None
+            if offset < self.chunk_end(at):
+                return self.extent_at(max(offset, self.chunks.firsts[at]))
+            at += 1
+
+    def chunk_end(self, at: int) -> int:
+        """Return where the bytes of a chunk end."""
+        first = self.chunks.firsts[at]
+        end = self.chunks.firsts[at + 1] if at + 1 < len(self.chunks) else self.length
+        row = bisect_right(self.offsets, first)
+        return min(end, self.offsets[row]) if row < len(self.offsets) else end
+
+    def block_end(self, row: int) -> int:
+        """Return where the bytes of the rows in memory end that follow each other from *row* on: at a chunk, or at the segment's end."""
+        at = self.chunks.before(self.offsets[row]) + 1
+        return self.chunks.firsts[at] if at < len(self.chunks) else self.length
+
+    def _rows(self, row: int, until: int) -> Iterator[Extent]:
+        last = bisect_left(self.offsets, until) - 1
+        while row < last:
+            yield Extent(self.offsets[row], self.places[row], self.offsets[row + 1] - self.offsets[row])
+            row += 1
+        yield Extent(self.offsets[row], self.places[row], until - self.offsets[row])
+
+    def _paged_rows(self, chunk: Chunk, offset: int, end: int) -> Iterator[Extent]:
+        until = chunk.row + chunk.rows
+        rows = self.paged.rows(chunk.base, self._row(chunk, offset), until)
+        before, place = next(rows)
+        for stored, following in rows:
+            yield Extent(before + chunk.shift, place, stored - before)
+            before, place = stored, following
+        yield Extent(before + chunk.shift, place, end - before - chunk.shift)
+
+    def _row(self, chunk: Chunk, offset: int) -> int:
+        return self.paged.find(chunk.base, chunk.row, chunk.row + chunk.rows, offset - chunk.shift)
+
+    # Changing them -------------------------------------------------------------------------------------------------------
+
+    def lose_before(self, start: int, files: LogFiles) -> None:
+        """Drop the extents that end at or before *start*, and tell *files*."""
+        first = self.extent_at(start).offset if start < self.length else self.length
+        at = self.chunks.before(first)
+        if at >= 0 and self.chunks.firsts[at] < first < self.chunk_end(at):
+            self._split(at, first)
+        rows, chunks = bisect_left(self.offsets, first), bisect_left(self.chunks.firsts, first)
+        self._lose_rows(rows, files)
+        for at in range(chunks):
+            files.lose(self.chunks.bases[at], self.chunk_end(at) - self.chunks.firsts[at], self.chunks.counts[at])
+        del self.offsets[:rows]
+        del self.places[:rows]
+        self.chunks.drop(0, chunks)
+
+    def _lose_rows(self, count: int, files: LogFiles) -> None:
+        """Tell *files* that the first *count* rows in memory are gone; costs about half a µs each."""
+        offsets, places, at = self.offsets, self.places, 0
+        while at < count:
+            first, until, (base, end) = at, self.block_end(at), files.span_of(places[at])
+            while at < count and offsets[at] < until and base <= places[at] < end:
+                at += 1
+            if at < len(offsets):
+                until = min(until, offsets[at])
+            files.lose(base, until - offsets[first], at - first)
+
+    def take_over(self, source: "SegmentIndex") -> None:
+        """Put all that *source* has at the end."""
+        self.offsets.extend(array("q", [offset + self.length for offset in source.offsets]))
+        self.places.extend(source.places)
+        self.chunks.extend(source.chunks, self.length)
+        self.length += source.length
+
+    def move(self, offset: int, place: int) -> Extent | None:
+        """Let the extent that begins at *offset* lie at *place*, and return what it was; None where none begins there."""
+        if not self.start < self.length or not self._first() <= offset < self.length:
+            return None
+        extent = self.extent_at(offset)
+        if extent.offset != offset:
+            return None
+        row = bisect_left(self.offsets, offset)
+        if row < len(self.offsets) and self.offsets[row] == offset:
+            self.places[row] = place
+            return extent
+        self._take_out(self.chunks.before(offset), offset)
+        self.offsets.insert(row, offset)
+        self.places.insert(row, place)
+        return extent
+
+    def _first(self) -> int:
+        """Return where the first extent begins."""
+        return min(column[0] for column in (self.offsets, self.chunks.firsts) if column)
+
+    def _split(self, at: int, offset: int) -> None:
+        """Let a chunk end at *offset*, where a row of it begins after its first one, and another one begin there."""
+        chunk = self.chunks[at]
+        row = self._row(chunk, offset)
+        self.chunks.counts[at] = row - chunk.row
+        self.chunks.add(Chunk(offset, chunk.base, row, chunk.row + chunk.rows - row, chunk.shift))
+
+    def _take_out(self, at: int, offset: int) -> None:
+        """Take the row at *offset* out of a chunk."""
+        if self.chunks.firsts[at] < offset:
+            self._split(at, offset)
+            at += 1
+        _, base, row, count, shift = self.chunks[at]
+        self.chunks.drop(at, at + 1)
+        if count > 1:
+            self.chunks.add(Chunk(self.paged.row(base, row + 1)[0] + shift, base, row + 1, count - 1, shift))

@@ -1,0 +1,143 @@
+"""What a stream's state asks of its segments. Asking again is harmless, so whatever was cut short is done at the next start."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+import structlog
+
+from logdrive.errors import LogdriveError
+from logdrive.model.framing import framed
+from logdrive.model.identity import NAMESPACE
+from logdrive.model.numbers import ABSENT
+from logdrive.store.engine import Store
+from logdrive.store.errors import DamagedError, NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.streams.key_ranges import behind, current
+from logdrive.store.streams.names import map_segment, mark_of, name_of, transaction_name
+from logdrive.store.streams.state import CURRENT, Map, Place, Stream, Watermark
+from logdrive.wire.pravega.attributes import TABLE
+from logdrive.wire.pravega.watermarks import encode_watermark
+
+_REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError, DamagedError)
+_MARKING: Final = uuid5(NAMESPACE, "_watermarks")
+"""The writer of marks: its number in one is the number of the watermark appended last."""
+_log = structlog.get_logger("logdrive.store.streams")
+
+Submitted = list["asyncio.Future[Any]"]
+
+
+def settle_map(store: Store, scope: str, name: str, table: Map) -> Submitted:
+    """Submit what is missing of one key-value table; return futures that end once everything is durable."""
+    futures: Submitted = []
+    for number in range(table.first, table.first + table.partitions):
+        segment = map_segment(scope, name, number)
+        there = store.info(segment) is not None
+        if table.status == "deleting" and there:
+            futures.append(store.delete(segment))
+        elif table.status == "active":
+            if not there:
+                futures.append(store.create(segment))
+            if not there or store.attribute(segment, TABLE) == ABSENT:
+                try:
+                    futures.append(store.update(segment, TABLE, ABSENT, 1 + table.primary + table.secondary))
+                except SegmentSealedError as error:  # by a client of the face
+                    _log.warning("a table's segment is not as it was made", table=f"{scope}/{name}", reason=str(error))
+    return futures
+
+
+def settle_watermark(store: Store, scope: str, stream: str, mark: Stream, watermark: Watermark) -> Submitted:
+    """Submit the append of a stream's latest *watermark* to its *mark*, if it lacks there; return futures as above."""
+    for segment in current(mark):
+        name = name_of(scope, mark_of(stream), segment.id)
+        if store.submitted(name, _MARKING) >= watermark.number:
+            break
+        cut = [(passed.segment, passed.low, passed.high, passed.offset) for passed in watermark.cut]
+        event = framed(encode_watermark(watermark.low, watermark.high, cut))
+        try:
+            return [store.append(name, event, writer=_MARKING, expected=None, number=watermark.number, events=1)]
+        except _REFUSALS as error:  # sealed or deleted by a client of the face
+            _log.warning("a stream's watermark reaches nobody", stream=f"{scope}/{stream}", reason=str(error))
+    return []
+
+
+class Settling:
+    """Submits what is missing of one stream, in the order in which it must become durable. Nothing else of it may be pending."""
+
+    def __init__(self, store: Store, scope: str, stream: str, place: Place) -> None:
+        self._store, self._place = store, place
+        self._scope, self._name = scope, stream
+        self._made: dict[str, None] = {}
+        self._futures: Submitted = []
+
+    def submit(self) -> Submitted:
+        """Return futures that end once everything is durable."""
+        if self._place.stream.status == "deleting":
+            self._delete_all()
+            return self._futures
+        gone = {segment.id for segment in behind(self._place.stream, self._place.stream.cut)}
+        for segment in self._place.stream.segments:
+            if segment.id not in gone:
+                self._make(self._segment(segment.id))
+        self._transactions()
+        for segment in self._place.stream.segments:
+            if segment.id in gone:
+                self._delete(self._segment(segment.id))
+            elif segment.until != CURRENT or self._place.stream.status == "sealed":
+                self._seal(self._segment(segment.id))
+        for number, offset in self._place.stream.cut.items():
+            self._truncate(self._segment(number), offset)
+        return self._futures
+
+    def _transactions(self) -> None:
+        for key, transaction in self._place.transactions.items():
+            if transaction.ended:
+                continue
+            names = [(segment, transaction_name(self._segment(segment), UUID(hex=key))) for segment in transaction.segments]
+            if transaction.status == "open":
+                for _, name in names:
+                    self._make(name)
+            elif transaction.status == "committing":
+                for target, (_, name) in zip(transaction.targets, names, strict=True):
+                    if self._store.info(name) is not None:
+                        self._do(self._store.merge, self._segment(target), name)
+            elif transaction.status == "aborting":
+                for _, name in names:
+                    self._delete(name)
+
+    def _delete_all(self) -> None:
+        for segment in self._place.stream.segments:
+            name = self._segment(segment.id)
+            self._delete(name)
+            for key in self._place.transactions:
+                self._delete(transaction_name(name, UUID(hex=key)))
+
+    def _segment(self, number: int) -> str:
+        return name_of(self._scope, self._name, number)
+
+    def _make(self, name: str) -> None:
+        if self._store.info(name) is None:
+            self._made[name] = None
+            self._futures.append(self._store.create(name))
+
+    def _seal(self, name: str) -> None:
+        info = self._store.info(name)
+        if name in self._made or (info is not None and not info.sealed):
+            self._do(self._store.seal, name)
+
+    def _truncate(self, name: str, offset: int) -> None:
+        info = self._store.info(name)
+        if info is not None and info.start < offset:
+            self._do(self._store.truncate, name, offset)
+
+    def _delete(self, name: str) -> None:
+        if self._store.info(name) is not None:
+            self._do(self._store.delete, name)
+
+    def _do(self, change: "Callable[..., asyncio.Future[Any]]", *arguments: object) -> None:
+        """Submit one change. One that clients of the face, or damage, made impossible is told and left, lest the stream hang on it."""
+        try:
+            self._futures.append(change(*arguments))
+        except _REFUSALS as error:
+            told: LogdriveError = error
+            _log.warning("a segment is not as its stream's state says", stream=f"{self._scope}/{self._name}", reason=str(told))

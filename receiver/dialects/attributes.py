@@ -1,0 +1,49 @@
+"""The attributes of a source: checked once, at its S; from then on the very bytes go into every batch header (rule R4)."""
+
+from typing import Any
+
+import msgspec
+
+from logdrive.model.limits import ATTRIBUTES_DEPTH
+
+
+class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a writer may say of a source. *resend* marks a deliberate resend (rule A4)."""
+
+    host: str | dict[str, Any] = ""
+    agent: str | dict[str, Any] = ""
+    path: str = ""
+    fields: dict[str, Any] = {}
+    tags: tuple[str, ...] = ()
+    resend: bool = False
+
+
+_decode = msgspec.json.Decoder(Attributes).decode
+
+
+def parse(data: bytes) -> Attributes:
+    """Return the attributes in *data*. Raises ValueError with the reason (E 7); their length was checked by the frame reader."""
+    try:
+        found = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"attributes that can't be used: {error}") from error
+    except RecursionError as error:
+        raise _too_deep() from error
+    if data.count(b"{") + data.count(b"[") > ATTRIBUTES_DEPTH:
+        for value in (found.host, found.agent, found.fields):
+            _check_depth(value, ATTRIBUTES_DEPTH - 1)
+    return found
+
+
+def _check_depth(value: object, left: int) -> None:
+    """Raise ValueError where *value* has more than *left* tables and lists inside one another."""
+    if not isinstance(value, dict | list):
+        return
+    if left == 0:
+        raise _too_deep()
+    for inner in value.values() if isinstance(value, dict) else value:
+        _check_depth(inner, left - 1)
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"attributes that can't be used: more than {ATTRIBUTES_DEPTH} tables and lists inside one another")

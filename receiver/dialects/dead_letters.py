@@ -1,0 +1,52 @@
+"""Events over the limit of all, in pieces, with the reason: what the dead-letter stream is given (rule R7).
+
+Each piece is a record of its own: `{"dead_letter":{"id","reason","bytes","piece","pieces"},"original_base64"}`. The pieces
+with one id, in order, are the record.
+"""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from logdrive.model.limits import EVENT_BYTES
+from logdrive.model.units import KIB
+
+_PIECE_BYTES = 512 * KIB  # 683 KiB in Base64
+
+
+def dead_letters(payload: bytes, letter: UUID) -> Iterator[bytes]:
+    """Yield the records that stand for *payload*, an event over the limit."""
+    starts = range(0, len(payload), _PIECE_BYTES)
+    for number, start in enumerate(starts, 1):
+        about = {
+            "id": str(letter),
+            "reason": f"an event of {len(payload)} bytes, over {EVENT_BYTES}",
+            "bytes": len(payload),
+            "piece": number,
+            "pieces": len(starts),
+        }
+        piece = base64.b64encode(payload[start : start + _PIECE_BYTES]).decode()
+        yield orjson.dumps({"dead_letter": about, "original_base64": piece})
+
+
+class Burials:
+    """What one connection gave to the dead letters: told at the first one and, where more came, at the end."""
+
+    def __init__(self) -> None:
+        self._count = self._bytes = 0
+
+    def count(self, log: Any, size: int) -> None:
+        """Count an event of *size* bytes."""
+        self._count += 1
+        self._bytes += size
+        if self._count == 1:
+            reason = f"longer as JSON than an event may be, {EVENT_BYTES} bytes"
+            log.warning("an event went to the dead letters: see `logdrive store dead-letters`", bytes=size, reason=reason)
+
+    def sum_up(self, log: Any) -> None:
+        """Tell the sums, once the connection ends."""
+        if self._count > 1:
+            log.warning("events of this connection went to the dead letters", count=self._count, bytes=self._bytes)

@@ -1,0 +1,133 @@
+"""The session of a `logdrive/1` peer: sources in, Ps out; runs in, acknowledgements out."""
+
+import asyncio
+from collections.abc import Sequence
+
+from logdrive.errors import ProtocolError
+from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, Source
+from logdrive.wire.lumberjack.limits import LIVE_ATTRIBUTES_BYTES, REFUSED_SOURCES, SOURCE_BYTES, UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
+from logdrive.wire.lumberjack.order import RunReader, RunReceived
+from receiver.connection import Farewell, Link
+from receiver.dialects import attributes
+from receiver.dialects.registration import Registration
+
+
+class NativeTalk:
+    """Takes the frames of one `logdrive/1` connection; costs work per run, never per event."""
+
+    dialect = "logdrive/1"
+    quiet_seconds: float | None = None
+    patient = True
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._runs = RunReader()
+        self._peer = link.describe(self.dialect)
+        self._sources: dict[int, Registration | None] = {}  # None: refused at once
+        self._refused = 0
+        self._opening: dict[int, asyncio.Task[None]] = {}
+        self._attributes = 0  # bytes, of all sources
+        self._share = link.services.shares.share()
+        self._told_full = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the peer waits for a P or an acknowledgement: also while its window is on its way, for minutes on a slow link."""
+        return self._link.acks.waiting > 0 or bool(self._opening) or self._runs.amid_window
+
+    @property
+    def assembled(self) -> int:
+        """Bytes of the run that is not whole."""
+        return self._runs.assembled
+
+    @property
+    def amid_window(self) -> bool:
+        """Whether the last window is not whole."""
+        return self._runs.amid_window
+
+    def take(self, frames: Sequence[Frame]) -> None:
+        """Act on *frames*. Raises `ProtocolError` where they break a rule."""
+        for given in self._runs.feed(frames, offset=self._link.offset):
+            if isinstance(given, RunReceived):
+                registration = self._sources[given.run.index]
+                if registration is not None:
+                    registration.take(given)
+            elif isinstance(given, Source):
+                self._source(given)
+            else:
+                self._link.acks.end(given.last)
+            if self._link.acks.waiting > WINDOWS_IN_FLIGHT:
+                raise self._limit(f"more than {WINDOWS_IN_FLIGHT} windows unacknowledged")
+
+    def quiet(self) -> None:
+        """Nothing came for a while: a `logdrive/1` writer ends its windows itself."""
+
+    def goodbye(self, farewell: Farewell) -> None:
+        """Tell the peer why the connection ends."""
+        self._link.refuse(CONNECTION, farewell.code, farewell.text)
+
+    def end(self) -> None:
+        """Let go of all sources."""
+        for registration in self._sources.values():
+            if registration is not None:
+                registration.free()
+        self._share.close()
+
+    def _source(self, frame: Source) -> None:
+        if frame.index in self._sources:
+            self._forget(frame.index)
+        if not frame.attributes:
+            return
+        try:
+            parsed = attributes.parse(frame.attributes)
+        except ValueError as error:
+            self._refuse(frame.index, RefusalCode.BAD_ATTRIBUTES, str(error))
+            return
+        if not self._share.take(SOURCE_BYTES + len(frame.attributes)):
+            self._refuse(frame.index, RefusalCode.TRY_LATER, self._full())
+            return
+        registration = Registration(self._link, frame, parsed, self._peer)
+        self._sources[frame.index] = registration
+        self._attributes += registration.weight
+        if self._attributes > LIVE_ATTRIBUTES_BYTES:
+            raise self._limit(f"more than {LIVE_ATTRIBUTES_BYTES} bytes of attributes of live sources")
+        if len(self._opening) >= UNANSWERED_SOURCES:
+            raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
+        self._opening[frame.index] = self._link.spawn(self._open(registration))
+        self._link.services.counters.sources_registered += 1
+
+    def _forget(self, index: int) -> None:
+        """Free *index* and what it names."""
+        registration = self._sources.pop(index)
+        if registration is None:
+            self._refused -= 1
+            return
+        registration.free()
+        self._attributes -= registration.weight
+        self._share.give_back(SOURCE_BYTES + registration.weight)
+        if (task := self._opening.pop(index, None)) is not None:
+            task.cancel()
+
+    def _refuse(self, index: int, code: RefusalCode, text: str) -> None:
+        """Refuse a source; its connection's others go on."""
+        self._sources[index] = None
+        self._refused += 1
+        self._link.refuse(index, code, text)
+        if self._refused > REFUSED_SOURCES:
+            raise self._limit(f"more than {REFUSED_SOURCES} indices of refused sources that were not freed")
+
+    def _full(self) -> str:
+        """Say why there is no room for a source; the log is told once a connection."""
+        shares = self._link.services.shares
+        text = f"the sources of all connections take {shares.used} bytes of {shares.total}, those of this one {self._share.used}"
+        if not self._told_full:
+            self._told_full = True
+            self._link.log.warning("sources refused", reason=text, remedy="raise sources_bytes in [limits], or add a receiver")
+        return text
+
+    async def _open(self, registration: Registration) -> None:
+        await registration.open()
+        self._opening.pop(registration.index, None)
+
+    def _limit(self, reason: str) -> ProtocolError:
+        return ProtocolError(reason, offset=self._link.offset, code=RefusalCode.LIMIT)

@@ -1,0 +1,212 @@
+"""Which host, when again, and what a peer that is silent, slow or unwilling does to the rest (D9, codes of E)."""
+
+import pytest
+
+from agent.delivery.logdrive1 import pause_after
+from agent.sources.queue import Demand
+from logdrive.net.stream import Stream
+from tests.agent.world import LOG, World, contents, lines
+from tests.support.virtual_time import run
+
+
+def test_failover_to_the_host_that_answers() -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"]["hosts"] = ["one:5044", "two:5044", "three:5044"]
+        await world.reader("three")
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        assert contents(world.stored(LOG, "three")) == [lines(0, 10)]
+        assert world.agent is not None
+        assert world.agent.status().host == "three:5044"
+        await world.stop()
+
+    run(main())
+
+
+def test_a_draining_receiver_is_left_for_another_at_once__E0() -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"]["hosts"] = ["one:5044", "two:5044"]
+        one, two = await world.reader("one"), await world.reader("two")
+        one.store = two.store
+        two.stored = one.stored
+        world.write(lines(0, 10))
+        agent = world.start()
+        await world.settle()
+        here = agent.status().host.split(":")[0]
+        began = world.clock.monotonic()
+        await world.readers[here].drain()
+        world.write(lines(10, 10))
+        while agent.status().host in ("", f"{here}:5044"):
+            await world.clock.sleep(0.01)
+        assert world.clock.monotonic() - began < 0.1
+        await world.settle()
+        assert contents(world.stored(LOG, "one")) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize(("code", "most"), [(3, 30), (4, 4), (1, 4)])
+def test_an_unwilling_receiver_is_asked_again_the_later_the_graver_the_reason(code: int, most: int) -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        world.start()
+        for _ in range(180):
+            await world.clock.sleep(1)
+            await reader.drain(code, "no")
+        assert 1 < reader.connections <= most
+        assert world.agent is not None
+        await world.kill()
+
+    run(main())
+
+
+def test_a_silent_receiver_is_given_up__timeout() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        world.write(lines(0, 10))
+        agent = world.start()
+        await world.settle()
+        reader.silent = True
+        world.write(lines(10, 10))
+        await world.clock.sleep(25)
+        assert reader.connections == 1
+        await world.clock.sleep(20)
+        assert reader.connections > 1
+        reader.silent = False
+        await world.clock.sleep(60)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 20)]
+        assert agent.connection.problem == ""
+        await world.stop()
+
+    run(main())
+
+
+def test_a_receiver_that_only_keeps_alive_is_given_up__stall() -> None:
+    async def main() -> None:
+        world = World()
+        connections = 0
+
+        async def accept(stream: Stream) -> None:
+            nonlocal connections
+            connections += 1
+            await stream.read()
+            while True:
+                await world.clock.sleep(3)
+                await stream.write([b"2A\0\0\0\0"])
+
+        await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
+        world.write(lines(0, 10))
+        agent = world.start()
+        await world.clock.sleep(290)
+        assert connections == 1
+        await world.clock.sleep(60)
+        assert connections == 2
+        assert agent.connection.session is not None
+        await world.kill()
+
+    run(main())
+
+
+def test_a_connection_that_rested_is_made_again_when_needed() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        await reader.drain(0, "idle")  # an E and an end: not while anything is awaited
+        await world.clock.sleep(1)
+        for stream in reader.streams:
+            await stream.close()
+        world.write(lines(10, 10))
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
+def test_refusals_do_not_let_more_be_unanswered_than_readers_bear__D9_D1() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        reader.ack_seconds = 0.3
+        paths = [f"/logs/{number:03d}.log" for number in range(150)]
+        for path in paths:
+            world.write(lines(0, 3), path)
+        refusals = [400]
+
+        def refuse(_: object) -> tuple[int, str] | None:
+            refusals[0] -= 1
+            return (3, "stalled") if refusals[0] > 0 and refusals[0] % 3 == 0 else None
+
+        reader.refuse = refuse
+        world.start()
+        await world.clock.sleep(60)
+        await world.settle()
+        assert all(contents(world.stored(path)) == [lines(0, 3)] for path in paths)
+        assert reader.most_unanswered <= 256
+        await world.stop()
+
+    run(main())
+
+
+def test_pauses_grow_and_differ_by_reason__E() -> None:
+    assert [pause_after(3, n, 0.0) for n in range(4)] == [1, 2, 4, 8]
+    assert [pause_after(6, n, 0.0) for n in range(3)] == [60, 120, 240]
+    assert pause_after(77, 0, 0.0) == 1, "unknown codes are taken as 9"
+    assert pause_after(5, 40, 0.999) <= 3600 * 1.5
+
+
+def test_a_line_leaves_at_once_while_nothing_is_in_flight_else_it_may_wait__D9() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 1))
+        for delay in (0.0, 1.0):
+            reader.ack_seconds = delay
+            began = world.clock.monotonic()
+            before = reader.windows
+            world.write(lines(1, 1))
+            while reader.windows == before:
+                await world.clock.sleep(0.01)
+            assert world.clock.monotonic() - began < 0.3, "polling included"
+        world.write(lines(2, 1))  # one window is in flight
+        began, before = world.clock.monotonic(), reader.windows
+        while reader.windows == before:
+            await world.clock.sleep(0.01)
+        assert 0.2 <= world.clock.monotonic() - began < 0.7
+        await world.settle()
+        await world.stop()
+
+    run(main())
+
+
+def test_demand_is_due_by_age_or_amount__D9() -> None:
+    async def main() -> None:
+        world = World()
+        world.write(lines(0, 1))
+        world.write(lines(0, 40_000), "/logs/big.log")
+        agent = world.start()
+        await world.clock.sleep(1)
+        await world.kill()
+        small, big = agent.book.sources
+        for source in (small, big):
+            source.open_without_asking()
+        demand = Demand()
+        assert demand.due_in(0.0, in_flight=False, open_sources=1) is None
+        demand.want(small, 10.0)
+        assert demand.due_in(10.0, in_flight=False, open_sources=1) == 0.0
+        assert demand.due_in(10.05, in_flight=True, open_sources=1) == pytest.approx(0.15)
+        assert demand.due_in(10.05, in_flight=True, open_sources=5000) == pytest.approx(0.95)
+        assert demand.due_in(10.05, in_flight=True, open_sources=50_000) == pytest.approx(1.95)
+        demand.want(big, 10.05)
+        assert demand.due_in(10.05, in_flight=True, open_sources=50_000) == 0.0
+        assert demand.next_ready() is small
+        assert demand.next_ready() is big
+        assert not demand
+
+    run(main())

@@ -1,0 +1,202 @@
+"""Reading one life: whole lines, exact positions, and never a byte of another life (G4, P1, P3, D4)."""
+
+from zlib import crc32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.config import InputTable
+from agent.inputs.files.file import Generation, Place, TruncatedError
+from agent.sources.identity import FirstLine
+from logdrive.model.numbers import number_of, position_of
+from tests.support.memory_disk import MemoryDisk
+
+PATH = "/logs/a.log"
+SETTINGS = InputTable(paths=["/logs/*"])
+
+
+def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
+    disk = MemoryDisk(["/logs"])
+    disk.write(PATH, content)
+    stat = disk.stat(PATH)
+    generation = Generation(Place(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS)
+    generation.open(disk)
+    generation.first_line = FirstLine.of(content, ended=True)
+    generation.look(stat, 0.0)
+    return disk, generation
+
+
+def look(disk: MemoryDisk, generation: Generation, now: float = 1.0) -> None:
+    generation.look(disk.stat(PATH), now)
+
+
+def look_and_read(disk: MemoryDisk, generation: Generation) -> None:
+    look(disk, generation)
+    generation.read(1.0)
+
+
+def rewrite(disk: MemoryDisk, content: bytes) -> None:
+    file = disk.open(PATH, write=True)
+    file.truncate(0)
+    file.append([content])
+    file.close()
+
+
+def test_only_whole_lines_are_given_out_and_the_rest_when_it_is_whole__P3() -> None:
+    disk, generation = opened(b"one\ntwo\nthr")
+    chunk = generation.read(0.0)
+    assert chunk is not None
+    assert (chunk.start, chunk.text, chunk.open_end) == (0, b"one\ntwo\n", False)
+    assert generation.read(0.0) is None
+    assert not generation.has_lines
+    disk.write(PATH, b"ee\n")
+    look(disk, generation)
+    assert generation.has_lines
+    chunk = generation.read(0.0)
+    assert chunk is not None
+    assert (chunk.start, chunk.text) == (8, b"three\n")
+
+
+def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None:
+    disk, generation = opened(b"one\ntw")
+    generation.final = True
+    chunk = generation.read(0.0)
+    assert chunk is not None
+    assert chunk.text == b"one\ntw"
+    disk.write(PATH, b"o")
+    look(disk, generation)
+    assert not generation.final
+    assert generation.read(0.0) is None
+    disk.write(PATH, b"\n")
+    look(disk, generation)
+    chunk = generation.read(0.0)
+    assert chunk is not None
+    assert (chunk.start, chunk.text) == (6, b"o\n")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [b"one\ntwo\n", b"one\nTWO\nthree\nfour\n", b"ONE\ntwo\nthree\nfour\n", b"", b"one\nother content here\n"],
+    ids=["shorter", "same head", "same tail length", "empty", "same first line"],
+)
+def test_another_content_is_a_truncation__G4(after: bytes) -> None:
+    disk, generation = opened(b"one\ntwo\nthree\n")
+    assert generation.read(0.0) is not None
+    rewrite(disk, after)
+    with pytest.raises(TruncatedError):
+        look_and_read(disk, generation)
+    assert generation.seen == 14, "bytes of the next life were never seen of this one"
+
+
+def test_reading_notices_what_looking_did_not__G4() -> None:
+    disk, generation = opened(b"one\ntwo\n" * 100)
+    assert generation.read(0.0, limit=100) is not None
+    rewrite(disk, b"one\ntwo!\n" * 200)
+    with pytest.raises(TruncatedError):
+        generation.read(0.0)
+
+
+def test_seen_bytes_that_vanish_are_a_truncation_even_unread__G1() -> None:
+    disk, generation = opened(b"one\ntwo\nthree\n")
+    file = disk.open(PATH, write=True)
+    file.truncate(8)
+    with pytest.raises(TruncatedError):
+        generation.read(0.0)
+    with pytest.raises(TruncatedError):
+        look(disk, generation)
+
+
+def test_going_to_a_number_compares_its_check_before_reading__P1_G4() -> None:
+    content = b"one\ntwo\nthree\n"
+    _, generation = opened(content)
+    generation.go_to(number_of(8, content[:8]))
+    chunk = generation.read(0.0)
+    assert chunk is not None
+    assert (chunk.start, chunk.text, chunk.tail_at(8)) == (8, b"three\n", b"one\ntwo\n")
+    generation.go_to(number_of(8, b"other"))
+    with pytest.raises(TruncatedError):
+        generation.read(0.0)
+    generation.go_to(number_of(8, None))
+    assert generation.read(0.0) is not None, "a check of 0 says nothing"
+
+
+def test_a_stored_number_fits_or_not__D4() -> None:
+    content = b"x" * 300 + b"\n" + b"y" * 300 + b"\n"
+    _, generation = opened(content)
+    assert generation.fits(0)
+    assert generation.fits(number_of(301, content[:301]))
+    assert generation.fits(number_of(602, content))
+    assert generation.fits(number_of(301, None))
+    assert not generation.fits(number_of(301, content[:300]))
+    assert not generation.fits(number_of(603, None))
+
+
+def test_a_name_that_became_another_files_is_not_opened__G1() -> None:
+    disk, generation = opened(b"one\n")
+    generation.close()
+    disk.replace(PATH, f"{PATH}.1")
+    disk.write(PATH, b"two\n")
+    with pytest.raises(FileNotFoundError):
+        generation.open(disk)
+
+
+def test_a_successor_reads_the_same_file_from_its_beginning__G3() -> None:
+    disk, generation = opened(b"one\n")
+    assert generation.read(0.0) is not None
+    rewrite(disk, b"next\n")
+    successor = generation.successor()
+    assert generation.over
+    assert generation.file is None
+    successor.first_line = FirstLine.of(successor.head())
+    successor.look(disk.stat(PATH), 1.0)
+    chunk = successor.read(1.0)
+    assert chunk is not None
+    assert (chunk.start, chunk.text) == (0, b"next\n")
+
+
+@given(content=st.text("aä€😀\n", min_size=40, max_size=300).map(str.encode), limit=st.integers(8, 64))
+@settings(max_examples=200)
+def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit: int) -> None:
+    _, generation = opened(content)
+    generation.impatient = True
+    at, parts = 0, []
+    while generation.has_lines:
+        chunk = generation.read(0.0, limit=limit)
+        if chunk is None:
+            break
+        assert chunk.start == at
+        assert chunk.tail_at(at) == content[max(0, at - 256) : at]
+        chunk.text.decode()
+        assert chunk.open_end == (b"\n" not in chunk.text and at + len(chunk.text) < len(content)) or len(chunk.text) + at == len(content)
+        at += len(chunk.text)
+        assert chunk.number_at(at) == generation.number_at(at) == number_of(at, content[:at])
+        parts.append(chunk.text)
+    assert b"".join(parts) == content
+
+
+@given(st.binary(max_size=2000), st.booleans())
+def test_a_first_line_ends_at_its_newline_or_at_1024_bytes__G2(head: bytes, ended: bool) -> None:
+    first = FirstLine.of(head, ended=ended)
+    if b"\n" in head[:1024]:
+        assert first is not None
+        assert first.text == head[: head.index(b"\n")]
+        assert first.span == len(first.text) + 1
+    elif len(head) >= 1024:
+        assert first is not None
+        assert first.text == head[:1024]
+    else:
+        assert (first is not None) == (ended and bool(head))
+    if first is not None:
+        assert first.crc == crc32(head[: first.span])
+
+
+def test_positions_stay_in_the_number__P1() -> None:
+    assert position_of(number_of(2**46 - 1, b"x")) == 2**46 - 1
+
+
+def test_a_backlog_that_was_replaced_is_noticed_though_the_first_line_is_the_same__G4() -> None:
+    disk, generation = opened(b"#Version: 1.0\none\n")
+    rewrite(disk, b"#Version: 1.0\nanother\n")
+    with pytest.raises(TruncatedError):
+        look(disk, generation)

@@ -1,0 +1,88 @@
+"""Patterns name the same files whether directories are listed or a path is asked about."""
+
+import os
+
+import pytest
+
+from agent.config import InputTable
+from agent.inputs.files.globs import Inputs, Listing, Pattern
+from logdrive.host.disk import FileStat
+from tests.support.memory_disk import MemoryDisk
+
+FILES = [
+    "/logs/a.log",
+    "/logs/a.log.1",
+    "/logs/b.txt",
+    "/logs/.hidden.log",
+    "/logs/app/c.log",
+    "/logs/app/deep/er/d.log",
+    "/logs/.git/e.log",
+    "/other/a.log",
+]
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    disk = MemoryDisk(sorted({os.path.dirname(path) for path in FILES}))
+    for path in FILES:
+        disk.write(path, b"line\n")
+    return disk
+
+
+@pytest.mark.parametrize(
+    ("pattern", "named"),
+    [
+        ("/logs/a.log", ["/logs/a.log"]),
+        ("/logs/*.log", ["/logs/a.log"]),
+        ("/logs/*.log*", ["/logs/a.log", "/logs/a.log.1"]),
+        ("/logs/.*.log", ["/logs/.hidden.log"]),
+        ("/logs/?.[tl][xo]?", ["/logs/a.log", "/logs/b.txt"]),
+        ("/*/a.log", ["/logs/a.log", "/other/a.log"]),
+        ("/logs/**/*.log", ["/logs/a.log", "/logs/app/c.log", "/logs/app/deep/er/d.log"]),
+        ("/logs/app/**", ["/logs/app/c.log", "/logs/app/deep/er/d.log"]),
+        ("/**/d.log", ["/logs/app/deep/er/d.log"]),
+        ("/none/*.log", []),
+        ("/logs/nothing.log", []),
+    ],
+)
+def test_expanding_and_matching_agree(disk: MemoryDisk, pattern: str, named: list[str]) -> None:
+    expanded = {path for path in Pattern(pattern).expand(Listing(disk)) if path in FILES}
+    assert sorted(expanded) == named
+    assert [path for path in FILES if Pattern(pattern).matches(path)] == named
+
+
+def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryDisk) -> None:
+    first = InputTable(paths=["/logs/*.log"], exclude=["/logs/b*"])
+    second = InputTable(paths=["/logs/**/*.log", "/logs/b.txt"])
+    inputs = Inputs([first, second])
+    found = {item.path: item.settings for item in inputs.scan(Listing(disk))}
+    assert found == {
+        "/logs/a.log": first,
+        "/logs/b.txt": second,
+        "/logs/app/c.log": second,
+        "/logs/app/deep/er/d.log": second,
+    }
+    assert inputs.of("/logs/a.log") is first
+    assert inputs.of("/logs/app/new.log") is second
+    assert inputs.of("/var/x") is None
+
+
+def test_directories_looked_into_are_known_even_without_files(disk: MemoryDisk) -> None:
+    listing = Listing(disk)
+    list(Inputs([InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]).scan(listing))
+    assert listing.listed == ["/logs", "/other"]
+    assert list(listing.troubles) == ["/none"]
+
+
+def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    stat = disk.stat
+
+    def noting(path: str) -> FileStat:
+        looked.append(path)
+        return stat(path)
+
+    monkeypatch.setattr(disk, "stat", noting)
+    found = list(Pattern("/logs/**/*.log").expand(Listing(disk)))
+    assert "/logs/app/deep/er/d.log" in found
+    assert not {*looked} & {*FILES}

@@ -1,0 +1,254 @@
+"""Every byte of a file is in its records once, whatever the bytes are, and every limit holds (R1, R2, R3)."""
+
+import base64
+import sys
+import tracemalloc
+
+import orjson
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agent.inputs.files.file import Chunk
+from agent.records.batch import data_runs
+from agent.records.blocks import PIECE_BYTES, BlockEncoder, Cut, Encoder
+from agent.records.full_records import FullEncoder
+from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
+from logdrive.wire.lumberjack.frames import json_frames
+from tests.agent.inputs.files.rebuild import rebuilt
+
+FULL = FullEncoder({"host": {"name": "h"}, "fields": {"share": "50%d"}}, "/var/log/100%s.log", "origin", lambda: 1_700_000_000_000)
+ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="full")]
+
+lines = st.one_of(
+    st.text(max_size=40).map(str.encode),
+    st.binary(max_size=40),
+    st.sampled_from([b"", b"\r", b"a\rb", b"\xff", b"\0" * 30, "\u2028\x85".encode(), b"\xed\xa0\x80", b'\\n","', b"a\x7f"]),
+)
+texts = st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=30).map(
+    lambda ls: b"".join(a + b for a, b in ls)
+)
+ODD = [
+    b"\xe2\x82",
+    b"\xf0\x9f\x98",
+    b"\xed\xa0\x80",
+    b"\xff\r",
+    "\ufffd".encode(),
+    "\ufffd".encode() + b"\xff",
+    "ä€😀".encode(),
+    b"\r",
+    b"a\xc3",
+]
+units = st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"])
+
+
+def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> Chunk:
+    """Return *text* as it is read: after the bytes that stand before it, and before bytes that were not taken."""
+    before = b"before\n"[: start if start < 7 else 7]
+    return Chunk(start, before + text + b"partial", len(before), len(before) + len(text), open_end)
+
+
+def whole(encoder: Encoder, text: bytes, start: int) -> list[Cut]:
+    """Return the runs for all of *text*: an encoder that has enough of them leaves the rest to its next call."""
+    cuts: list[Cut] = []
+    while not cuts or cuts[-1].end < start + len(text):
+        at = cuts[-1].end if cuts else start
+        cuts += encoder.encode(chunk(text[at - start :], at))
+        assert cuts[-1].end > at
+    return cuts
+
+
+def check(cuts: list[Cut], text: bytes, start: int) -> None:
+    """Hold *cuts* against rules R1 to R3."""
+    records = [record for cut in cuts for record in cut.records]
+    data, events = rebuilt(records, start)
+    assert data == text
+    assert events == sum(cut.events for cut in cuts)
+    assert cuts[-1].end == start + len(text)
+    for cut in cuts:
+        assert cut.records
+        assert len(cut.records) <= RUN_RECORDS
+        assert cut.size == sum(8 + len(record) for record in cut.records) <= RUN_BYTES
+        assert max(map(len, cut.records)) <= RECORD_BYTES
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@given(text=texts, rest=st.one_of(st.just(b""), lines.filter(lambda line: b"\n" not in line)), start=st.integers(0, 2**45))
+@example(text=b"\n", rest=b"", start=0)
+@settings(max_examples=150)
+def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: bytes, start: int) -> None:
+    check(encoder.encode(chunk(text + rest, start)), text + rest, start)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@given(
+    parts=st.lists(
+        st.tuples(
+            st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"]),
+            st.integers(1, 400_000),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+@example(parts=[(b"\n", 3_279), (b"\n", 30_000)])
+@settings(max_examples=25, deadline=None)
+def test_large_and_hostile_stretches_keep_the_limits__R3(encoder: Encoder, parts: list[tuple[bytes, int]]) -> None:
+    text = b"".join((unit * count)[: 30_000 if b"\n" in unit else 700_000] + b"\n" for unit, count in parts)
+    check(whole(encoder, text, 7), text, 7)
+
+
+def test_plain_text_is_blocks_of_whole_lines__R1() -> None:
+    text = b"".join(b"%06d %s\n" % (n, b"x" * (n % 300)) for n in range(6000))
+    cuts = BlockEncoder().encode(chunk(text))
+    records = [orjson.loads(record) for cut in cuts for record in cut.records]
+    assert all("lines" in record["log"] and record["message"].endswith("\n") for record in records)
+    assert all(len(record["message"]) <= BLOCK_TEXT_BYTES for record in records)
+    assert len(records) == -(-len(text) // (BLOCK_TEXT_BYTES - 400))
+
+
+def test_a_block_of_nuls_is_cut_smaller__h23_R3() -> None:
+    text = (b"\0" * 999 + b"\n") * 260
+    records = [record for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
+    assert len(records) > 1
+    assert all(b'"lines"' in record for record in records)
+    check(BlockEncoder().encode(chunk(text)), text, 0)
+
+
+def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
+    text = b"one\ntwo\n\xe4 three\nfour\n\xe4\r\nsix\n"
+    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text, 100)) for record in cut.records]
+    assert [("lines" in record["log"], record["message"]) for record in records] == [
+        (True, "one\ntwo\n"),
+        (False, "\ufffd three"),
+        (True, "four\n"),
+        (False, "\ufffd"),
+        (True, "six\n"),
+    ]
+    assert records[1]["event"]["original_base64"] == "5CB0aHJlZQ=="
+    assert records[3]["log"]["eol"] == "\r\n"
+
+
+def test_a_line_too_long_goes_in_flagged_pieces_that_cut_no_character__R2_R3() -> None:
+    text = "€".encode() * 200_000 + b"\nnext\n"
+    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
+    first = records[:-2]
+    assert len(first) == 600_000 // PIECE_BYTES
+    assert all(record["log"]["flags"] == ["partial"] and record["log"]["eol"] == "" for record in first)
+    assert all("event" not in record for record in records)
+    assert "flags" not in records[-2]["log"]
+    assert records[-1]["message"] == "next\n"
+    check(BlockEncoder().encode(chunk(text)), text, 0)
+
+
+def test_a_last_line_without_newline_says_so__P3_R2() -> None:
+    whole, more = (BlockEncoder().encode(chunk(b"a\nbc", 5, open_end=cut))[-1].records[-1] for cut in (False, True))
+    assert orjson.loads(whole) == {"log": {"offset": 7, "end": 9, "eol": ""}, "message": "bc"}
+    assert orjson.loads(more)["log"]["flags"] == ["partial"]
+
+
+def test_a_full_record_stands_by_itself__R1() -> None:
+    text = b"plain\nwith \xe4\r\n"
+    records = [orjson.loads(record) for cut in FULL.encode(chunk(text, 10)) for record in cut.records]
+    assert records == [
+        {
+            "@timestamp": "2023-11-14T22:13:20.000Z",
+            "host": {"name": "h"},
+            "fields": {"share": "50%d"},
+            "log": {"file": {"path": "/var/log/100%s.log"}, "origin": "origin", "offset": 10},
+            "message": "plain",
+        },
+        {
+            "@timestamp": "2023-11-14T22:13:20.000Z",
+            "host": {"name": "h"},
+            "fields": {"share": "50%d"},
+            "log": {"file": {"path": "/var/log/100%s.log"}, "origin": "origin", "offset": 16, "eol": "\r\n"},
+            "message": "with \ufffd",
+            "event": {"original_base64": "d2l0aCDk"},
+        },
+    ]
+
+
+def test_a_batch_of_plain_lines_makes_the_records_that_single_lines_make__R1() -> None:
+    together = [record for cut in FULL.encode(chunk(b"one\ntwo %s\n")) for record in cut.records]
+    alone = [FULL.encode(chunk(line, at))[0].records[0] for at, line in ((0, b"one\n"), (4, b"two %s\n"))]
+    assert together == alone
+    assert orjson.loads(together[1])["log"]["file"]["path"] == "/var/log/100%s.log"
+
+
+def test_full_runs_of_512_make_windows_of_2048() -> None:
+    cuts = FULL.encode(chunk(b"line\n" * 2048))
+    assert [len(cut.records) for cut in cuts] == [512] * 4
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@given(text=texts, first=st.sampled_from([1, 2030, 2048, 2049, 2**32 - 1000]), longest=st.sampled_from([0, 1850, 1900, 5000]))
+def test_runs_are_framed_as_their_records_are__D1(encoder: Encoder, text: bytes, first: int, longest: int) -> None:
+    of_a_file = chunk(text + b"x" * longest + b"\n")
+    for run in data_runs(of_a_file, encoder.encode(of_a_file), 0, 0):
+        assert b"".join(run.frames(first)) == b"".join(json_frames(first, list(run.records)))
+
+
+@given(
+    st.lists(st.one_of(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), st.sampled_from(ODD)), min_size=1, max_size=20)
+)
+def test_lines_that_are_not_utf_8_are_shown_as_each_by_itself__R2(lines: list[bytes]) -> None:
+    text = b"\n".join([*lines, b""])
+    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
+    singles = [record for record in records if "lines" not in record["log"]]
+    odd = [line.removesuffix(b"\r") for line in lines if not is_utf8(line)]
+    assert [record["message"] for record in singles] == [line.decode(errors="replace") for line in odd]
+    assert [base64.b64decode(record["event"]["original_base64"]) for record in singles] == odd
+
+
+def is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
+    """Time says little on a shared machine, so what is done for a line is counted: the event loop waits for 262,144 of them."""
+    calls, lines, of_a_file = 0, 10_000, Chunk.whole(b"\xff\n" * 10_000)
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        runs = BlockEncoder().encode(of_a_file)
+    finally:
+        sys.setprofile(None)
+    assert sum(run.events for run in runs) == lines
+    assert calls < 14 * lines
+
+
+@pytest.mark.parametrize("unit", [b"\xff\n", b"ok\n\xff\n", b"\0" * 300 + b"\n" + b"\xff\n" * 99])
+@pytest.mark.parametrize("encoder", [BlockEncoder(), FULL], ids=["blocks", "full records"])
+def test_what_makes_too_many_runs_is_left_for_later__R2(encoder: Encoder, unit: bytes) -> None:
+    text = unit * (200_000 // len(unit))
+    start, records = 0, []
+    while start < len(text):
+        cuts = encoder.encode(chunk(text[start:], start))
+        assert len(cuts) < 80
+        records += [record for cut in cuts for record in cut.records]
+        assert cuts[-1].end > start
+        start = cuts[-1].end
+    assert rebuilt(records, 0) == (text, text.count(b"\n"))
+
+
+def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> None:
+    """Thousands of records are kept for each file: what a library reserves beside them, 4 KiB each, would be a gigabyte soon."""
+    text = ("caf\xe9 " * 12 + "\n").encode("latin-1") * 5_000
+    chunk = Chunk.whole(text)
+    tracemalloc.start()
+    try:
+        runs = BlockEncoder().encode(chunk)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(len(run.records) for run in runs) == 5_000
+    assert kept < 2 * sum(run.size for run in runs)

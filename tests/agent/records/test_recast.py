@@ -1,0 +1,79 @@
+"""Runs that are kept for a dialect of another form are made anew without losing a byte (R2, P1, adr/0018)."""
+
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent.inputs.files.file import Chunk
+from agent.records.batch import REMOVED, Mark, Run, data_runs
+from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
+from agent.records.full_records import FullEncoder
+from agent.records.pairs import PairEncoder, PairList, PairRecords, pairs_of
+from agent.records.recast import recast
+from agent.sources.source import Source
+from logdrive.model.numbers import check_in, check_of, number_of, position_of
+from tests.agent.inputs.files.rebuild import bytes_of
+from tests.agent.v1_model import file_bytes_of
+
+ENCODERS: dict[str, Encoder] = {
+    "block": BlockEncoder(),
+    "full": FullEncoder({"host": {"name": "h"}}, "/a", "0f", lambda: 1_700_000_000_000),
+    "pairs": PairEncoder([("service", "web")], "h", "/a", "0f"),
+}
+
+
+class _Names:
+    """One name for all counts."""
+
+    stem: Any = None
+
+    def origin(self, count: int) -> Any:
+        return count
+
+
+def gone(runs: list[Run]) -> Source:
+    """Return a source whose file is gone, which keeps *runs* and its end."""
+    source: Source = Source(None, _Names(), b"", count=0)  # type: ignore[arg-type]
+    source.number = runs[0].previous
+    source.keep(runs)
+    source.end(Mark(REMOVED), 0)
+    return source
+
+
+def content(run: Run) -> bytes:
+    """Return the file's bytes in a run of any form."""
+    if isinstance(run.records, PairRecords | PairList):
+        return b"".join(file_bytes_of(pairs_of(payload)) for payload in run.records)
+    return b"".join(bytes_of(payload)[2] for payload in run.records)
+
+
+odd = st.lists(st.sampled_from([b"\n", b"\r\n", b"line\n", b"\xff", "ä€".encode(), b"\0" * 9, b'"\\\x7f'])).map(b"".join)
+
+
+@pytest.mark.parametrize("before", ENCODERS)
+@pytest.mark.parametrize("after", ENCODERS)
+@given(data=odd.filter(bool), start=st.sampled_from([0, 100, 5000]), open_end=st.booleans())
+@example(data=b"short\n" + b"x" * (2 * PIECE_BYTES) + b"\r\ny\n", start=5000, open_end=False)
+@example(data=b"line\n" * 3000, start=0, open_end=False)
+@example(data=b"z" * (PIECE_BYTES + 5), start=0, open_end=True)
+def test_the_bytes_and_where_they_lead_stay_the_same(before: str, after: str, data: bytes, start: int, open_end: bool) -> None:
+    head = random.Random(start).randbytes(start)
+    chunk = Chunk(start, head + data, start, start + len(data), open_end)
+    kept = data_runs(chunk, ENCODERS[before].encode(chunk), number_of(start, head), 7)
+    source = gone(kept)
+    end = source.kept[-1]
+    recast(source, ENCODERS[after])
+    runs = [run for run in source.kept if run.mark is None]
+    assert b"".join(map(content, runs)) == data
+    assert all(isinstance(run.records, PairRecords | PairList) == (after == "pairs") for run in runs)
+    assert (runs[0].previous, runs[-1].number, source.kept[-1]) == (kept[0].previous, kept[-1].number, end)
+    assert all(one.number == other.previous for one, other in pairwise(runs))
+    assert {run.read_ms for run in runs} == {7}
+    for run in runs:
+        assert check_in(run.number) in (0, check_of((head + data)[: run.position][-256:]))
+        assert run.size == sum(8 + len(payload) for payload in run.records)
+        assert run.position - position_of(run.previous) == len(content(run))

@@ -1,0 +1,180 @@
+"""The checkpoint is whole or not there, and never the only place where anything is known (D5, P2)."""
+
+import os
+import random
+from uuid import UUID
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from agent.sources.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown, text_of
+from logdrive.errors import StorageError
+from logdrive.host import faults
+from tests.agent.world import LOG, World, contents, lines
+from tests.support.memory_disk import MemoryDisk
+from tests.support.virtual_time import run
+
+
+def entry(number: int = 5) -> Entry:
+    return Entry(
+        origin=UUID(int=number), stem=UUID(int=0), path="/a", name="/a.1", mount="/", device=1, inode=2, span=3, crc=4, number=number << 16
+    )
+
+
+def test_what_is_written_is_read() -> None:
+    disk = MemoryDisk(["/state"])
+    file = CheckpointFile(disk, "/state")
+    assert file.read("a") is None
+    written = Checkpoint(agent="a", entries=[entry(), entry(6)])
+    file.write(written.snapshot())
+    assert file.read("a") == written
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "can't be read"),
+        (b'{"version":1,"agent":"a","entries":[{"origin":', "can't be read"),
+        (b"\xff\xfe", "can't be read"),
+        (b'{"version":2,"agent":"a"}', "version 2"),
+        (b'{"version":1,"agent":"b"}', "belongs to the agent 'b'"),
+    ],
+)
+def test_one_that_is_of_no_use_is_moved_aside(content: bytes, reason: str) -> None:
+    disk = MemoryDisk(["/state"])
+    file = CheckpointFile(disk, "/state")
+    disk.write(file.path, content)
+    with pytest.raises(DamagedError, match=reason):
+        file.read("a", touch=False)
+    assert disk.content(file.path) == content
+    with pytest.raises(DamagedError) as caught:
+        file.read("a")
+    assert disk.content(caught.value.aside) == content
+    assert file.read("a") is None
+
+
+def test_every_crash_leaves_the_old_or_the_new_one() -> None:
+    for seed in range(30):
+        disk = MemoryDisk(["/state"])
+        file = CheckpointFile(disk, "/state")
+        old, new = (Checkpoint(agent="a", entries=[entry(number)] * 50) for number in (1, 2))
+        file.write(old.snapshot())
+        crashed: list[MemoryDisk] = []
+        faults.on_reach = lambda name, disk=disk, crashed=crashed, seed=seed: crashed.append(disk.crash(random.Random(seed)))
+        try:
+            file.write(new.snapshot())
+        finally:
+            faults.on_reach = None
+        found = [CheckpointFile(after, "/state").read("a") for after in crashed]
+        assert len(found) == 3
+        assert found[0] == old
+        assert found[1] in (old, new)
+        assert found[2] == new
+
+
+def test_names_that_are_not_utf8_survive() -> None:
+    for name in (b"/var/log/\xff\xfe.log", "/var/log/ä.log".encode(), b"/plain"):
+        path = os.fsdecode(name)
+        assert path_of(msgspec.json.decode(msgspec.json.encode(text_of(path)), type=str)) == path
+        shown(path).encode()
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbage", "removed"])
+def test_a_damaged_checkpoint_costs_nothing__G3_D3(damage: str) -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        for number in range(5):
+            world.write(lines(0, 100 + number), f"/logs/{number}.log")
+        world.start()
+        await world.settle()
+        await world.stop()
+        path = "/state/checkpoint.json"
+        if damage == "cut":
+            world.disk.cut(path, 40)
+        elif damage == "garbage":
+            world.disk.flip_bit(path, 0, 1)
+        else:
+            world.forget()
+        sent = {source: stored.events for source, stored in reader.stored.items()}
+        world.start()
+        await world.settle()
+        for number in range(5):
+            assert contents(world.stored(f"/logs/{number}.log")) == [lines(0, 100 + number)]
+        assert sum(sent.values()) == sum(stored.events for stored in reader.stored.values())
+        await world.stop()
+
+    run(main())
+
+
+def test_a_full_disk_for_the_checkpoint_stops_nothing() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        for _ in range(100):
+            world.disk.fail_write(28)
+        file = world.disk._files[LOG]
+        file.seen += lines(10, 10)
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 20)]
+        world.disk._write_failures.clear()
+        await world.clock.sleep(3)
+        checkpoint = CheckpointFile(world.disk, "/state").read("a")
+        assert checkpoint is not None
+        assert checkpoint.entries[0].number >> 16 == 240
+        await world.stop()
+
+    run(main())
+
+
+def test_ended_sources_leave_the_checkpoint_after_some_days__G6() -> None:
+    async def main() -> None:
+        world = World(end_after_seconds=5)
+        world.settings["agent"]["keep_ended_days"] = 0.01
+        await world.ships(lines(0, 10))
+        world.disk.remove(LOG)
+        await world.clock.sleep(20)
+        agent = world.agent
+        assert agent is not None
+        assert len(agent.book.ended) == 1
+        await world.clock.sleep(900)
+        world.write(lines(0, 10), "/logs/other.log")
+        await world.clock.sleep(10)
+        assert not agent.book.ended
+        assert len(agent.book.families) == 1
+        await world.stop()
+
+    run(main())
+
+
+def test_a_full_disk_stops_no_line_and_is_told_once() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        world.disk.capacity = 1
+        for start in range(10, 60, 10):
+            world.disk.capacity = None
+            world.write(lines(start, 10))
+            world.disk.capacity = 1
+            await world.clock.sleep(10)
+        assert contents(world.stored()) == [lines(0, 60)]
+        world.disk.capacity = None
+        await world.clock.sleep(10)
+        await world.stop()
+
+    with capture_logs() as told:
+        run(main())
+    events = [each["event"] for each in told if each["event"].startswith("checkpoint")]
+    assert events == ["checkpoint not written: it is tried again", "checkpoint written again"]
+
+
+def test_a_damaged_checkpoint_that_cannot_be_moved_aside_is_told() -> None:
+    class ReadOnly(MemoryDisk):
+        def replace(self, source: str, target: str) -> None:
+            raise OSError(30, "Read-only file system")
+
+    disk = ReadOnly(["/state"])
+    disk.write("/state/checkpoint.json", b"{")
+    with pytest.raises(StorageError, match="Read-only"):
+        CheckpointFile(disk, "/state").read("a")

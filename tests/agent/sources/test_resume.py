@@ -1,0 +1,166 @@
+"""What a P means, case by case (D3, D4, D5, S3, P4)."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.records.batch import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, end_run, gap_run
+from agent.sources.resume import Closed, Misfit, Resumed, Standing, resume
+from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
+from logdrive.model.records import DATA, END, GAP, block, mark_of
+
+A, B = UUID(int=1), UUID(int=2)
+
+
+def at(position: int) -> int:
+    """Return the number of a position in the one file of these tests."""
+    return number_of(position, b"tail of %d" % position)
+
+
+def data(previous: int, position: int) -> Run:
+    start = position_of(previous)
+    return Run(DATA, previous, at(position), [block(start, position, 1, "x" * (position - start - 1) + "\n")], 1, 10, 0)
+
+
+def standing(
+    number: int = 0, store: UUID | None = None, kept: list[Run] | None = None, *, size: int = 1000, ended: Mark | None = None
+) -> Standing:
+    def fits(told: int) -> bool:
+        return ended is not None or (position_of(told) <= size and told in (at(position_of(told)), number_of(position_of(told), None)))
+
+    return Standing(number, store, kept or [], ended is None, ended, fits, lambda told: False)
+
+
+def positions(runs: list[Run]) -> list[tuple[int, int, int]]:
+    return [(run.kind, position_of(run.previous), run.position) for run in runs]
+
+
+@pytest.mark.parametrize("told", [ABSENT, LOST, NOT_KEPT])
+def test_a_source_never_seen_starts_at_0__P2(told: int) -> None:
+    assert resume(standing(), told, A, 0) == Resumed(0)
+
+
+def test_a_position_the_file_has_is_gone_on_from__D4() -> None:
+    assert resume(standing(), at(500), A, 0) == Resumed(at(500))
+    assert resume(standing(at(300), A), at(500), A, 0) == Resumed(at(500))
+
+
+@pytest.mark.parametrize("told", [number_of(500, b"another"), at(1001), at(500) + CLOSED])
+def test_a_position_it_has_not_is_anothers__D4(told: int) -> None:
+    assert isinstance(resume(standing(), told, A, 0), Misfit)
+    assert isinstance(resume(standing(at(300), A), told, A, 0), Misfit)
+
+
+def test_what_is_stored_is_acknowledged_and_the_rest_sent_again__D3() -> None:
+    kept = [data(at(100), 200), data(at(200), 300), data(at(300), 400)]
+    resumed = resume(standing(at(100), A, kept), at(200), A, 0)
+    assert isinstance(resumed, Resumed)
+    assert resumed.kept == kept[1:]
+    assert resumed.kept[0] is kept[1], "kept as it is"
+
+
+def test_a_position_inside_a_kept_run_drops_what_can_be_read_anew__D3() -> None:
+    kept = [data(at(100), 200), data(at(200), 300)]
+    assert resume(standing(at(100), A, kept), at(250), A, 0) == Resumed(at(250))
+
+
+def test_a_position_inside_a_run_whose_bytes_are_gone_keeps_what_is_behind_it__P4() -> None:
+    mark = Mark(TRUNCATED, exact=False)
+    kept = [data(at(100), 200), end_run(at(200), mark, 0)]
+    resumed = resume(standing(at(100), A, kept, ended=mark), at(150), A, 0)
+    assert isinstance(resumed, Resumed)
+    assert positions(resumed.kept) == [(DATA, 150, 200), (END, 200, 200)]
+    assert resumed.kept[0].records == [block(150, 200, 1, "x" * 49 + "\n")]
+
+
+def test_the_same_store_behind_us_has_stepped_back__D5() -> None:
+    assert resume(standing(at(300), A, [data(at(300), 400)]), at(100), A, 0) == Resumed(at(100), stepped_back=True)
+    assert resume(standing(at(300), A), ABSENT, A, 0) == Resumed(0, stepped_back=True)
+
+
+def test_what_a_store_lost_of_a_file_that_is_gone_is_a_gap__D5_P4() -> None:
+    mark = Mark(REMOVED)
+    resumed = resume(standing(at(300), A, [end_run(at(300), mark, 0)], ended=mark), at(100), A, 0)
+    assert isinstance(resumed, Resumed)
+    assert resumed.stepped_back
+    assert positions(resumed.kept) == [(GAP, 100, 300), (END, 300, 300)]
+    assert resumed.kept[0].number == at(300)
+    assert b'"reason":"removed","end_exact":true' in mark_of(resumed.kept[0].records[0])
+
+
+@pytest.mark.parametrize("told", [ABSENT, at(100)])
+def test_another_store_is_told_what_is_elsewhere__D5(told: int) -> None:
+    kept = [data(at(300), 400)]
+    resumed = resume(standing(at(300), B, kept), told, A, 0)
+    assert isinstance(resumed, Resumed)
+    first = position_of(told) if told > 0 else 0
+    assert positions(resumed.kept) == [(GAP, first, 300), (DATA, 300, 400)]
+    assert resumed.kept[0].mark == Mark(ELSEWHERE, store=B)
+    assert str(B).encode() in resumed.kept[0].records[0]
+    assert not resumed.stepped_back
+
+
+def test_another_store_ahead_of_us_is_gone_on_from__D5() -> None:
+    assert resume(standing(at(300), B), at(500), A, 0) == Resumed(at(500))
+
+
+def test_a_number_lost_there_opens_as_from_another_store__S3_D5() -> None:
+    resumed = resume(standing(at(300), A), LOST, A, 0)
+    assert isinstance(resumed, Resumed)
+    assert positions(resumed.kept) == [(GAP, 0, 300)]
+
+
+def test_a_store_without_numbers_leaves_it_to_the_checkpoint__S5() -> None:
+    kept = [data(at(300), 400)]
+    assert resume(standing(at(300), A, kept), NOT_KEPT, A, 0) == Resumed(at(300), kept)
+
+
+def test_a_closed_number_ends_a_life_that_is_over__G3_D4() -> None:
+    mark = Mark(TRUNCATED, exact=False)
+    kept = [end_run(at(300), mark, 0)]
+    assert resume(standing(at(300), A, kept, ended=mark), kept[0].number, A, 0) == Closed()
+    assert resume(standing(at(300), A, kept, ended=mark), at(500) + CLOSED, A, 0) == Closed()
+
+
+def test_gaps_and_ends_are_told_anew_from_where_the_store_is__P4_G3() -> None:
+    mark = Mark(REMOVED, exact=False)
+    gap = gap_run(at(100), number_of(300, None), mark, 0)
+    kept = [gap, end_run(gap.number, mark, 0)]
+    resumed = resume(standing(at(100), A, kept, ended=mark), at(200), A, 0)
+    assert isinstance(resumed, Resumed)
+    assert positions(resumed.kept) == [(GAP, 200, 300), (END, 300, 300)]
+    assert b'"start":200' in resumed.kept[0].records[0]
+    beyond = resume(standing(at(100), A, kept, ended=mark), at(400), A, 0)
+    assert isinstance(beyond, Resumed)
+    assert positions(beyond.kept) == [(END, 400, 400)]
+    assert beyond.kept[0].number == at(400) + CLOSED
+
+
+@given(
+    own=st.integers(0, 500),
+    cuts=st.lists(st.integers(1, 100), max_size=4),
+    told=st.one_of(st.integers(1, 1000).map(at), st.sampled_from([ABSENT, LOST, NOT_KEPT])),
+    store=st.sampled_from([None, A, B]),
+    gone=st.booleans(),
+)
+def test_what_is_kept_always_follows_the_number_told__D1_D3(own: int, cuts: list[int], told: int, store: UUID | None, gone: bool) -> None:
+    number, kept = at(own) if own else 0, list[Run]()
+    for size in cuts:
+        kept.append(data(kept[-1].number if kept else number, (kept[-1].position if kept else own) + size))
+    mark = Mark(TRUNCATED, exact=False) if gone else None
+    if mark is not None:
+        kept.append(end_run(kept[-1].number if kept else number, mark, 0))
+    resumed = resume(standing(number, store if own else None, kept, ended=mark), told, A, 0)
+    assert isinstance(resumed, Resumed)
+    if told >= 0:
+        assert resumed.number == told
+    previous = resumed.number
+    for run in resumed.kept:
+        assert run.previous == previous < run.number
+        previous = run.number
+    if gone:
+        assert resumed.kept[-1].kind == END
+        reached = max(own + sum(cuts), position_of(resumed.number))
+        assert position_of(resumed.kept[-1].number) == reached, "nothing known is left out"

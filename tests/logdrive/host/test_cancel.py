@@ -1,0 +1,62 @@
+"""Whoever is cancelled while something else fails ends as cancelled."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import logdrive
+from logdrive.errors import TransientError
+from logdrive.host.cancel import heed_cancelling
+from tests.support.virtual_time import run
+
+_ROOT = Path(logdrive.__file__).parents[1]
+_SOURCES = [path for folder in ("logdrive", "agent", "receiver") for path in sorted((_ROOT / folder).rglob("*.py"))]
+
+
+async def _fails() -> None:
+    raise TransientError("the other side is gone")
+
+
+async def _goes_on_after_failures() -> None:
+    while True:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_fails())
+                await asyncio.sleep(1.0)
+        except* TransientError:
+            pass
+        heed_cancelling()
+
+
+def test_who_goes_on_after_failures_ends_when_cancelled_whenever_that_is() -> None:
+    async def main() -> None:
+        for turns in range(12):
+            going = asyncio.create_task(_goes_on_after_failures())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            going.cancel()
+            async with asyncio.timeout(1.0):
+                await asyncio.wait([going])
+            assert going.cancelled()
+
+    run(main())
+
+
+def _raising_in_groups(source: str) -> Iterator[int]:
+    """Yield the lines within `except*` that raise something new, or heed cancelling."""
+    within: int | None = None
+    for number, line in enumerate(source.splitlines(), 1):
+        text = line.lstrip()
+        indent = len(line) - len(text)
+        if within is not None and text and indent <= within:
+            within = None
+        if text.startswith("except*"):
+            within = indent
+        elif within is not None and text.startswith(("raise ", f"{heed_cancelling.__name__}(")):
+            yield number
+
+
+def test_nothing_is_raised_within_an_except_star_where_it_may_come_out_in_a_group() -> None:
+    """CPython before 3.11.4 wraps it, so a task that was cancelled would end as failed, and nobody would hear of it."""
+    found = [f"{path.relative_to(_ROOT)}:{line}" for path in _SOURCES for line in _raising_in_groups(path.read_text())]
+    assert not found

@@ -1,0 +1,50 @@
+"""Marks of gap and end records, which stand in headers and which every reader parses (P4, R4)."""
+
+import base64
+from uuid import UUID
+
+import pytest
+
+from logdrive.model.records import ended, gap, lean, lean_exact, mark_of
+
+
+@pytest.mark.parametrize(
+    "record",
+    [gap(0, 9, "removed"), gap(5, 9, "elsewhere", end_exact=False, store=UUID(int=1)), ended(9, "removed"), ended(9, "x", end_exact=False)],
+)
+def test_a_mark_is_the_very_object_of_its_record(record: bytes) -> None:
+    mark = mark_of(record)
+    assert mark.startswith(b"{")
+    assert mark in record
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        b"5",
+        b"null",
+        b"[]",
+        b'"text"',
+        b'{"reason":"\xff"}',
+        b'{"reason":"\\ud800"}',
+        b'{"start":1e999}',
+        b'{"a":{}}',
+        b"[" * 5000 + b"]" * 5000,
+    ],
+)
+def test_a_mark_that_some_reader_would_fail_on_is_none(mark: bytes) -> None:
+    for kind in (b"gap", b"ended"):
+        with pytest.raises(ValueError, match="not a gap or end record"):
+            mark_of(b'{"log":{"' + kind + b'":' + mark + b"}}")
+
+
+@pytest.mark.parametrize("record", [b"", b"{}", b'{"log":{}}', b'{"message":"text"}', b"\xff", b'{"log":[]}'])
+def test_any_other_record_has_no_mark(record: bytes) -> None:
+    with pytest.raises(ValueError, match="not a gap or end record"):
+        mark_of(record)
+
+
+@pytest.mark.parametrize("exact", [b"\xff", b'caf\xe9 "\\\t\x00', "€ ".encode() + b"\xf0\x9f"])
+def test_a_lean_record_of_exact_bytes_is_the_one_that_is_written_key_by_key__R2(exact: bytes) -> None:
+    message, original = exact.decode(errors="replace"), base64.b64encode(exact).decode()
+    assert lean_exact(70_000, 70_004, message, exact) == lean(70_000, 70_004, message, original=original)

@@ -1,0 +1,227 @@
+"""Rule A3, over real tables: an audit believes only the rows, and finds each that is missing, doubled or altered."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from logdrive.errors import StorageError
+from logdrive.host import faults
+from logdrive.pipeline.audit.audit import Verdict, audit
+from logdrive.pipeline.bronze.tables import open_both
+from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.segments import Segment, lines, source_id
+
+pytestmark = pytest.mark.spark
+
+
+def filled(directory: Path) -> Segment:
+    segment = Segment()
+    at = 0
+    for turn in range(5):
+        at = send(segment, "a", lines("a", turn * 20, 20), at)
+        segment.foreign("beats", [b'{"message":"x"}'] * 3)
+    catch_up(directory, segment)
+    return segment
+
+
+def tampered(directory: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Put other rows into the file of events, behind the table's back."""
+    (path,) = open_both(str(directory))[0].files
+    pq.write_table(change(pq.read_table(path)), path, store_schema=False)
+
+
+def first_of(table: pa.Table, source: str) -> int:
+    return int(table["source"].to_pylist().index(source_id(source)))
+
+
+def without(row: int) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: pa.concat_tables([table.slice(0, row), table.slice(row + 1)])
+
+
+def test_a3_whole_tables_are_complete(tmp_path: Path, spark: Any) -> None:
+    segment = filled(tmp_path)
+    segment.stray(b"no header")
+    send(segment, "b", b"one\n")
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert found.complete
+    assert (found.sources, found.events, found.lost_bytes, found.duplicate_events, found.quarantined_events) == (3, 117, 0, 0, 1)
+    told = found.as_json()
+    assert {"sources", "events", "bytes", "lost_bytes", "duplicate_events", "gaps", "complete"} <= set(told)
+    assert [source["path"] for source in told["by_source"]] == ["/var/log/a.log", "/var/log/b.log", "/var/log/beats.log"]
+
+
+def _row_gone(table: pa.Table) -> pa.Table:
+    return without(first_of(table, "a") + 3)(table)
+
+
+def _row_twice(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table, table.slice(first_of(table, "a"), 1)])
+
+
+def _row_instead_of_another(table: pa.Table) -> pa.Table:
+    at = first_of(table, "a")
+    return pa.concat_tables([without(at)(table), table.slice(at + 1, 1)])
+
+
+def _moved(table: pa.Table) -> pa.Table:
+    """Give two rows of one batch intervals that overlap, the sum of lengths as before."""
+    at, start, end = first_of(table, "a"), table["start"].to_pylist(), table["end"].to_pylist()
+    start[at + 1], end[at + 1] = start[at + 1] - 1, end[at + 1] - 1
+    return table.set_column(table.schema.get_field_index("start"), "start", pa.array(start)).set_column(
+        table.schema.get_field_index("end"), "end", pa.array(end)
+    )
+
+
+def _foreign_gone(table: pa.Table) -> pa.Table:
+    return without(first_of(table, "beats"))(table)
+
+
+def _foreign_twice(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table, table.slice(first_of(table, "beats"), 1)])
+
+
+def _as_found(found: Verdict) -> tuple[bool, int, int, int]:
+    return found.complete, found.lost_bytes, found.lost_events, found.duplicate_events
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "what"),
+    [
+        (_row_gone, (False, len("a line 3 ä\n".encode()), 1, 0), "rows are missing or doubled"),
+        (_row_twice, (False, 0, 0, 1), "rows are missing or doubled"),
+        (_row_instead_of_another, (False, 0, 0, 0), "rows do not tile their interval"),
+        (_moved, (False, 0, 0, 0), "rows do not tile their interval"),
+        (_foreign_gone, (False, 0, 1, 0), "rows are missing or doubled"),
+        (_foreign_twice, (False, 0, 0, 1), "rows are missing or doubled"),
+    ],
+)
+def test_a3_tampered_rows_are_found(
+    tmp_path: Path, spark: Any, change: Callable[[pa.Table], pa.Table], expected: tuple[bool, int, int, int], what: str
+) -> None:
+    filled(tmp_path)
+    tampered(tmp_path, change)
+    found = audit(str(tmp_path), spark)
+    assert _as_found(found) == expected
+    assert [fault.what for fault in found.faults] == [what]
+
+
+def test_a3_rows_kept_twice_are_counted(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a committer without rule A2 would leave them."""
+    segment = Segment()
+    at = send(segment, "a", lines("a", 0, 20))
+    send(segment, "a", lines("a", 0, 20))
+    monkeypatch.setattr("logdrive.pipeline.decode.coverage.Cover.add", lambda self, source, start, end: [(start, end)])
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert (found.complete, found.duplicate_events, found.by_source[0].doubled_bytes) == (False, 20, at)
+
+
+def test_a2_cut_batches_are_complete(tmp_path: Path, spark: Any) -> None:
+    segment, data = Segment(), lines("a", 0, 30)
+    send(segment, "a", data[:100])
+    send(segment, "a", data[20:60], 20)
+    send(segment, "a", data)
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert (found.complete, found.bytes, found.cut_events) == (True, len(data), 1)
+
+
+def test_r1_dropped_bytes_are_proven_against_the_header(tmp_path: Path, spark: Any) -> None:
+    from logdrive.model import records as record
+
+    segment = Segment()
+    block = record.block(0, 20, 1, "kept line\n", [-4, 10, -6])
+    segment.data_batch("a", 0, 20, [block], 1, skipped=10)
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert (found.complete, found.skipped_bytes, found.events) == (True, 10, 1)
+    segment.data_batch("b", 0, 20, [block], 1, skipped=9)
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert [fault.what for fault in found.faults] == ["dropped bytes do not match the header"]
+
+
+def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(tmp_path: Path, spark: Any) -> None:
+    segment = Segment()
+    segment.data_batch("a", 0, 5, [b"{"], 1)
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert (found.complete, found.quarantined_events) == (False, 1)
+    assert [fault.what for fault in found.faults] == ["records that contradict their form"]
+
+
+def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete(tmp_path: Path, spark: Any) -> None:
+    from logdrive.model import records as record
+
+    segment = Segment()
+    segment.data_batch("a", 0, 900, [record.lean(0, 900, "short")], 1)
+    segment.data_batch("b", 0, 10, [record.lean(0, 10, "redacted")], 1)
+    segment.data_batch("b", 5, 15, [record.lean(5, 15, "redacted")], 1)
+    segment.data_batch("c", 0, 6, [record.lean(0, 6, "short")], 1)
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert (found.complete, found.overlapping_events, found.quarantined_events) == (False, 1, 0)
+    assert [fault.what for fault in found.faults] == ["rows that are not the bytes of their file"] * 3
+
+
+def test_an_audit_between_the_two_commits_is_of_what_was_committed_before(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = filled(tmp_path)
+    send(segment, "b", lines("b", 0, 4))
+
+    class Crash(BaseException):
+        pass
+
+    def reached(name: str) -> None:
+        if name == "pipeline.commit.between":
+            raise Crash
+
+    monkeypatch.setattr(faults, "on_reach", reached)
+    with pytest.raises(Crash):
+        catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert (found.complete, found.events, found.uncommitted_rows) == (True, 115, 4)
+
+
+def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
+    """As the agent cuts lines over 96 KiB; a file's last line may have no end, and may have one later."""
+    from logdrive.model import records as record
+
+    segment = Segment()
+
+    def pieces(source: str, start: int, *texts: str) -> int:
+        for text in texts:
+            end = start + len(text)
+            segment.data_batch(source, start, end, [record.lean(start, end, text.rstrip("\n"), eol="\n" if text[-1] == "\n" else "")], 1)
+            start = end
+        return start
+
+    at = pieces("a", 0, "long ", "long ", "line\n", "short\n", "last, for now")
+    at = pieces("a", at, " and its end\n")
+    segment.gap("a", at, at + 3, "not_wanted")
+    pieces("a", at + 3, "unended")
+    pieces("b", 0, "long ", "line\n")
+    two = {"log": {"offset": 0, "eol": "", "origin": "o", "file": {"path": "/1"}}, "message": "12345"}
+    other = {"log": {"offset": 5, "origin": "o", "file": {"path": "/2"}}, "message": "x"}
+    segment.foreign("beats", [orjson.dumps(two), orjson.dumps(other), b'{"message":"y"}'])
+    catch_up(tmp_path, segment)
+    found = audit(str(tmp_path), spark)
+    assert found.complete, found.faults
+    assert {source.path: (source.lines, source.events) for source in found.by_source} == {
+        "/var/log/a.log": (4, 7),
+        "/var/log/b.log": (1, 2),
+        "/var/log/beats.log": (3, 3),
+    }
+    assert (found.lines, found.rows) == (8, 12)
+
+
+def test_no_tables_end_in_one_clear_error(tmp_path: Path, spark: Any) -> None:
+    with pytest.raises(StorageError, match="pipeline run"):
+        audit(str(tmp_path), spark)

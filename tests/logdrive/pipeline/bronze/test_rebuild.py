@@ -1,0 +1,74 @@
+"""`pipeline cat` finds the source that a person means, and lists what could be meant where that is not one."""
+
+from pathlib import Path
+
+import pytest
+
+from logdrive.pipeline.bronze.rebuild import find_source
+from tests.logdrive.pipeline.filling import bronze, catch_up
+from tests.logdrive.pipeline.segments import Segment, file_records, lines, source_id
+
+
+def named(segment: Segment, source: str, path: str, start: int = 0) -> int:
+    """Add two lines of *source*, shipped under the name *path*; return where they end."""
+    data = lines(source, start, 2)
+    records, count = file_records(data, start)
+    segment.data_batch(source, start, start + len(data), records, count, attributes={"host": "web-1", "path": path})
+    return start + len(data)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> str:
+    """Tables with two lives of app.log, the first renamed meanwhile, and one of other.log."""
+    segment = Segment()
+    at = named(segment, "old", "/var/log/app.log")
+    named(segment, "new", "/var/log/app.log")
+    named(segment, "old", "/var/log/app.log.1", at)
+    named(segment, "other", "/var/log/other.log")
+    segment.foreign("beats", [b'{"message":"x"}'])
+    catch_up(tmp_path, segment)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (source_id("old"), "old"),
+        (source_id("old")[:8], "old"),
+        (source_id("old")[:8].upper(), "old"),
+        ("/var/log/other.log", "other"),
+        ("/var/log/app.log.1", "old"),
+        ("/var/log/app.log", "new"),
+    ],
+)
+def test_a_source_is_found_by_its_id_the_ids_beginning_or_its_path(directory: str, wanted: str, expected: str) -> None:
+    assert find_source(directory, wanted) == source_id(expected)
+
+
+def test_what_means_several_is_refused_with_a_list_of_them(tmp_path: Path) -> None:
+    segment = Segment()
+    for source in ("a", "b"):
+        named(segment, source, "/var/log/app.log")
+    named(segment, "c", "/var/log/other.log")
+    catch_up(tmp_path, segment)
+    with pytest.raises(ValueError, match=r"'/var/log/app\.log' means 2 sources") as refused:
+        find_source(str(tmp_path), "/var/log/app.log")
+    listed = str(refused.value).splitlines()[1:]
+    assert sorted(line.split()[0] for line in listed) == sorted((source_id("a"), source_id("b")))
+    assert all("/var/log/app.log of web-1, 24 bytes, heard of 20" in line for line in listed)
+
+
+@pytest.mark.parametrize("wanted", ["app.log", "", source_id("beats")])
+def test_what_means_none_is_refused_with_a_list_of_all(directory: str, wanted: str) -> None:
+    """A foreign client has no file: its lines have no positions."""
+    with pytest.raises(ValueError, match="means no source") as refused:
+        find_source(directory, wanted)
+    listed = str(refused.value)
+    assert all(source_id(name) in listed for name in ("old", "new", "other"))
+
+
+def test_tables_without_files_say_so(tmp_path: Path) -> None:
+    with bronze(tmp_path):
+        pass
+    with pytest.raises(ValueError, match="none of a file at all"):
+        find_source(str(tmp_path), "/var/log/app.log")

@@ -1,0 +1,150 @@
+"""Rule R6: events in pieces become one row, wherever micro-batches, tasks, crashes and other batches cut between them."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logdrive.pipeline.bronze.tables import open_both
+from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.decode.headers import rows_of
+from logdrive.pipeline.decode.schema import BATCHES
+from logdrive.pipeline.read.offsets import Progress, progress_of
+from logdrive.pipeline.read.planner import Planner
+from logdrive.pipeline.spark.source import Options, read
+from tests.logdrive.pipeline.filling import batches_of, bronze, catch_up, planned, send, task
+from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines
+from tests.logdrive.pipeline.storing import served
+
+
+def event(name: str, size: int = 40) -> bytes:
+    return orjson.dumps({"message": name * size})
+
+
+def stream(*order: str, cuts: int = 4) -> Segment:
+    """Append, for each name in *order*, the next of the *cuts* pieces of the event so called; "." is a batch of something else."""
+    segment, at, done = Segment(), 0, dict[str, int]()
+    for name in order:
+        if name == ".":
+            at = send(segment, "a", lines("a", at, 2), at)
+            continue
+        whole, number = event(name[0]), done.get(name, 0)
+        step = -(-len(whole) // cuts)
+        segment.piece("beats", whole, number * step, min(number * step + step, len(whole)), name)
+        done[name] = number + 1
+    return segment
+
+
+def messages(directory: Path) -> list[str]:
+    """Return the first letters of all foreign messages, having checked that they are whole."""
+    rows = open_both(str(directory))[0].read(["message", "form", "flag"]).to_pylist()
+    found = [row["message"] for row in rows if row["form"] == "foreign"]
+    assert all(row["flag"] is None for row in rows)
+    assert all(orjson.dumps({"message": message}) == event(message[0]) for message in found)
+    return sorted(message[0] for message in found)
+
+
+def boundaries(segment: Segment) -> list[int]:
+    return [hop.next for hop in walk(segment.name, 0, bytes(segment.data))]
+
+
+@pytest.mark.parametrize("size", [7, 1000])
+def test_pieces_in_one_task_are_one_row_and_count_as_one_event(tmp_path: Path, size: int) -> None:
+    segment = stream("x", ".", "x", "y", "x", "y", "y", ".", "y", "x")
+    with bronze(tmp_path) as tables:
+        tables.commit([task(tmp_path, segment, 0, size=size)])
+    assert messages(tmp_path) == ["x", "y"]
+    rows = rows_of(open_both(str(tmp_path))[1].read(BATCHES.names))
+    pieces = [row for row in rows if row.kind == "foreign"]
+    assert all((row.rows, row.events) == (int(row.mark_exact is True), int(row.mark_exact is True)) for row in pieces)
+    assert sum(row.rows for row in pieces) == 2
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations([*"xxxxyyyy....z"]), st.sets(st.integers(1, 13)), st.sets(st.integers(1, 13)))
+def test_any_cut_into_micro_batches_and_tasks_gives_each_event_once(
+    tmp_path_factory: pytest.TempPathFactory, order: list[str], commits: set[int], tasks: set[int]
+) -> None:
+    directory, segment = tmp_path_factory.mktemp("tables"), stream(*order)
+    ends = boundaries(segment)
+    stops = sorted({ends[at - 1] for at in commits} | {ends[-1]})
+    cuts = sorted({ends[at - 1] for at in tasks} | set(stops))
+    start = 0
+    for stop in stops:
+        with bronze(directory) as tables:  # a new run each time: what has begun is known from the tables alone
+            assert tables.end(SEGMENT) == start
+            tables.begin(SEGMENT, tables.chain(SEGMENT))
+            parts = []
+            for cut in (cut for cut in cuts if start < cut <= stop):
+                parts.append(task(directory, segment, start, cut))
+                start = cut
+            tables.commit(parts)
+    assert messages(directory) == ["x", "y"]  # z was never finished
+
+
+def test_an_event_cut_short_by_a_crash_is_no_row_and_the_one_sent_again_is(tmp_path: Path) -> None:
+    segment = stream("x1", "x1", "x2", "x2", "x2", "x2", ".")
+    catch_up(tmp_path, segment)
+    assert messages(tmp_path) == ["x"]
+
+
+def test_pieces_without_their_beginning_are_kept_flagged_and_never_taken_for_the_event(tmp_path: Path) -> None:
+    """Retention may cut between two pieces."""
+    whole = stream("x", "x", "x", "x")
+    start = boundaries(whole)[0]
+    with bronze(tmp_path) as tables:
+        tables.skip_to(SEGMENT, start)
+        wanted = planned(whole, start)
+        assert wanted.events != ()
+        cut = Segment(data=whole.data[:])
+        cut.data[:start] = stream("y").data[:start]  # another event's piece stands there
+        tables.commit([task(tmp_path, cut, start)])
+    (row,) = open_both(str(tmp_path))[0].read(["flag", "original"]).to_pylist()
+    assert row["flag"] == "incomplete"
+    assert event("x").endswith(row["original"])
+
+
+def test_the_store_is_told_to_keep_what_an_unfinished_event_needs(tmp_path: Path) -> None:
+    segment = stream(".", "x", ".", "x", "x", "x", ".")
+    ends = boundaries(segment)
+    for number, (end, needed) in enumerate(zip(ends, [ends[0], ends[0], ends[0], ends[0], ends[0], ends[5], ends[6]], strict=True)):
+        with bronze(tmp_path) as tables:
+            tables.begin(SEGMENT, tables.chain(SEGMENT))
+            tables.commit([task(tmp_path, segment, 0 if not number else ends[number - 1], end)])
+            assert tables.ends() == {SEGMENT: needed}
+        with bronze(tmp_path) as tables:
+            tables.begin(SEGMENT, tables.chain(SEGMENT))
+            assert tables.ends() == {SEGMENT: needed}, "the next run knows it, too"
+
+
+def test_a_planner_finds_the_pieces_of_earlier_micro_batches_and_so_does_another_process(tmp_path: Path) -> None:
+    segment = stream(".", "x", ".", "x", "y", "x", ".", "y", "y", "x", "y")
+    ends = boundaries(segment)
+    with served(tmp_path / "store", segment) as face:
+        planner, at, found = Planner(face, range_bytes=1), Progress({}, {}), list[Any]()
+        for end in ends:
+            following = planner.advance(at, {0: (0, end)}, None)
+            ranges = planner.ranges(at, following)
+            assert ranges == Planner(face, range_bytes=1).ranges(progress_of(at.as_json()), progress_of(following.as_json()))
+            found += [event for one in ranges for event in one.events]
+            at = following
+        assert [one.last for one in found] == [ends[8], ends[9]]
+        whole = Planner(face, 1 << 30)
+        (wanted,) = whole.ranges(Progress({}, {}), whole.advance(Progress({}, {}), whole.lengths(), None))
+        assert wanted == planned(segment, 0)
+        assert list(wanted.events) == found
+        assert found[0].extents == ((ends[0], ends[1]), (ends[2], ends[3]), (ends[4], ends[5]))
+        rows = [row for batch in read(Options(face), wanted) for row in batch.to_pylist()]
+    assert sorted(row["message"][0] for row in rows if row["form"] == "foreign") == ["x", "y"]
+
+
+def test_a_task_recalls_one_event_at_a_time() -> None:
+    segment = stream(*"xyzxyzxyzxyz")
+    recalled = 0
+    for batch in batches_of(planned(segment, boundaries(segment)[8]), segment, size=1 << 20):
+        (row,) = batch.to_pylist()
+        recalled = recalled + 1 if row["recalled"] else 0
+        assert recalled <= 3, "more than the pieces of one event between two parts of the range"

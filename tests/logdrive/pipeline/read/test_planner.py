@@ -1,0 +1,155 @@
+"""Rule R5 for readers: from header to header, over the network face of a real store, within bounds, and back where the store went back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from logdrive.errors import ConfigError, StorageError, TransientError
+from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.read.connect import moved, reached
+from logdrive.pipeline.read.offsets import Point, Progress, progress_of
+from logdrive.pipeline.read.planner import Planner, Range
+from logdrive.pipeline.read.stream import Face, face_at
+from tests.logdrive.pipeline.filling import send
+from tests.logdrive.pipeline.segments import STREAM, Segment, lines
+from tests.logdrive.pipeline.storing import served, store
+
+NOTHING = Progress({}, {})
+
+
+@pytest.fixture
+def segments() -> list[Segment]:
+    """Three segments, the first with small batches, the second with few large ones, the third empty."""
+    found = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(3)]
+    at = 0
+    for turn in range(40):
+        at = send(found[0], "a", lines("a", turn, 5), at)
+    send(found[1], "b", lines("b", 0, 9000))
+    found[1].gap("b", 0, 1, "removed")
+    return found
+
+
+@pytest.fixture
+def face(tmp_path: Path, segments: list[Segment]) -> Iterator[Face]:
+    with served(tmp_path / "store", *segments) as there:
+        yield there
+
+
+def _offsets(segment: Segment) -> list[int]:
+    return [hop.offset for hop in walk(segment.name, 0, bytes(segment.data))] + [len(segment.data)]
+
+
+def test_a_stream_is_found_with_all_its_segments(face: Face, segments: list[Segment]) -> None:
+    assert [(state.segment, state.length) for state in face.segments()] == [(one.name, len(one.data)) for one in segments]
+
+
+def test_hops_are_the_batches(face: Face, segments: list[Segment]) -> None:
+    for segment in segments[:2]:
+        hops = face.hops(segment.name, 0, len(segment.data))
+        assert hops == list(walk(segment.name, 0, bytes(segment.data)))
+    assert len(face.hops(segments[0].name, 0, len(segments[0].data), most=1)) == 1
+
+
+def test_pieces_are_the_bytes(face: Face, segments: list[Segment]) -> None:
+    for segment in segments:
+        assert b"".join(face.pieces(segment.name, 0, len(segment.data))) == segment.data
+        assert b"".join(face.pieces(segment.name, 7, len(segment.data) // 2)) == segment.data[7 : len(segment.data) // 2]
+
+
+def test_ranges_tile_what_there_is_and_are_cut_where_batches_begin(face: Face, segments: list[Segment]) -> None:
+    planner = Planner(face, range_bytes=2000)
+    end = planner.advance(NOTHING, planner.lengths(), None)
+    ranges = planner.ranges(NOTHING, end)
+    for number, segment in enumerate(segments):
+        mine = [one for one in ranges if one.segment == segment.name]
+        assert [one.start for one in mine[1:]] == [one.end for one in mine[:-1]]
+        assert {one.start for one in mine} | {one.end for one in mine} <= set(_offsets(segment))
+        assert end.point(number).next == len(segment.data)
+    assert len(ranges) > 5
+    assert ranges == Planner(face, range_bytes=2000).ranges(NOTHING, end), "another process has to find the same ranges"
+
+
+def test_a_bound_on_bytes_is_shared_and_every_segment_goes_on(face: Face, segments: list[Segment]) -> None:
+    planner = Planner(face, range_bytes=1 << 20)
+    at, turns = NOTHING, 0
+    while (following := planner.advance(at, planner.lengths(), 4000)) != at:
+        size = sum(one.end - one.start for one in planner.ranges(at, following) if one.segment == segments[0].name)
+        assert size <= 4000
+        at, turns = following, turns + 1
+    assert turns > 3
+    assert [at.point(number).next for number in range(3)] == [len(segment.data) for segment in segments]
+
+
+def test_offsets_are_json_of_one_form() -> None:
+    progress = Progress({10: Point(7, 3, 9), 2: Point()}, {2: 0})
+    assert str(progress.as_json()) == "{'segments': {'2': [0, -1, 0], '10': [7, 3, 9]}, 'restarts': {'2': 0}}"
+    assert progress_of(progress.as_json()) == progress
+    for wrong in ({}, {"segments": {"a": [1, 2, 3]}}, {"segments": {"1": ["x"]}}, {"segments": 5}):
+        with pytest.raises(ValueError, match="no offsets"):
+            progress_of(wrong)
+
+
+def test_r5_a_segment_that_lost_the_header_we_know_is_read_again(tmp_path: Path, segments: list[Segment]) -> None:
+    with served(tmp_path / "store", *segments) as face:
+        planner = Planner(face, 1 << 20)
+        before = planner.advance(NOTHING, planner.lengths(), None)
+    other = Segment(name=segments[0].name, store="00000000-0000-0000-0000-000000000008")
+    at = 0
+    for turn in range(50):
+        at = send(other, "a", lines("a", turn, 5), at)
+    with served(tmp_path / "restored", other, *segments[1:]) as face:
+        planner = Planner(face, 1 << 20)
+        after = planner.advance(before, planner.lengths(), None)
+        assert after.restarts == {0: 0}
+        assert after.points[1] == before.points[1]
+        assert planner.ranges(before, after) == [Range(other.name, 0, len(other.data))]
+        assert planner.advance(after, planner.lengths(), None).restarts == {}
+
+
+def test_r5_a_shorter_segment_is_one_that_went_back(tmp_path: Path, segments: list[Segment]) -> None:
+    with served(tmp_path / "store", *segments) as face:
+        planner = Planner(face, 1 << 20)
+        before = planner.advance(NOTHING, planner.lengths(), None)
+    cut = Segment(name=segments[0].name, data=bytearray(segments[0].data[: _offsets(segments[0])[10]]))
+    with served(tmp_path / "restored", cut, *segments[1:]) as face:
+        planner = Planner(face, 1 << 20)
+        after = planner.advance(before, planner.lengths(), None)
+        assert (after.restarts, after.points[0].next) == ({0: 0}, len(cut.data))
+
+
+def test_bytes_removed_before_anyone_read_them_are_an_error_and_a_fresh_reader_begins_behind_them(
+    face: Face, segments: list[Segment]
+) -> None:
+    planner = Planner(face, 1 << 20)
+    offsets = _offsets(segments[0])
+    lengths = planner.lengths() | {0: (offsets[5], offsets[-1])}
+    fresh = planner.advance(NOTHING, lengths, None)
+    assert fresh.restarts[0] == offsets[5]
+    assert planner.ranges(NOTHING, fresh)[0].start == offsets[5]
+    with pytest.raises(StorageError, match="removed before they were read"):
+        planner.advance(Progress({0: Point(offsets[2])}, {}), lengths, None)
+
+
+def test_a_service_that_does_not_answer_is_asked_again_and_then_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    with pytest.raises(TransientError):
+        face_at("pravega://127.0.0.1:1/logs/app").segments()
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
+
+
+def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
+    face = face_at("pravega://[::1]:6001/logs/app")
+    assert (face.target.host, face.target.port, face.name, face.uri) == ("::1", 6001, "logs/app", "pravega://[::1]:6001/logs/app")
+    for wrong in ("pravega://h:1/logs", "http://h/logs/app", "pravega://h:x/logs/app", "pravega:///logs/app"):
+        with pytest.raises(ValueError, match=r"write|port"):
+            face_at(wrong)
+    for wrong in ("file://relative#a/b", "nothing", f"file://{tmp_path}/none#logs/app"):
+        with pytest.raises(ConfigError), reached(wrong):
+            pass
+    uri = store(tmp_path / "store", segments[0])
+    with reached(uri) as there, reached(uri) as same:
+        assert same == there == moved(uri, there)
+    with reached("pravega://127.0.0.1:6001/logs/app") as there:
+        assert there == face_at("pravega://127.0.0.1:6001/logs/app") == moved("pravega://127.0.0.1:6001/logs/app", there)

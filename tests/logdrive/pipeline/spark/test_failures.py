@@ -1,0 +1,50 @@
+"""What users see of Spark's failures: the cause, not the last line of a description of the query."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkRuntimeError
+
+from logdrive.errors import TransientError
+from logdrive.pipeline.spark.failures import WorkerStartError, spark_failure, spark_failures
+
+APPENDIX = """
+=== Streaming Query ===
+Identifier: [id = 26aed42b, runId = 5b41a4ef]
+Current State: INITIALIZING
+Thread State: RUNNABLE
+
+Logical Plan:
++- ~StreamingDataSourceV2ScanRelation[stream#0, segment#1, offset#2L, data#3] logdrive
+"""
+
+
+def test_the_cause_stands_before_the_description_of_the_query() -> None:
+    failure = spark_failure("the query failed", f"java.io.IOException: No space left{APPENDIX}")
+    assert str(failure) == "the query failed: java.io.IOException: No space left"
+    assert not isinstance(failure, WorkerStartError)
+
+
+def test_of_a_python_traceback_the_last_cause_is_told() -> None:
+    text = "Job aborted\nTraceback (most recent call last):\n  File x\nOSError: [Errno 28] No space left"
+    assert str(spark_failure("it failed", f"{text}\n\nat Main{APPENDIX}")).endswith("it failed: OSError: [Errno 28] No space left")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Python worker failed to connect back.",
+        "java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back",
+        "[STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE] Streaming Runner initialization failed",
+    ],
+)
+def test_a_worker_that_is_slow_to_start_can_be_told_from_other_failures(text: str) -> None:
+    failure = spark_failure("the query failed", text + APPENDIX, Path("tables/spark.log"))
+    assert isinstance(failure, WorkerStartError)
+    assert text in str(failure)
+    assert str(failure).endswith("; tables/spark.log has the whole of it")
+
+
+def test_what_spark_raises_becomes_a_failure_that_may_be_tried_again() -> None:
+    with pytest.raises(TransientError, match=r"Spark failed: it broke; spark\.log has"), spark_failures(Path("spark.log")):
+        raise PySparkRuntimeError("it broke")

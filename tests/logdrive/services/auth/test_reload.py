@@ -1,0 +1,143 @@
+"""A changed file of users comes into force without a restart, once it stands still; one that can't be used changes nothing."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from random import Random
+
+import pytest
+from structlog.testing import capture_logs
+
+from logdrive.services.auth.config import AuthConfig
+from logdrive.services.auth.open import accessing
+from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.permissions import Permission
+from logdrive.services.auth.reload import LOOK_SECONDS
+from logdrive.services.auth.users import UnknownUserError, Users
+from tests.logdrive.services.auth.test_users import basic
+from tests.support.inline import InlineExecutor
+from tests.support.memory_disk import MemoryDisk
+from tests.support.virtual_time import VirtualClock, run
+
+PATH, SECRET = "/etc/users.toml", "/etc/secret"
+HASHES = {name: str(kept(name.upper(), b"0123456789abcdef")) for name in ("ann", "bob")}
+
+
+def table(name: str, password: str | None = None, level: str = "READ") -> str:
+    return f'[[user]]\nname = "{name}"\npassword = "{HASHES[password or name]}"\nmay = {{ "*" = "{level}" }}\n'
+
+
+def write(disk: MemoryDisk, text: str, path: str = PATH) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        disk.remove(path)
+    file = disk.open(path, write=True, create=True)
+    file.append([text.encode()])
+    file.close()
+
+
+@contextlib.asynccontextmanager
+async def asking(disk: MemoryDisk, executor: InlineExecutor) -> AsyncIterator[Users]:
+    config = AuthConfig(users=PATH, token_secret=SECRET)
+    write(disk, "s" * 64, SECRET)
+    async with accessing(config, disk=disk, clock=VirtualClock(), random=Random(1), executors=lambda _: executor) as access:
+        assert access is not None
+        yield access.users
+
+
+async def allowed(users: Users, name: str, password: str | None = None) -> Permission | None:
+    try:
+        return (await users.identified(basic(f"{name}:{(password or name).upper()}"))).grants.of_stream("logs", "app")
+    except UnknownUserError:
+        return None
+
+
+async def looked_twice() -> None:
+    await asyncio.sleep(2.5 * LOOK_SECONDS)
+
+
+def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
+    async def main() -> None:
+        disk, executor = MemoryDisk(["/etc"]), InlineExecutor()
+        write(disk, table("ann"))
+        async with asking(disk, executor) as users:
+            assert (await allowed(users, "ann"), await allowed(users, "bob")) == (Permission.READ, None)
+            write(disk, table("ann") + table("bob", level="READ_UPDATE"))
+            await looked_twice()
+            compared = executor.calls
+            assert await allowed(users, "ann") == Permission.READ
+            assert executor.calls == compared, "who is as before need not be compared again"
+            assert await allowed(users, "bob") == Permission.READ_UPDATE
+            write(disk, table("ann", password="bob") + table("bob"))
+            await looked_twice()
+            assert (await allowed(users, "ann"), await allowed(users, "ann", "bob")) == (None, Permission.READ)
+            assert await allowed(users, "bob") == Permission.READ
+            write(disk, table("bob"))
+            await looked_twice()
+            assert (await allowed(users, "ann", "bob"), await allowed(users, "bob")) == (None, Permission.READ)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (table("ann") + table("ann"), "there are two called 'ann'"),
+        (table("bob")[:60], "this is not TOML"),
+        (table("bob").replace("READ", "WRITE"), 'write "READ" or "READ_UPDATE"'),
+        ("", "this key is missing"),
+        (None, "No such file"),
+    ],
+)
+def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(text: str | None, told: str) -> None:
+    async def main() -> None:
+        disk = MemoryDisk(["/etc"])
+        write(disk, table("ann"))
+        async with asking(disk, InlineExecutor()) as users:
+            if text is None:
+                disk.remove(PATH)
+            else:
+                write(disk, text)
+            with capture_logs() as said:
+                await asyncio.sleep(10 * LOOK_SECONDS)
+                assert await allowed(users, "ann") == Permission.READ
+            (line,) = said
+            assert (line["event"], line["log_level"]) == ("changed users can't be used, those of before stay", "error")
+            assert (line["file"], told in line["reason"]) == (PATH, True), line
+            write(disk, table("bob"))
+            await looked_twice()
+            assert (await allowed(users, "ann"), await allowed(users, "bob")) == (None, Permission.READ)
+
+    run(main())
+
+
+def test_a_file_that_is_being_written_is_left_alone_until_it_stands_still() -> None:
+    async def main() -> None:
+        disk = MemoryDisk(["/etc"])
+        write(disk, table("ann"))
+        async with asking(disk, InlineExecutor()) as users:
+            text = ""
+            with capture_logs() as said:
+                for part in (table("bob"), table("ann")[:20], table("ann")[20:]):
+                    text += part
+                    write(disk, text)
+                    await asyncio.sleep(LOOK_SECONDS)
+                    assert await allowed(users, "ann") == Permission.READ
+                await looked_twice()
+            assert [line["event"] for line in said] == ["changed users are in force"]
+            assert await allowed(users, "bob") == Permission.READ
+
+    run(main())
+
+
+def test_a_login_that_is_being_compared_while_its_user_goes_is_not_remembered() -> None:
+    async def main() -> None:
+        disk = MemoryDisk(["/etc"])
+        write(disk, table("ann"))
+        async with asking(disk, InlineExecutor(10 * LOOK_SECONDS)) as users:
+            asked = asyncio.create_task(allowed(users, "ann"))
+            await asyncio.sleep(0)
+            write(disk, table("bob"))
+            assert await asked == Permission.READ, "it came before"
+            assert await allowed(users, "ann") is None
+
+    run(main())

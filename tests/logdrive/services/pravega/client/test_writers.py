@@ -1,0 +1,67 @@
+"""The writers of one connection: how many are remembered, and what a set-up under way keeps from happening (rules S2, S4)."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import pytest
+
+from logdrive.errors import TransientError
+from logdrive.model.numbers import ABSENT
+from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.writers import Writers
+from logdrive.services.sink import NumberConflictError
+from tests.support.pravega_framings import W
+from tests.support.pravega_peer import S, World, in_world
+
+
+@contextlib.asynccontextmanager
+async def writers_of(made: World, most: int = 100) -> AsyncIterator[Writers]:
+    await made.store.create(S)
+    link = Link(await made.client.connect("server", made.port, None), lambda message: writers.receive(message))
+    writers = Writers(link, most=most)
+    carrying = asyncio.create_task(link.run())
+    yield writers
+    carrying.cancel()
+    await asyncio.wait([carrying])
+
+
+@in_world
+async def test_beyond_the_limit_the_writer_not_used_for_longest_is_forgotten_and_set_up_again_at_will__S4(made: World) -> None:
+    async with writers_of(made, most=2) as writers:
+        first, second, third = (UUID(int=n) for n in (1, 2, 3))
+        kept = await writers.set_up(S, first)
+        gone = await writers.set_up(S, second)
+        assert writers.of(S, first) is kept  # used
+        await writers.set_up(S, third)
+        assert writers.of(S, second) is None
+        with pytest.raises(TransientError, match="forgotten"):
+            gone.append(b"x", events=1, number=1)
+        assert writers.of(S, first) is kept
+        assert (await writers.set_up(S, second)).durable == ABSENT
+
+
+@in_world
+async def test_a_writer_with_appends_in_flight_is_not_forgotten__S2(made: World) -> None:
+    async with writers_of(made, most=1) as writers:
+        stored = (await writers.set_up(S, UUID(int=1))).append(b"x", events=1, number=1)
+        await writers.set_up(S, UUID(int=2))
+        assert await stored == 1
+
+
+@in_world
+async def test_while_a_set_up_is_under_way_nothing_is_appended_from_an_older_number__S2(made: World) -> None:
+    async with writers_of(made) as writers:
+        older = await writers.set_up(S, W)
+        asking = [asyncio.create_task(writers.set_up(S, W)) for _ in range(5)]
+        await asyncio.sleep(0)
+        assert writers.of(S, W) is None
+        with pytest.raises(TransientError, match="anew"):
+            older.append(b"x", events=1, number=1)
+        with pytest.raises(NumberConflictError, match="being set up"):
+            writers.begin(S, W)
+        *overtaken, last = await asyncio.gather(*asking)
+        assert [writer.over for writer in overtaken] == [True] * 4
+        assert writers.of(S, W) is last
+        assert await last.append(b"x", events=1, number=1) == 1

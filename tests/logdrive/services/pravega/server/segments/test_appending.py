@@ -1,0 +1,366 @@
+"""What the face answers to appends (specification, sections 2.3 to 2.9 and 0)."""
+
+import asyncio
+import errno
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import pytest
+
+from logdrive.errors import TransientError
+from logdrive.model.framing import framed, framed_all
+from logdrive.model.numbers import ABSENT
+from logdrive.net.turns import Turns
+from logdrive.services.pravega.server.segments.appending import Appending
+from logdrive.services.pravega.server.segments.fencing import Claims
+from logdrive.store.engine import Store
+from logdrive.wire.pravega.appends import (
+    AppendBlock,
+    AppendBlockEnd,
+    AppendSetup,
+    ConditionalAppend,
+    ConditionalBlockEnd,
+    ConditionalCheckFailed,
+    DataAppended,
+    SetupAppend,
+)
+from logdrive.wire.pravega.codec import encode
+from logdrive.wire.pravega.control import Hello, InvalidEventNumber, KeepAlive, NoSuchSegment, SegmentIsSealed
+from logdrive.wire.pravega.layout import Message
+from logdrive.wire.pravega.reassembly import Append, OrderError
+from tests.support import virtual_time
+from tests.support.pravega_framings import W, alone, overflowing, padded, whole_block
+from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
+
+EVENTS = [b"one", b"", b"three" * 100]
+DATA = framed_all(EVENTS)
+
+
+def one(number: int, request: int = 0, data: bytes = b"x", writer: UUID = W) -> AppendBlockEnd:
+    return AppendBlockEnd(writer, len(data), data, 1, number, request or number)
+
+
+async def set_up(made: World) -> Peer:
+    await made.store.create(S)
+    peer = await made.peer()
+    assert await peer.ask(SetupAppend(9, W, S)) == AppendSetup(9, S, W, ABSENT)
+    return peer
+
+
+@in_world
+async def test_an_append_in_any_framing_is_stored_as_the_same_bytes(made: World) -> None:
+    peer = await set_up(made)
+    previous, length = ABSENT, 0
+    framings = [alone(EVENTS, 3, 1), whole_block(EVENTS, 6, 2), padded(EVENTS, 11, 9, 3), overflowing(EVENTS, 100, 12, 4)]
+    for request, messages in enumerate(framings, 1):
+        await peer.say(*messages)
+        length += len(DATA)
+        assert await peer.hear() == DataAppended(W, 3 * request, previous, request, length)
+        previous = 3 * request
+    assert made.store.read(S, 0, 1 << 20) == DATA * 4
+    info = made.store.info(S)
+    assert info is not None
+    assert info.events == 12
+
+
+@in_world
+async def test_acknowledgements_fold_keep_their_order_and_chain(made: World) -> None:
+    peer = await set_up(made)
+    await peer.say(*(one(number) for number in range(1, 201)))
+    acks: list[DataAppended] = []
+    while not acks or acks[-1].event_number < 200:
+        ack = await peer.hear()
+        assert isinstance(ack, DataAppended)
+        acks.append(ack)
+    assert len(acks) < 200
+    assert [ack.previous_event_number for ack in acks] == [ABSENT, *(ack.event_number for ack in acks[:-1])]
+    assert all(ack.request_id == ack.event_number for ack in acks)
+    assert acks[-1].current_segment_write_offset == 200
+
+
+@virtually
+async def test_nothing_is_acknowledged_before_it_is_durable() -> None:
+    """Rules S1, D2."""
+    async with world(sync_seconds=5.0) as made:
+        peer = await set_up(made)
+        await peer.say(one(1), KeepAlive())
+        assert isinstance(await peer.hear(), KeepAlive)  # the connection goes on meanwhile
+        assert made.store.submitted(S, W) == 1
+        assert made.store.info(S).length == 0  # type: ignore[union-attr]
+        assert await peer.hear() == DataAppended(W, 1, ABSENT, 1, 1)
+        assert made.store.info(S).length == 1  # type: ignore[union-attr]
+
+
+@in_world
+async def test_a_set_up_tells_the_durable_number_and_appends_go_on_from_there(made: World) -> None:
+    first = await set_up(made)
+    await first.ask(one(7))
+    second = await made.peer()
+    assert await second.ask(SetupAppend(2, W, S)) == AppendSetup(2, S, W, 7)
+    assert await second.ask(one(8)) == DataAppended(W, 8, 7, 8, 2)
+
+
+@in_world
+async def test_a_set_up_waits_for_what_another_connection_submitted(made: World) -> None:
+    """Rule D2: the number told is durable."""
+    first = await set_up(made)
+    second = await made.peer()
+    await first.say(one(1))
+    await first.ask(KeepAlive())
+    assert await second.ask(SetupAppend(2, W, S)) == AppendSetup(2, S, W, 1)
+
+
+@pytest.mark.parametrize("number", [4, 5])
+@pytest.mark.parametrize("version", [15, 17])
+def test_a_number_that_does_not_grow_is_refused_in_the_layout_of_the_peer_and_the_connection_closed(number: int, version: int) -> None:
+    @in_world
+    async def refused(made: World) -> None:
+        peer = await set_up(made)
+        await peer.ask(Hello(version, 5))
+        await peer.say(one(5), one(number, 3))
+        refusal = InvalidEventNumber(W, 3, "", number)
+        expected = b"".join(part for m in (DataAppended(W, 5, ABSENT, 5, 1), refusal) for part in encode(m, version))
+        heard = b""
+        while data := await peer.stream.read():
+            heard += data
+        assert heard == expected
+
+    refused()
+
+
+@in_world
+async def test_a_writer_overtaken_on_another_connection_is_told_so_after_its_acks(made: World) -> None:
+    first, second = await set_up(made), await made.peer()
+    await second.ask(SetupAppend(2, W, S))
+    await second.ask(one(3))
+    assert await first.ask(one(2)) == InvalidEventNumber(W, 2, "", 2)
+    assert await first.rest() == []
+
+
+@in_world
+async def test_a_sealed_segment_shows_at_the_first_append_and_the_connection_stays_open(made: World) -> None:
+    peer = await set_up(made)
+    await peer.ask(one(1))
+    await made.store.seal(S)
+    assert await peer.ask(SetupAppend(2, W, S)) == AppendSetup(2, S, W, 1)
+    assert await peer.ask(one(2, 8)) == SegmentIsSealed(8, S, "", 2)
+    assert isinstance(await peer.ask(KeepAlive()), KeepAlive)
+    await peer.say(one(3))
+    assert await peer.rest() == []
+
+
+@in_world
+async def test_appends_sent_behind_the_one_that_met_the_seal_fail_with_it(made: World) -> None:
+    peer = await set_up(made)
+    await made.store.seal(S)
+    await peer.say(one(1), one(2), one(3))
+    assert await peer.hear() == SegmentIsSealed(1, S, "", 1)
+    assert await peer.ask(SetupAppend(2, W, S)) == AppendSetup(2, S, W, ABSENT)
+
+
+@in_world
+async def test_an_error_waits_for_the_acknowledgements_before_it(made: World) -> None:
+    peer = await set_up(made)
+    sealing = made.store.seal
+    await peer.say(one(1))
+    await peer.ask(KeepAlive())  # it is submitted now
+    sealing(S)
+    await peer.say(one(2))
+    assert await peer.hear() == DataAppended(W, 1, ABSENT, 1, 1)
+    assert await peer.hear() == SegmentIsSealed(2, S, "", 2)
+
+
+@in_world
+async def test_a_set_up_on_a_missing_segment_is_refused(made: World) -> None:
+    peer = await made.peer()
+    assert await peer.ask(SetupAppend(9, W, "no/such/0.#epoch.0")) == NoSuchSegment(9, "no/such/0.#epoch.0", "", -1)
+    assert isinstance(await peer.ask(KeepAlive()), KeepAlive)
+
+
+@in_world
+async def test_conditional_appends_compare_the_length(made: World) -> None:
+    peer = await set_up(made)
+    assert await peer.ask(ConditionalAppend(W, 1, 0, b"hi", 1)) == DataAppended(W, 1, ABSENT, 1, 10)
+    assert await peer.ask(ConditionalAppend(W, 2, 0, b"hi", 2)) == ConditionalCheckFailed(W, 2, 2)
+    assert await peer.ask(ConditionalBlockEnd(W, 3, 10, b"raw", 3)) == DataAppended(W, 3, 1, 3, 13)
+    assert made.store.read(S, 0, 99) == framed(b"hi") + b"raw"
+
+
+@in_world
+async def test_an_append_behind_a_failed_condition_fails_too(made: World) -> None:
+    peer = await set_up(made)
+    await peer.say(ConditionalBlockEnd(W, 1, 5, b"a", 1), ConditionalBlockEnd(W, 2, 0, b"b", 2))
+    assert await peer.rest() == [ConditionalCheckFailed(W, 1, 1), InvalidEventNumber(W, 2, "", 2)]
+    assert made.store.read(S, 0, 99) == b""
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [AppendBlockEnd(UUID(int=1), 1, b"x", 1, 1, 1)],
+        [AppendBlockEnd(W, 1, b"x", 0, 1, 1)],
+        [AppendBlockEnd(W, 1, b"x", 1, -1, 1)],
+        [AppendBlock(W, b"x"), SetupAppend(1, W, S)],
+        [AppendBlock(W, b"x"), AppendBlockEnd(W, 2, b"", 1, 1, 1)],
+        [AppendSetup(1, S, W, 1)],
+    ],
+)
+def test_appends_out_of_order_close_the_connection_without_a_word(messages: list[Message]) -> None:
+    @in_world
+    async def closed(made: World) -> None:
+        peer = await set_up(made)
+        await peer.say(*messages)
+        assert await peer.rest() == []
+        assert made.store.read(S, 0, 99) == b""
+
+    closed()
+
+
+@in_world
+async def test_a_full_disk_closes_the_connection_and_the_writer_goes_on_when_there_is_room(made: World) -> None:
+    peer = await set_up(made)
+    await peer.ask(one(1))
+    made.disk.capacity = 0
+    await peer.say(one(2), one(3))
+    assert await peer.rest() == []
+    made.disk.capacity = None
+    peer = await made.peer()
+    assert await peer.ask(SetupAppend(2, W, S)) == AppendSetup(2, S, W, 1)
+    assert await peer.ask(one(2)) == DataAppended(W, 2, 1, 2, 2)
+
+
+@in_world
+async def test_an_append_of_an_older_connection_is_refused_once_a_newer_one_set_its_writer_up__S2(made: World) -> None:
+    older = await set_up(made)
+    assert isinstance(await older.ask(one(5)), DataAppended)
+    newer = await made.peer()
+    assert await newer.ask(SetupAppend(9, W, S)) == AppendSetup(9, S, W, 5)
+    assert await older.ask(one(6)) == InvalidEventNumber(W, 6, "", 6)
+    assert await older.rest() == []
+    assert isinstance(await newer.ask(one(7)), DataAppended)  # the number that it was told was the last word
+    assert made.store.attribute(S, W) == 7
+
+
+@virtually
+async def test_the_number_told_covers_what_an_older_connection_has_pending_and_what_comes_later_is_refused__S2_D2() -> None:
+    async with world(sync_seconds=1.0) as made:
+        older = await set_up(made)
+        await older.say(one(5))
+        await asyncio.sleep(0.1)
+        newer = await made.peer()
+        await newer.say(SetupAppend(9, W, S))
+        await asyncio.sleep(0.1)
+        await older.say(one(6))
+        assert await newer.hear() == AppendSetup(9, S, W, 5)
+        assert isinstance(await older.hear(), DataAppended)
+        assert isinstance(await older.hear(), InvalidEventNumber)
+        assert made.store.attribute(S, W) == 5
+
+
+@virtually
+async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4() -> None:
+    async with world() as made:
+        await made.store.create(S)
+        claims, told = Claims(), list[Message]()
+        appending = Appending(made.store, claims, Turns(), most_writers=2)
+
+        async def send(replies: Sequence[Message]) -> None:
+            told.extend(replies)
+
+        for number in (1, 2):
+            await appending.set_up(SetupAppend(number, UUID(int=number), S))
+        await appending.append(Append(UUID(int=1), 1, 1, b"x", 3))
+        await appending.set_up(SetupAppend(4, UUID(int=3), S))
+        await appending.append(Append(UUID(int=1), 2, 1, b"x", 5))
+        with pytest.raises(OrderError, match="not set up"):
+            await appending.append(Append(UUID(int=2), 1, 1, b"x", 6))
+        assert len(claims) == 2
+        appending.end()
+        await appending.acknowledge(send)
+        assert [type(message).__name__ for message in told] == ["AppendSetup", "AppendSetup", "DataAppended", "AppendSetup", "DataAppended"]
+        assert len(claims) == 0
+
+
+@in_world
+async def test_writers_of_all_connections_are_bounded_and_who_comes_late_finds_room(made: World) -> None:
+    await made.store.create(S)
+    claims = Claims(100)
+    greedy = [Appending(made.store, claims, Turns()) for _ in range(3)]
+    for number in range(500):
+        for at, appending in enumerate(greedy):
+            await appending.set_up(SetupAppend(0, UUID(int=number * 10 + at), S))
+    assert 60 < len(claims) <= 100
+    late = Appending(made.store, claims, Turns())
+    for number in range(10):
+        await late.set_up(SetupAppend(0, UUID(int=(1 << 64) + number), S))
+    for number in range(10):
+        late.check(UUID(int=(1 << 64) + number))
+    assert len(claims) <= 100
+    for appending in (*greedy, late):
+        appending.check(next(reversed(appending._writers)))
+        appending.end()
+    assert len(claims) == 0
+
+
+@in_world
+async def test_a_block_of_a_writer_that_is_not_set_up_closes_before_its_end(made: World) -> None:
+    """Nothing of it is kept until an end comes that could only be refused."""
+    peer = await set_up(made)
+    await peer.say(AppendBlock(UUID(int=99), b"x" * 1000))
+    assert await peer.rest() == []
+    assert await (await made.peer()).ask(KeepAlive()) == KeepAlive()
+
+
+@pytest.mark.parametrize("end", [Store.seal, Store.delete])
+def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(end: Callable[[Store, str], asyncio.Future[None]]) -> None:
+    """The disk is full when the segment is to be sealed, or deleted: an append that comes meanwhile waits for that, and goes in."""
+
+    async def main() -> None:
+        async with world() as made:
+            peer = await set_up(made)
+            assert isinstance(await peer.ask(one(1)), DataAppended)
+            made.disk.fail_write(errno.ENOSPC)
+            ending = end(made.store, S)
+            assert isinstance(await peer.ask(one(2)), DataAppended)
+            assert isinstance(ending.exception(), TransientError)
+            ending = end(made.store, S)
+            assert isinstance(await peer.ask(one(3)), SegmentIsSealed | NoSuchSegment)
+            assert ending.exception() is None
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        lambda number: Append(W, number, 1, b"", number),
+        lambda number: Append(W, 1, 1, b"", number),
+        lambda number: SetupAppend(number, UUID(int=number % 7), S),
+        lambda number: SetupAppend(number, W, "x" * 2000),
+    ],
+    ids=["appends of nothing", "appends that are refused", "set-ups", "set-ups in long names that are not there"],
+)
+def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is(flood: Callable[[int], Append | SetupAppend]) -> None:
+    async def main() -> None:
+        async with world() as made:
+            await made.store.create(S)
+            appending, given = Appending(made.store, Claims(), Turns(), unacked_bytes=50_000), 0
+
+            async def send(replies: Sequence[Message]) -> None:
+                await asyncio.sleep(1000)
+
+            async def read() -> None:
+                nonlocal given
+                await appending.set_up(SetupAppend(0, W, S))
+                for given in range(1, 1000):
+                    message = flood(given)
+                    await (appending.set_up(message) if isinstance(message, SetupAppend) else appending.append(message))
+
+            tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
+            await asyncio.sleep(500)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            assert 10 < given < 250
+
+    virtual_time.run(main())

@@ -1,0 +1,308 @@
+"""What connections of a face hold in memory: within one budget, and given back."""
+
+import asyncio
+import gc
+import struct
+import sys
+import weakref
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from logdrive.errors import TransientError
+from logdrive.host.heap import Heap
+from logdrive.model.units import KIB, MIB
+from logdrive.net.turns import Turns
+from logdrive.services.pravega.server.segments.appending import Appending
+from logdrive.services.pravega.server.segments.connection import Connection
+from logdrive.services.pravega.server.segments.fencing import Claims
+from logdrive.services.pravega.server.segments.memory import (
+    LITTLE_BYTES,
+    STALLED_SECONDS,
+    UNTAKEN_SECONDS,
+    Budget,
+    Holding,
+)
+from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, DataAppended, SetupAppend
+from logdrive.wire.pravega.codec import encode
+from logdrive.wire.pravega.control import KeepAlive
+from logdrive.wire.pravega.reassembly import Append
+from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
+from logdrive.wire.pravega.tables import UpdateTableEntries
+from tests.support.pravega_framings import W
+from tests.support.pravega_peer import Peer, S, virtually, world
+
+_TOTAL = 16 * MIB
+_MESSAGE = 15 * MIB
+
+
+class _Held:
+    """A budget of 16 MiB, the connections that it closed, and what its heap was told."""
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+        self.trims = 0
+        self.budget = Budget(_TOTAL, Heap(self._trim))
+
+    def _trim(self) -> None:
+        self.trims += 1
+
+    def holding(self, name: str, size: int = 0, *, reads: bool = True) -> Holding:
+        """Return a connection that has *size* bytes of a message, and waits for more of it."""
+        holding = self.budget.holding(lambda _: self._close(name, holding))
+        holding.hold(size)
+        if reads:
+            holding.reads()
+        return holding
+
+    def _close(self, name: str, holding: Holding) -> None:
+        self.closed.append(name)
+        holding.close()
+
+
+@virtually
+async def test_the_last_parts_are_for_those_who_hold_little_or_nothing() -> None:
+    held = _Held()
+    held.holding("long", 13 * MIB)
+    await held.holding("little", LITTLE_BYTES // 2).admit()
+    held.holding("another", 3 * MIB // 2)
+    await held.holding("idle").admit()
+    assert held.closed == []
+
+
+@virtually
+async def test_who_holds_nothing_comes_first() -> None:
+    held, order = _Held(), list[str]()
+
+    async def wait(name: str, size: int) -> None:
+        await held.holding(name, size, reads=False).admit()
+        order.append(name)
+
+    busy = held.holding("busy", reads=False)
+    busy.hold(0, busy=30 * MIB)
+    sizes = {"long": 2 * MIB, "little": 64 * KIB, "idle": 0, "other": 0}
+    tasks = [asyncio.create_task(wait(name, size)) for name, size in sizes.items()]
+    await asyncio.sleep(10)
+    assert order == []
+    busy.hold(0)
+    await asyncio.gather(*tasks)
+    assert order == ["idle", "other", "long", "little"]
+
+
+@virtually
+async def test_who_holds_most_without_progress_is_closed_first_and_no_more_than_it_takes() -> None:
+    held = _Held()
+    for name, size in (("a", 2), ("b", 6), ("c", 4), ("d", 4)):
+        held.holding(name, size * MIB)
+    assert held.budget.may_read(held.holding("overdrawn", 2 * MIB))
+    await asyncio.sleep(STALLED_SECONDS)
+    await held.holding("new", 2 * MIB, reads=False).admit()
+    assert held.closed == ["b", "c"]
+
+
+@virtually
+async def test_who_brings_more_or_was_idle_before_or_waits_for_us_is_not_without_progress() -> None:
+    held = _Held()
+    held.holding("silent", 4 * MIB)
+    idle = held.holding("idle")
+    growing = held.holding("growing", 5 * MIB)
+    await asyncio.sleep(10 * STALLED_SECONDS)
+    for holding, size in ((idle, 6 * MIB), (growing, 5 * MIB + 64 * KIB)):
+        holding.has_read()
+        holding.hold(size)
+        holding.reads()
+    assert held.budget.may_read(held.holding("overdrawn", 2 * MIB))
+    waiting = asyncio.create_task(held.holding("waiting", 3 * MIB, reads=False).admit())
+    await asyncio.sleep(STALLED_SECONDS / 2)
+    assert held.closed == ["silent"]
+    waiting.cancel()
+
+
+@virtually
+async def test_where_nothing_long_ends_half_of_the_memory_is_freed() -> None:
+    """All wait for memory, so nobody can make progress; but for the one that reads beyond the limit, and trickles."""
+    held = _Held()
+    overdrawn = held.holding("overdrawn", 1 * MIB)
+    waiting = [held.holding(str(number), (number + 2) * MIB, reads=False) for number in range(4)]
+    waiting.append(held.holding("4", 3 * MIB, reads=False))
+    assert held.budget.may_read(overdrawn)
+    tasks = [asyncio.create_task(holding.admit()) for holding in waiting]
+    for number in range(20):
+        overdrawn.has_read()
+        overdrawn.hold(1 * MIB + number * 64 * KIB)
+        overdrawn.reads()
+        await asyncio.sleep(0.1)
+    assert held.closed == ["3", "2", "1"]
+    assert held.budget.used <= _TOTAL // 2
+    await asyncio.gather(*tasks)
+
+
+@virtually
+async def test_memory_that_comes_free_by_itself_is_waited_for() -> None:
+    held = _Held()
+    busy = held.holding("busy", reads=False)
+    busy.hold(0, busy=17 * MIB)
+    waiting = asyncio.create_task(held.holding("waiting").admit())
+    await asyncio.sleep(100)
+    assert not waiting.done()
+    busy.hold(0)
+    await waiting
+    assert held.closed == []
+
+
+@virtually
+async def test_who_does_not_take_an_answer_is_closed_where_memory_is_short() -> None:
+    held = _Held()
+    slow = held.holding("slow", reads=False)
+    with slow.writing(17 * MIB):
+        await asyncio.sleep(100)
+        assert held.closed == []
+        await held.holding("other").admit()
+        assert held.closed == []  # it was let go on at once, beyond the limit
+        waiting = asyncio.create_task(held.holding("next").admit())
+        await asyncio.sleep(UNTAKEN_SECONDS)
+        assert held.closed == ["slow"]
+        await waiting
+
+
+@virtually
+async def test_a_peak_is_given_back_to_the_system_once() -> None:
+    held = _Held()
+    holdings = [held.holding(str(number), 8 * MIB) for number in range(4)]
+    await asyncio.sleep(60)
+    for holding in holdings:
+        holding.close()
+    assert held.budget.used == 0
+    await asyncio.sleep(60)
+    assert held.trims == 1
+
+
+# At the face -------------------------------------------------------------------------------------
+
+
+def _half(size: int = _MESSAGE) -> bytes:
+    return struct.pack("!ii", UpdateTableEntries.code, size)
+
+
+async def _send_half(peer: Peer, size: int = _MESSAGE) -> None:
+    try:
+        await peer.stream.write([_half(size)])
+        for _ in range(size // (64 * KIB) - 1):
+            await peer.stream.write([bytes(64 * KIB)])
+        await asyncio.sleep(3600)
+    except TransientError:
+        pass  # closed for its memory
+
+
+@pytest.fixture
+def most(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
+    """Return what tells how many bytes were held at most, and are held now."""
+    seen, move = [0, 0], Budget.move
+
+    def noted(budget: Budget, holding: Holding, change: int, busy: int) -> None:
+        move(budget, holding, change, busy)
+        seen[:] = max(seen[0], budget.used), budget.used
+
+    monkeypatch.setattr(Budget, "move", noted)
+    return lambda: (seen[0], seen[1])
+
+
+def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_on(
+    most: Callable[[], tuple[int, int]],
+) -> None:
+    @virtually
+    async def flooded() -> None:
+        async with world(held_bytes=_TOTAL) as made:
+            await made.store.create(S)
+            good, idle = await made.peer(), await made.peer()
+            assert isinstance(await good.ask(SetupAppend(1, W, S)), AppendSetup)
+            attacks = [asyncio.create_task(_send_half(await made.peer())) for _ in range(20)]
+            frame = b"".join(map(bytes, encode(AppendBlockEnd(W, 600_000, bytes(600_000), 1, 1, 1))))
+            began = asyncio.get_running_loop().time()
+            for at in range(0, len(frame), 70_000):
+                await good.stream.write([frame[at : at + 70_000]])
+                await asyncio.sleep(0.5)
+                assert await idle.ask(KeepAlive()) == KeepAlive()
+            assert isinstance(await good.hear(), DataAppended)
+            assert asyncio.get_running_loop().time() - began < 10
+            assert _TOTAL // 2 < most()[0] <= _TOTAL + _MESSAGE + 20 * 256 * KIB
+            for attack in attacks:
+                attack.cancel()
+            made.network.cut("client")
+            await asyncio.sleep(10)
+            assert most()[1] == 0
+
+    flooded()
+
+
+def test_answers_that_clients_do_not_take_stay_within_the_budget(
+    most: Callable[[], tuple[int, int]],
+) -> None:
+    @virtually
+    async def flooded() -> None:
+        async with world(held_bytes=_TOTAL) as made:
+            await made.store.create(S)
+            await made.store.append(S, bytes(2 * MIB), writer=W, expected=None, number=1, events=1)
+            peers = [await made.peer() for _ in range(40)]
+            for peer in peers:
+                await peer.say(ReadSegment(S, 0, 2 * MIB, "", 1))
+                await asyncio.sleep(0.1)
+            good = await made.peer()
+            await asyncio.sleep(2 * UNTAKEN_SECONDS)
+            assert isinstance(await good.ask(ReadSegment(S, 0, 2 * MIB, "", 1)), SegmentRead)
+            assert _TOTAL // 2 < most()[0] <= _TOTAL + 4 * MIB
+
+    flooded()
+
+
+def test_nothing_of_a_connection_waits_for_the_garbage_collector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sixty halves of messages that wait for it are a gigabyte, and the next sixty another one."""
+    made_of: list[weakref.ref[object]] = []
+    make = Connection.__init__
+
+    def noted(connection: Connection, *arguments: object) -> None:
+        make(connection, *arguments)  # type: ignore[arg-type]
+        made_of.append(weakref.ref(connection._frames))
+
+    monkeypatch.setattr(Connection, "__init__", noted)
+
+    @virtually
+    async def left() -> None:
+        async with world() as made:
+            peers = [await made.peer() for _ in range(3)]
+            for peer in peers:
+                await peer.stream.write([_half(), bytes(1000)])
+            await peers[0].stream.close()
+            peers[1].stream.abort()
+            await peers[2].stream.write([bytes(_MESSAGE)])  # what can't be read
+            await peers[2].rest()
+            await asyncio.sleep(10)
+            assert [frames() for frames in made_of] == [None] * 3
+
+    gc.collect()
+    gc.disable()
+    try:
+        left()
+    finally:
+        gc.enable()
+
+
+@virtually
+async def test_data_that_is_durable_does_not_wait_for_its_acknowledgement_to_be_read() -> None:
+    async with world() as made:
+        await made.store.create(S)
+        appending = Appending(made.store, Claims(), Turns())
+        await appending.set_up(SetupAppend(1, W, S))
+        data = bytes(range(256)) * 1000
+        others = sys.getrefcount(data)
+        await appending.append(Append(W, 1, 1, data, 2))
+        assert sys.getrefcount(data) > others
+        await asyncio.sleep(1)
+        for number in range(2):  # the log keeps the last groups until the next
+            await made.store.append(S, b"x", writer=UUID(int=99), expected=None, number=number, events=1)
+        assert made.store.info(S).length == len(data) + 2  # type: ignore[union-attr]
+        assert sys.getrefcount(data) == others
+        appending.end()

@@ -1,0 +1,269 @@
+"""Bounded memory: a connection reads only while what it and all hold, not yet durable, is below the limits."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import pytest
+
+from logdrive.model.units import KIB, MIB
+from receiver.memory_budget import Account, Memory
+from tests.support import virtual_time
+
+Scenario = Callable[[], Coroutine[Any, Any, None]]
+
+
+def in_virtual_time(scenario: Scenario) -> Callable[[], None]:
+    def test() -> None:
+        virtual_time.run(scenario())
+
+    test.__name__ = scenario.__name__
+    return test
+
+
+async def _admitted(account: Account) -> bool:
+    task = asyncio.create_task(account.admit())
+    await asyncio.sleep(0)
+    if task.done():
+        return True
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return False
+
+
+@in_virtual_time
+async def test_a_connection_stops_at_its_own_limit_and_goes_on_once_its_batches_are_durable() -> None:
+    memory = Memory(total=100 * MIB, per_connection=MIB)
+    full, other = memory.account(), memory.account()
+    full.submit(2 * MIB)
+    assert not await _admitted(full)
+    assert await _admitted(other)
+    waiting = asyncio.create_task(full.admit())
+    await asyncio.sleep(0)
+    full.settle(2 * MIB)
+    await asyncio.wait_for(waiting, 1)
+
+
+@in_virtual_time
+async def test_all_stop_at_the_total_and_go_on_in_the_order_in_which_they_came() -> None:
+    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    full, first, second = memory.account(), memory.account(), memory.account()
+    full.submit(11 * MIB)
+    order: list[str] = []
+
+    async def wait(account: Account, name: str) -> None:
+        await account.admit()
+        order.append(name)
+
+    tasks = [asyncio.create_task(wait(first, "first")), asyncio.create_task(wait(second, "second"))]
+    await asyncio.sleep(1)
+    assert order == []
+    full.settle(11 * MIB)
+    await asyncio.wait_for(asyncio.gather(*tasks), 1)
+    assert order == ["first", "second"]
+
+
+@in_virtual_time
+async def test_those_who_wait_are_let_in_a_few_at_a_time_as_their_bytes_are_not_known_yet() -> None:
+    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    full = memory.account()
+    full.submit(11 * MIB)
+    accounts = [memory.account() for _ in range(30)]
+    tasks = [asyncio.create_task(account.admit()) for account in accounts]
+    await asyncio.sleep(1)
+    full.settle(11 * MIB)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert sum(task.done() for task in tasks) == 10
+    await asyncio.wait_for(asyncio.gather(*tasks), 1)
+
+
+@in_virtual_time
+async def test_memory_full_of_unfinished_windows_lets_one_connection_at_a_time_finish_its_own() -> None:
+    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    first, second = memory.account(), memory.account()
+    first.hold(6 * MIB)
+    second.hold(6 * MIB)
+    assert await _admitted(first)
+    assert first.patience is not None
+    assert not await _admitted(second)
+    first.hold(0)  # its window is whole and on its way
+    first.submit(6 * MIB)
+    assert not await _admitted(second)
+    first.settle(6 * MIB)
+    assert first.patience is None
+    assert await _admitted(second)
+
+
+@in_virtual_time
+async def test_a_connection_that_goes_away_gives_back_what_it_held_and_its_turn() -> None:
+    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    first, second = memory.account(), memory.account()
+    first.hold(6 * MIB)
+    second.hold(6 * MIB)
+    await first.admit()
+    waiting = asyncio.create_task(second.admit())
+    await asyncio.sleep(0)
+    first.close()
+    await asyncio.wait_for(waiting, 1)
+    assert memory.used == 6 * MIB
+    assert first.patience is None
+
+
+@in_virtual_time
+async def test_who_gives_up_waiting_is_forgotten() -> None:
+    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    full, gone = memory.account(), memory.account()
+    full.submit(11 * MIB)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await gone.admit()
+    full.settle(11 * MIB)
+    assert await _admitted(full)
+
+
+# Parts of windows that fill the memory -----------------------------------------------------------------------------------
+
+
+class Closed:
+    """Which accounts were told to go, in order, and why."""
+
+    def __init__(self, **accounts: Account) -> None:
+        self.names: list[str] = []
+        self.reasons: list[str] = []
+        for name, account in accounts.items():
+            account.evict = partial(self._note, name, account)
+
+    def _note(self, name: str, account: Account, reason: str) -> None:
+        self.names.append(name)
+        self.reasons.append(reason)
+        account.close()
+
+
+def _waits(account: Account) -> "asyncio.Task[None]":
+    return asyncio.create_task(account.admit())
+
+
+@in_virtual_time
+async def test_the_last_quarter_is_for_connections_that_hold_little() -> None:
+    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    large, other, small = memory.account(), memory.account(), memory.account()
+    large.hold(7 * MIB)
+    other.hold(6 * MIB)
+    assert await _admitted(large)
+    assert large.patience is not None
+    assert not await _admitted(other)
+    assert await _admitted(small)
+    small.hold(200 * KIB)
+    assert await _admitted(small)
+    small.hold(MIB)
+    assert not await _admitted(small), "it holds no longer little"
+
+
+@in_virtual_time
+async def test_who_holds_most_without_progress_goes_first_and_no_more_than_are_needed() -> None:
+    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    small, large, middle, comer = (memory.account() for _ in range(4))
+    closed = Closed(small=small, large=large, middle=middle)
+    for account, size in ((small, 1), (large, 9), (middle, 7)):
+        account.hold(size * MIB)
+        account.reads()
+    assert await _admitted(large)
+    waiting = _waits(comer)
+    await asyncio.sleep(0.5)
+    assert closed.names == []
+    await asyncio.wait_for(waiting, 2)
+    assert closed.names == ["large"]
+    assert "9437184 bytes" in closed.reasons[0]
+    assert memory.used == 8 * MIB
+
+
+@in_virtual_time
+async def test_nobody_is_closed_while_nobody_waits_or_while_the_disk_makes_the_room() -> None:
+    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    idle, full, comer = memory.account(), memory.account(), memory.account()
+    closed = Closed(idle=idle)
+    idle.hold(11 * MIB)
+    idle.reads()
+    full.submit(10 * MIB)
+    await asyncio.sleep(60)
+    waiting = _waits(comer)
+    await asyncio.sleep(60)
+    assert closed.names == []
+    full.settle(10 * MIB)
+    await asyncio.wait_for(waiting, 1)
+
+
+@in_virtual_time
+async def test_who_waits_for_us_or_gets_on_is_not_closed() -> None:
+    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    steady, ours, comer = memory.account(), memory.account(), memory.account()
+    closed = Closed(steady=steady, ours=ours)
+    steady.hold(8 * MIB)
+    ours.hold(9 * MIB)  # it does not read: it waits for memory, or for its turn
+    assert await _admitted(steady)
+    waiting = [_waits(ours), _waits(comer)]
+    for number in range(1, 20):
+        steady.reads()
+        await asyncio.sleep(0.2)
+        steady.has_read()
+        steady.hold(8 * MIB + number * 100 * KIB)
+    assert closed.names == []
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@in_virtual_time
+async def test_who_sends_a_byte_now_and_then_makes_no_progress() -> None:
+    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    trickle, comer = memory.account(), memory.account()
+    closed = Closed(trickle=trickle)
+    trickle.hold(17 * MIB)
+    assert await _admitted(trickle)
+    waiting = _waits(comer)
+    for number in range(1, 10):
+        trickle.reads()
+        await asyncio.sleep(0.3)
+        trickle.has_read()
+        if closed.names:
+            break
+        trickle.hold(17 * MIB + number)
+    assert closed.names == ["trickle"]
+    await asyncio.wait_for(waiting, 1)
+
+
+@in_virtual_time
+async def test_a_connection_that_holds_nothing_and_says_nothing_keeps_nobody_waiting_and_is_not_closed() -> None:
+    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    full, quiet, comer = memory.account(), memory.account(), memory.account()
+    closed = Closed(quiet=quiet)
+    full.hold(17 * MIB)
+    assert await _admitted(quiet)
+    quiet.reads()
+    await asyncio.wait_for(_waits(comer), 1)
+    assert not await _admitted(quiet)
+    assert closed.names == []
+
+
+@in_virtual_time
+async def test_who_waits_for_us_gives_way_at_last_where_not_even_short_windows_go_through() -> None:
+    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    overdrawn, large, little, comer = (memory.account() for _ in range(4))
+    closed = Closed(large=large, little=little)
+    for account, size in ((overdrawn, 8 * MIB), (large, 9 * MIB), (little, 100 * KIB)):
+        account.hold(size)
+    assert await _admitted(overdrawn)
+    waiting = [_waits(account) for account in (large, little, comer)]
+    for number in range(1, 40):  # it gets on, and never ends
+        overdrawn.reads()
+        await asyncio.sleep(0.2)
+        overdrawn.has_read()
+        overdrawn.hold(8 * MIB + number * 100 * KIB)
+        if number == 20:
+            assert closed.names == []
+    assert closed.names == ["large", "little"], "who holds most first"
+    await asyncio.wait_for(waiting[2], 1)
+    for task in waiting[:2]:
+        task.cancel()
