@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Final
 
 from agent.inputs.files.deleted_files import Held
-from agent.inputs.files.file import Chunk, Generation, Place, TruncatedError
+from agent.inputs.files.file import Generation, Place, TruncatedError
 from agent.inputs.files.globs import Found
 from agent.inputs.files.handle_shortage import CODES, Shortage
 from agent.inputs.files.locate import Locator
@@ -20,6 +20,7 @@ from agent.inputs.files.missing import Missing
 from agent.inputs.files.poll_intervals import shortest, slowed
 from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, data_runs
 from agent.records.blocks import Encoder
+from agent.records.chunk import Chunk
 from agent.sources.identity import FirstLine, Identity, Namer
 from agent.sources.queue import Demand
 from agent.sources.registry import Book, Followed
