@@ -4,45 +4,16 @@ Reading never trusts what was true before: each read compares the first line and
 which come in the same `pread` as the new ones. A difference, or a file shorter than the position, is a `TruncatedError`.
 """
 
-from dataclasses import dataclass
 from zlib import crc32
 
 from agent.config import InputTable
 from agent.records.chunk import CHUNK_BYTES, Chunk
 from agent.sources.identity import FirstLine
+from agent.sources.place import Place
+from agent.sources.readable import TruncatedError
 from logdrive.host.disk import Disk, File, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
-
-
-class TruncatedError(Exception):
-    """The life is over: the file is shorter, or other, than what was read of it. Never leaves the agent."""
-
-
-def same_birth(one_ns: int, other_ns: int) -> bool:
-    """Tell whether files born then may be one: 0 is said where a file system does not know."""
-    return one_ns == other_ns or 0 in (one_ns, other_ns)
-
-
-@dataclass(slots=True)
-class Place:
-    """Where a file is: *path* is the name that its lines are known by, *name* the one seen last, "" once it has none."""
-
-    path: str
-    name: str
-    mount: str
-    device: int
-    inode: int
-    birth_ns: int
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """What tells it from other files on this host, now."""
-        return self.device, self.inode
-
-    def is_at(self, stat: FileStat) -> bool:
-        """Tell whether *stat* describes this very file, and not a later one that got its inode."""
-        return stat.is_file and (stat.device, stat.inode) == self.key and same_birth(stat.birth_ns, self.birth_ns)
 
 
 class Generation:
