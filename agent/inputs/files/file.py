@@ -140,10 +140,13 @@ class Generation:
             self.seen, self.grown_at, self._more, self.final = size, now, True, False
 
     def rests(self) -> bool:
-        """Tell, with one read of two bytes, that there is nothing new; False where that takes a closer look. Raises OSError."""
+        """Tell, with one read of two bytes, that there is nothing new; False where that takes a closer look."""
         if self.file is None or self.position != self.seen or not self.seen or self.unnamed_since is not None:
             return False
-        return len(self.file.pread(2, self.seen - 1)) == 1
+        try:
+            return len(self.file.pread(2, self.seen - 1)) == 1
+        except OSError:
+            return False  # the close look will say what is the matter
 
     def head(self) -> bytes:
         """Return the file's first bytes, as many as a first line may have."""

@@ -139,7 +139,7 @@ class Tailer:
             if not queue or queue[0][0] > now:
                 break
             followed = queue[0][2]
-            if not followed.dropped and now < followed.look_at and self._rests(followed.generation):
+            if not followed.dropped and now < followed.look_at and followed.generation.rests():
                 heapq.heapreplace(queue, (now + self._slowed(followed, now), next(self._order), followed))
                 continue
             heapq.heappop(queue)
@@ -177,12 +177,6 @@ class Tailer:
             rested, is_open = now - generation.grown_at, generation.file is not None
             followed.interval = slowed(followed.interval, len(self.living), rested, is_open=is_open)
         return followed.interval
-
-    def _rests(self, generation: Generation) -> bool:
-        try:
-            return generation.rests()
-        except OSError:
-            return False  # a close look will say what is the matter
 
     def _schedule(self, followed: Followed, seconds: float) -> None:
         heapq.heappush(self._queue, (self._clock.monotonic() + seconds, next(self._order), followed))
