@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import structlog
 
-from agent.config import AgentConfig
+from agent.config import AgentConfig, InputTable
 from agent.delivery.connection import Connection
 from agent.delivery.dialect import Services
 from agent.delivery.encoders import Encoders
@@ -68,7 +68,8 @@ class Agent:
         self._log = log if log is not None else structlog.get_logger("agent")
         agent, host = agent_id(config, disk), config.agent.host or os.uname().nodename
         self._namer = Namer(agent, host, disk)
-        self.book = Book(host, agent, Inputs(config.input))
+        self._inputs = Inputs(config.input)
+        self.book = Book(host, agent, self._inputs)
         self.demand = Demand()
         encoders = Encoders(agent, host, clock)
         self.tailer = Tailer(
@@ -87,9 +88,11 @@ class Agent:
         producer = Producer(self.tailer, clock, encoders.of)
         services = Services(self.book, self.demand, self.tailer, producer, clock, executor, random, config.output, self._log)
         self.connection = Connection(services, transport, encoders)
-        self._scanner = Scanner(self.book, self.tailer, disk=disk, clock=clock, rescan_seconds=config.agent.rescan_seconds, log=self._log)
-        self._restorer = Restorer(self.book, self.tailer, self._namer, disk, clock, self._log)
-        self._summary = Summary(self.book, clock, self._log, when_idle=when_idle)
+        self._scanner = Scanner(
+            self._inputs, self.book, self.tailer, disk=disk, clock=clock, rescan_seconds=config.agent.rescan_seconds, log=self._log
+        )
+        self._restorer = Restorer(self._inputs, self.book, self.tailer, self._namer, disk, clock, self._log)
+        self._summary = Summary(self.book, self.tailer.living, clock, self._log, when_idle=when_idle)
         self._file = CheckpointFile(disk, config.agent.state_dir)
         self._keeper = Keeper(self.book, self._file, clock=clock, executor=executor, keep_days=config.agent.keep_ended_days, log=self._log)
 
@@ -123,7 +126,7 @@ class Agent:
 
     def status(self) -> Status:
         """Return how every source stands."""
-        return Status.of(self.book, self.connection)
+        return Status.of(self.book, self.tailer.living.values(), self.connection)
 
     # Beginning -------------------------------------------------------------------------------------------------------
 
@@ -136,19 +139,21 @@ class Agent:
             self._log.warning("checkpoint can't be used: starting as without one", reason=str(error), moved_to=error.aside)
             checkpoint, first_run = None, not error.ours
         entries = checkpoint.entries if checkpoint is not None else []
-        if self.book.inputs.first_from_end is not None or any(entry.undecided for entry in entries):
-            arrival = Arrival(self.book, self.demand, self._clock, self._file.path, self._log)
+        from_end = self._inputs.first_from_end
+        if from_end is not None or any(entry.undecided for entry in entries):
+            labels = from_end or InputTable(paths=["/"])
+            arrival = Arrival(self.book, self.demand, self._clock, self._file.path, labels, self._log)
             entries = [entry for entry in entries if entry.origin != arrival.origin]
         self._restorer.restore(entries)
         await self._scanner.scan(Counting.KNOWN if checkpoint is not None else Counting.MANY)
         self.tailer.poll_all()
         if checkpoint is None and first_run:
             await self._propose_starts()
-        self._log.info("files found", living=len(self.book.living), ended=len(self.book.ended), checkpoint=checkpoint is not None)
+        self._log.info("files found", living=len(self.tailer.living), ended=len(self.book.ended), checkpoint=checkpoint is not None)
 
     async def _propose_starts(self) -> None:
         """Find where to start, should the store not know this agent: at the end. Durable before the store is asked (rule P2)."""
-        skipping = [followed for followed in self.book.living.values() if decide_start(followed.generation)]
+        skipping = [followed for followed in self.tailer.living.values() if decide_start(followed.generation)]
         for followed in skipping:
             assert followed.source is not None, "it has a first line"
             followed.source.undecided = True
@@ -186,7 +191,7 @@ class Agent:
         """Look at files as they are due, several at each waking."""
         while True:
             wait = self.tailer.poll_due(_POLLS_AT_ONCE)
-            batch = min(_LONGEST_SHORTEST_NAP_SECONDS, len(self.book.living) / _FILES_PER_NAP_SECOND)
+            batch = min(_LONGEST_SHORTEST_NAP_SECONDS, len(self.tailer.living) / _FILES_PER_NAP_SECOND)
             nap = _LONGEST_NAP_SECONDS if wait is None else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, batch, wait))
             await self._clock.sleep(nap if wait != 0.0 else 0.0)
 

@@ -21,13 +21,15 @@ from agent.delivery.encoders import Encoders
 from agent.delivery.reader import Producer
 from agent.failures import cause_of
 from agent.inputs.files.deleted_files import Held
-from agent.inputs.files.file import Generation, Place
+from agent.inputs.files.file import Generation
+from agent.inputs.files.followed import Followed
 from agent.inputs.files.globs import Inputs
 from agent.inputs.files.handle_shortage import CODES
 from agent.inputs.files.tail import Tailer
 from agent.sources.identity import Namer, machine_agent_id
+from agent.sources.place import Place
 from agent.sources.queue import Demand
-from agent.sources.registry import Book, Followed
+from agent.sources.registry import Book
 from agent.sources.source import Acknowledged, Counting, Source, State
 from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.host.clock import Clock
@@ -92,10 +94,11 @@ async def ship(
         scans=False,
         log=log,
     )
-    _follow(files, settings, book, tailer, namer, disk)
+    _follow(files, settings, tailer, namer, disk)
     producer = Producer(tailer, clock, encoders.of)
     services = Services(book, demand, tailer, producer, clock, executor, random, output, log)
-    shipment = _Shipment(services, Connection(services, transport, encoders, patient=False), len(book.living), give_up_seconds, progress)
+    connection = Connection(services, transport, encoders, patient=False)
+    shipment = _Shipment(services, tailer, connection, give_up_seconds, progress)
     return await shipment.run(stop or asyncio.Event())
 
 
@@ -112,7 +115,7 @@ def _machine_agent(disk: Disk) -> str:
         raise ConfigError("agent ship", [Mistake("agent id", "", remedy)]) from error
 
 
-def _follow(files: Sequence[str], settings: InputTable, book: Book, tailer: Tailer, namer: Namer, disk: Disk) -> None:
+def _follow(files: Sequence[str], settings: InputTable, tailer: Tailer, namer: Namer, disk: Disk) -> None:
     """Follow every file, each once, however it is named. Raises `ConfigError` naming all that can't be read."""
     mistakes = []
     for name in files:
@@ -124,7 +127,7 @@ def _follow(files: Sequence[str], settings: InputTable, book: Book, tailer: Tail
                 continue
             name = disk.real_path(path)
             place = Place(path, name, namer.mount_of(os.path.dirname(name)), stat.device, stat.inode, stat.birth_ns)
-            if place.key in book.living:
+            if place.key in tailer.living:
                 continue
             generation = Generation(place, settings)
             generation.impatient = True
@@ -132,7 +135,9 @@ def _follow(files: Sequence[str], settings: InputTable, book: Book, tailer: Tail
             tailer.follow(Followed(generation, counting=Counting.MANY, ships_unfinished=True))
         except OSError as error:
             if error.errno in CODES:  # it would be said of all that follow
-                remedy = f"no more than {len(book.living)} of {len(files)} can be open: raise the limit (ulimit -n), or ship fewer at once"
+                remedy = (
+                    f"no more than {len(tailer.living)} of {len(files)} can be open: raise the limit (ulimit -n), or ship fewer at once"
+                )
                 mistakes.append(Mistake("files", "", remedy))
                 break
             mistakes.append(Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}"))
@@ -144,14 +149,20 @@ class _Shipment:
     """One run of `ship`."""
 
     def __init__(
-        self, services: Services, connection: Connection, files: int, give_up_seconds: float, progress: Callable[[Shipped], None] | None
+        self,
+        services: Services,
+        tailer: Tailer,
+        connection: Connection,
+        give_up_seconds: float,
+        progress: Callable[[Shipped], None] | None,
     ) -> None:
-        self._services, self._connection, self._files = services, connection, files
+        self._services, self._tailer, self._connection = services, tailer, connection
+        self._files = len(tailer.living)
         self._give_up_seconds, self._progress = give_up_seconds, progress
 
     async def run(self, stop: asyncio.Event) -> Shipped:
         services = self._services
-        services.tailer.poll_all()
+        self._tailer.poll_all()
         for source in services.book.sources:
             source.must_register = True  # only the receiver knows what it has
         if not services.book.sources:
@@ -207,7 +218,7 @@ class _Shipment:
             events=total.events,
             bytes=total.bytes,
             gap_bytes=total.gap_bytes,
-            there=sum(followed.generation.seen for followed in book.living.values()),
+            there=sum(followed.generation.seen for followed in self._tailer.living.values()),
             left=max(0, left),
             complete=all(_complete(source) for source in book.sources),
         )

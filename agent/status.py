@@ -1,10 +1,12 @@
 """How everything stands, for people and for --json."""
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
 from agent.delivery.connection import Connection
+from agent.inputs.files.followed import Followed
 from agent.sources.checkpoint import path_of, shown
 from agent.sources.registry import Book
 from agent.sources.source import State
@@ -40,9 +42,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[SourceStatus]
 
     @classmethod
-    def of(cls, book: Book, connection: Connection) -> "Status":
-        """Return how *book* and *connection* stand now."""
-        troubles = {followed.source: followed.trouble for followed in book.living.values()}
+    def of(cls, book: Book, files: Collection[Followed], connection: Connection) -> "Status":
+        """Return how *book*, the *files* that are followed and *connection* stand now."""
+        troubles = {followed.source: followed.trouble for followed in files}
         sources = [
             SourceStatus(
                 path=shown(path_of(entry.path)),
@@ -64,10 +66,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             agent=book.agent,
             host=connection.host,
             problem=connection.problem,
-            files=len(book.living),
+            files=len(files),
             ended=len(book.ended),
             absent=len(book.absent),
-            unread_bytes=sum(followed.generation.unread for followed in book.living.values()),
+            unread_bytes=sum(followed.generation.unread for followed in files),
             sources=sources,
         )
 

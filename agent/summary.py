@@ -1,9 +1,10 @@
 """What the agent says of itself: one line a minute while something happens, and the sums at its end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from agent.inputs.files.followed import Followed
 from agent.sources.registry import Book
 from agent.sources.source import Acknowledged, Source
 from logdrive.host.clock import Clock
@@ -23,15 +24,15 @@ class Standing:
     unread_bytes: int
 
     @classmethod
-    def of(cls, book: Book) -> "Standing":
-        """Return how *book* stands. About 1 µs a source."""
+    def of(cls, book: Book, followed: Mapping[tuple[int, int], Followed]) -> "Standing":
+        """Return how *book* and the files *followed* stand. About 1 µs a source."""
         total = Acknowledged()
         total.add(book.finished)
         for source in book.sources:
             total.add(source.acknowledged)
         behind = sum(map(_is_behind, book.sources))
-        unread = sum(followed.generation.unread for followed in book.living.values())
-        return cls(total.events, total.bytes, total.gap_bytes, len(book.living), behind, unread)
+        unread = sum(each.generation.unread for each in followed.values())
+        return cls(total.events, total.bytes, total.gap_bytes, len(followed), behind, unread)
 
 
 class Summary:
@@ -40,17 +41,25 @@ class Summary:
     *when_idle* is called after the first minute in which nothing was acknowledged, and so again after each spell of work.
     """
 
-    def __init__(self, book: Book, clock: Clock, log: Any, *, when_idle: Callable[[], None] = lambda: None) -> None:
-        self._book, self._clock, self._log = book, clock, log
+    def __init__(
+        self,
+        book: Book,
+        followed: Mapping[tuple[int, int], Followed],
+        clock: Clock,
+        log: Any,
+        *,
+        when_idle: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._book, self._followed, self._clock, self._log = book, followed, clock, log
         self._when_idle = when_idle
         self._idle = False
-        self._last = Standing.of(book)
+        self._last = Standing.of(book, followed)
 
     async def run(self) -> None:
         """Tell each minute, for ever, unless nothing was acknowledged and nothing is left."""
         while True:
             await self._clock.sleep(_SECONDS)
-            last, now = self._last, Standing.of(self._book)
+            last, now = self._last, Standing.of(self._book, self._followed)
             self._last = now
             moved = (now.lines, now.bytes, now.gap_bytes) != (last.lines, last.bytes, last.gap_bytes)
             if not moved and not self._idle:
@@ -68,7 +77,7 @@ class Summary:
 
     def total(self) -> dict[str, int]:
         """Return what was acknowledged since the start."""
-        now = Standing.of(self._book)
+        now = Standing.of(self._book, self._followed)
         return {"lines": now.lines, "bytes": now.bytes, "files": now.files}
 
     def left(self, problem: str) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.host.heap import Heap
 from logdrive.net.stream import Transport
-from logdrive.services.pravega.client.controller import Controllers, over_grpc
-from logdrive.services.pravega.server.controlled import Serving
+from logdrive.services.pravega.client.controller import Controllers
+from logdrive.services.pravega.client.grpc_extra import over_grpc
+from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.store.running import either
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters

@@ -21,7 +21,8 @@ from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.cluster import Service, served
 from logdrive.services.pravega.client.controller import Controllers
-from logdrive.services.pravega.server.controlled import Serving, controlled
+from logdrive.services.pravega.server.controlled import controlled
+from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import Sink

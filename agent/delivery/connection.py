@@ -11,7 +11,7 @@ from agent.delivery.encoders import Encoders, Form
 from agent.delivery.logdrive1 import NativeTalk
 from agent.delivery.lumberjack import PlainTalk
 from agent.delivery.session import Session
-from agent.records.recast import recast
+from agent.sources.recast import recast
 from logdrive.address import host_port
 from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
 from logdrive.host.cancel import heed_cancelling

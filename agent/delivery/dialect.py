@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol
 from agent.config import OutputTable
 from agent.delivery.reader import Producer
 from agent.delivery.window import Room
-from agent.inputs.files.tail import Tailer
 from agent.records.batch import Run
+from agent.sources.input import Input
 from agent.sources.queue import Demand
 from agent.sources.registry import Book
 from agent.sources.source import Source
@@ -30,7 +30,7 @@ class Services:
 
     book: Book
     demand: Demand
-    tailer: Tailer
+    input: Input
     producer: Producer
     clock: Clock
     executor: Executor

@@ -182,7 +182,7 @@ class NativeTalk:
         if known is None or known.source is None:
             return
         services, source = self._services, known.source
-        if not source.awaits_others and not services.tailer.prepare(source):
+        if not source.awaits_others and not services.input.prepare(source):
             self._pause(source, RefusalCode.TRY_LATER, "its file can't be read")
             return
         old_number, old_store = source.number, source.store

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from agent.inputs.files.file import TruncatedError
-from agent.inputs.files.tail import Tailer
 from agent.records.batch import NOT_WANTED, SHIPPED, Mark, Run, data_runs, gap_run
 from agent.records.blocks import Encoder
+from agent.sources.input import Input
+from agent.sources.readable import TruncatedError
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 
@@ -13,8 +13,8 @@ from logdrive.host.clock import Clock
 class Producer:
     """Reads only when asked for a run, so that nothing is in memory that the connection has no room for."""
 
-    def __init__(self, tailer: Tailer, clock: Clock, encoder_of: Callable[[Source], Encoder]) -> None:
-        self._tailer, self._clock, self._encoder_of = tailer, clock, encoder_of
+    def __init__(self, source_input: Input, clock: Clock, encoder_of: Callable[[Source], Encoder]) -> None:
+        self._input, self._clock, self._encoder_of = source_input, clock, encoder_of
 
     def next_run(self, source: Source) -> Run | None:
         """Return the next run of *source* and count it as sent, None where there is none now."""
@@ -28,7 +28,7 @@ class Producer:
         generation, now_ms = source.generation, self._clock.now_ms()
         assert generation is not None
         try:
-            self._tailer.open(generation)
+            self._input.open_source(source)
             if source.opens_with_gap:
                 number = generation.number_at(generation.start)
                 source.keep([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
@@ -41,4 +41,4 @@ class Producer:
             elif source.must_end:
                 source.end(Mark(SHIPPED), now_ms)
         except (TruncatedError, OSError) as error:
-            self._tailer.failed(source, error)
+            self._input.failed(source, error)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from agent.inputs.files.file import Chunk
 from agent.records.blocks import Cut, Records
+from agent.records.chunk import Chunk
 from agent.records.pairs import PairList
 from logdrive.model import records as record
 from logdrive.model.framing import EVENT_HEAD

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from agent.inputs.files.file import Chunk
+from agent.records.chunk import Chunk
 from logdrive.model import records as record
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS

@@ -11,8 +11,8 @@ from typing import Any, Final, overload
 
 import orjson
 
-from agent.inputs.files.file import Chunk
 from agent.records.blocks import Cut, Piece, Records
+from agent.records.chunk import Chunk
 from agent.records.lines import cut_lines
 from logdrive.kernel.loops import full_frames
 from logdrive.model.framing import EVENT_HEAD

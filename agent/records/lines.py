@@ -6,8 +6,8 @@ not UTF-8, or too long for a record.
 
 from typing import Final, Protocol
 
-from agent.inputs.files.file import Chunk
 from agent.records.blocks import PIECE_BYTES, Cut, Cuts, Piece, Records, line_places, pieces
+from agent.records.chunk import Chunk
 from logdrive.kernel.loops import place_lines
 
 RUN_EVENTS: Final = 512

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, overload
 
-from agent.inputs.files.file import Chunk
 from agent.records.blocks import Cut, Piece, Records
+from agent.records.chunk import Chunk
 from agent.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
 from agent.records.lines import cut_lines
 from logdrive.kernel.plain import packed_numbers

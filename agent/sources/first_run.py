@@ -11,11 +11,11 @@ record for that of an earlier run.
 from typing import Any
 from uuid import UUID
 
-from agent.config import InputTable
-from agent.inputs.files.file import Place
 from agent.records.batch import FIRST_RUN, Mark, end_run
 from agent.sources.identity import FirstLine, Identity
+from agent.sources.place import Place
 from agent.sources.queue import Demand
+from agent.sources.readable import Labels
 from agent.sources.registry import Book
 from agent.sources.source import Outcome, Source
 from logdrive.host.clock import Clock
@@ -35,8 +35,7 @@ def tell_start(log: Any, number: int, files: int) -> None:
 class Arrival(Source):
     """The source of the agent itself. It registers first on the first connection; later ones register what `Book.ended` has of it."""
 
-    def __init__(self, book: Book, demand: Demand, clock: Clock, path: str, log: Any) -> None:
-        labels = book.inputs.first_from_end or InputTable(paths=["/"])
+    def __init__(self, book: Book, demand: Demand, clock: Clock, path: str, labels: Labels, log: Any) -> None:
         identity = Identity(book.agent, book.host, "", 0, 0, b"")
         super().__init__(None, book.family(identity.stem, identity), book.attributes(path, labels), count=0)
         self._book, self._demand, self._clock, self._log = book, demand, clock, log

@@ -1,4 +1,4 @@
-"""Every file and every source that this agent knows, living and ended."""
+"""Every source that this agent knows, living and ended."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from agent.config import InputTable
-from agent.inputs.files.file import Generation, Place
-from agent.inputs.files.globs import Inputs
 from agent.records.batch import FIRST_RUN, REMOVED, Mark, end_run
 from agent.sources.checkpoint import Entry, path_of, shown, text_of
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnations import Family
+from agent.sources.place import Place
+from agent.sources.readable import Labels, LabelsByPath, Readable
 from agent.sources.source import Acknowledged, Counting, Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
 from logdrive.model.numbers import CLOSED, is_closed
@@ -23,37 +23,16 @@ _NO_LABELS = InputTable(paths=["/"])
 """Stands for the input of a file that no input names any more."""
 
 
-@dataclass(slots=True, eq=False)
-class Followed:
-    """A file that is being followed: the life that it lives now, and its source once it has a first line.
-
-    *head* are the first bytes of a file without a first line, *counting* how its first source will come by its count.
-    """
-
-    generation: Generation
-    source: Source | None = None
-    head: bytes = b""
-    counting: Counting = Counting.KNOWN
-    ships_unfinished: bool = False
-    """`agent ship`: end of file ends the first line, too."""
-    interval: float = 0.0
-    look_at: float = 0.0
-    """When to look closely even if it seems to rest: whether it still has a name is told by nothing else."""
-    trouble: str = ""
-    dropped: bool = False
-
-
 @dataclass(slots=True)
 class Book:
-    """*living* by (device, inode), *sources* in the order in which they were met, *ended* by origin (rule G6).
+    """*sources* in the order in which they were met, *ended* by origin (rule G6).
 
     *absent* are entries of the checkpoint whose files can't be looked for now, or that no input asks for.
     """
 
     host: str
     agent: str
-    inputs: Inputs
-    living: dict[tuple[int, int], Followed] = field(default_factory=dict)
+    inputs: LabelsByPath
     sources: dict[Source, Entry] = field(default_factory=dict)
     ended: dict[UUID, Entry] = field(default_factory=dict)
     absent: dict[UUID, Entry] = field(default_factory=dict)
@@ -73,15 +52,12 @@ class Book:
         family.identity = family.identity or identity
         return family
 
-    def begin(self, followed: Followed, first_line: FirstLine, identity: Identity) -> Source:
-        """Make the source of a life whose first line is known."""
-        generation = followed.generation
-        generation.first_line = first_line
+    def begin(self, generation: Readable, first_line: FirstLine, identity: Identity, counting: Counting) -> Source:
+        """Make the source of a life whose first line is known. *counting* is how it comes by its count, should it be the first."""
         family = self.family(identity.stem, identity)
-        counting = followed.counting if not family.members else Counting.KNOWN if family.decided() else Counting.AFTER
+        counting = counting if not family.members else Counting.KNOWN if family.decided() else Counting.AFTER
         count = 0 if counting is Counting.MANY else family.next_count()
         source = Source(generation, family, self.attributes(generation.place.path, generation.settings), count=count, counting=counting)
-        followed.source = source
         self.add(source, generation.place, first_line)
         return source
 
@@ -103,7 +79,7 @@ class Book:
         )
         self.changed = True
 
-    def restored(self, entry: Entry, generation: Generation | None, identity: Identity | None) -> Source:
+    def restored(self, entry: Entry, generation: Readable | None, identity: Identity | None) -> Source:
         """Make the source of a checkpoint's *entry*; without *generation* its bytes are gone."""
         family = self.family(entry.stem, identity)
         entry.name = entry.path if entry.name == entry.path else entry.name  # one object of two that are kept, here and below
@@ -177,7 +153,7 @@ class Book:
         source.must_register = True
         return source
 
-    def attributes(self, path: str, labels: InputTable) -> bytes:
+    def attributes(self, path: str, labels: Labels) -> bytes:
         """Return what an S says of a source (rule R4: it goes into every header as it is)."""
         said: dict[str, Any] = {"host": self.host, "agent": self.agent, "path": shown(path)}
         if labels.fields:
@@ -188,18 +164,6 @@ class Book:
         if len(encoded) > ATTRIBUTES_BYTES:  # labels are bounded: the path is long, and escaped to be longer
             encoded = kept_json(said | {"path": said["path"][-_LONGEST_PATH:]})
         return encoded
-
-    # Files -----------------------------------------------------------------------------------------------------------
-
-    def follow(self, followed: Followed) -> None:
-        """Enter a file."""
-        self.living[followed.generation.place.key] = followed
-
-    def drop(self, followed: Followed) -> None:
-        """Follow a file no longer."""
-        followed.dropped = True
-        if self.living.get(followed.generation.place.key) is followed:
-            del self.living[followed.generation.place.key]
 
     # The checkpoint --------------------------------------------------------------------------------------------------
 

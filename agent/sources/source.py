@@ -14,8 +14,8 @@ from enum import Enum, auto
 from typing import Protocol
 from uuid import UUID
 
-from agent.inputs.files.file import Generation
 from agent.records.batch import NOT_WANTED, Mark, Run, end_run, gap_run, gone
+from agent.sources.readable import Readable
 from agent.sources.registration import Answer, Claims
 from agent.sources.resume import Closed, Misfit, Resumed, Standing, resume
 from logdrive.model.numbers import is_closed, position_of
@@ -123,7 +123,7 @@ class Source:
     )
 
     def __init__(
-        self, generation: Generation | None, names: Names, attributes: bytes, *, count: int, counting: Counting = Counting.KNOWN
+        self, generation: Readable | None, names: Names, attributes: bytes, *, count: int, counting: Counting = Counting.KNOWN
     ) -> None:
         self.generation = generation
         self.names = names

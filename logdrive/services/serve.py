@@ -11,7 +11,8 @@ from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
 from logdrive.services.auth.open import accessing
 from logdrive.services.pravega.server.config import StoreConfig
-from logdrive.services.pravega.server.controlled import Serving, controlled
+from logdrive.services.pravega.server.controlled import controlled
+from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, either, running

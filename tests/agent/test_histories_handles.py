@@ -37,7 +37,7 @@ async def _all_rest(world: World, **machine: Any) -> list[str]:
 
 def _closed(world: World) -> list[str]:
     assert world.agent is not None
-    return [f.generation.place.path for f in world.agent.book.living.values() if f.generation.file is None]
+    return [f.generation.place.path for f in world.agent.tailer.living.values() if f.generation.file is None]
 
 
 @pytest.mark.parametrize("handles", [{}, {"open_files": 32}])

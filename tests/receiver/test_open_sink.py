@@ -12,7 +12,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.tcp import SystemTransport
-from logdrive.services.pravega.client.controller import over_grpc
+from logdrive.services.pravega.client.grpc_extra import over_grpc
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from receiver.open_sink import opened
 

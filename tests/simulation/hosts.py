@@ -126,7 +126,7 @@ class AgentHost(Process):
         if not self.running or self.agent is None:
             entry = entry_of(self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken))
             return Witness(self.incarnation, entry=entry) if entry else None
-        followed = self.agent.book.living.get((stat.device, stat.inode))
+        followed = self.agent.tailer.living.get((stat.device, stat.inode))
         if followed is None or not followed.generation.place.is_at(stat):
             return None
         held = followed.generation.file is not None
@@ -141,7 +141,7 @@ class AgentHost(Process):
         """Tell whether the agent that *witness* speaks of still has the file of *stat* open."""
         if not self.running or self.agent is None or self.incarnation != witness.incarnation:
             return False
-        followed = self.agent.book.living.get((stat.device, stat.inode))
+        followed = self.agent.tailer.living.get((stat.device, stat.inode))
         return followed is not None and followed.generation.file is not None
 
     def fail_read(self, error: str, calls: list[str], times: int) -> None:
@@ -177,7 +177,7 @@ class AgentHost(Process):
         agent = self.agent
         if not self.running or agent is None:
             return False
-        if any(followed.trouble for followed in agent.book.living.values()):
+        if any(followed.trouble for followed in agent.tailer.living.values()):
             return False  # it can't be read just now: for want of a handle, for example
         return agent.connection.settled and not any(source.kept or source.has_more for source in agent.book.sources)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from logdrive.pipeline.audit.audit import Source
+from logdrive.pipeline.audit.sources import Source
 from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
 from tests.simulation.bronze import Bronze, Row

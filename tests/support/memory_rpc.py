@@ -19,7 +19,7 @@ from logdrive.host.disk import Disk
 from logdrive.net.stream import ClientTls, ServerTls, Stream, Transport
 from logdrive.services.pravega.client.controller import Controller, Controllers, Login
 from logdrive.services.pravega.client.controller_grpc import GrpcController
-from logdrive.services.pravega.server.controlled import Serving
+from logdrive.services.pravega.server.controller.serving import Serving
 
 _GREETING = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """An empty SETTINGS frame."""

@@ -4,81 +4,16 @@ Reading never trusts what was true before: each read compares the first line and
 which come in the same `pread` as the new ones. A difference, or a file shorter than the position, is a `TruncatedError`.
 """
 
-from dataclasses import dataclass
-from typing import Final
 from zlib import crc32
 
 from agent.config import InputTable
+from agent.records.chunk import CHUNK_BYTES, Chunk
 from agent.sources.identity import FirstLine
+from agent.sources.place import Place
+from agent.sources.readable import TruncatedError
 from logdrive.host.disk import Disk, File, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
-
-CHUNK_BYTES: Final = 512 * 1024
-"""Read at once: two blocks, one run."""
-
-
-class TruncatedError(Exception):
-    """The life is over: the file is shorter, or other, than what was read of it. Never leaves the agent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Text from position *start* on, whole lines unless the last is cut on purpose; with *open_end* more of that line follows.
-
-    The text is *data[begin:end]*, uncopied; before it stand the up to 256 bytes before *start*.
-    """
-
-    start: int
-    data: bytes
-    begin: int
-    end: int
-    open_end: bool = False
-
-    @classmethod
-    def whole(cls, data: bytes) -> "Chunk":
-        """Return all there is of a file."""
-        return cls(0, data, 0, len(data))
-
-    @property
-    def text(self) -> bytes:
-        """The text itself, copied."""
-        return self.data[self.begin : self.end]
-
-    def tail_at(self, position: int) -> bytes:
-        """Return the up to 256 bytes before *position*, which is not before *start*."""
-        place = self.begin + position - self.start
-        return self.data[max(0, place - TAIL_BYTES) : place]
-
-    def number_at(self, position: int) -> int:
-        """Return the number of a position in it (rule P1)."""
-        return number_of(position, self.tail_at(position))
-
-
-def same_birth(one_ns: int, other_ns: int) -> bool:
-    """Tell whether files born then may be one: 0 is said where a file system does not know."""
-    return one_ns == other_ns or 0 in (one_ns, other_ns)
-
-
-@dataclass(slots=True)
-class Place:
-    """Where a file is: *path* is the name that its lines are known by, *name* the one seen last, "" once it has none."""
-
-    path: str
-    name: str
-    mount: str
-    device: int
-    inode: int
-    birth_ns: int
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """What tells it from other files on this host, now."""
-        return self.device, self.inode
-
-    def is_at(self, stat: FileStat) -> bool:
-        """Tell whether *stat* describes this very file, and not a later one that got its inode."""
-        return stat.is_file and (stat.device, stat.inode) == self.key and same_birth(stat.birth_ns, self.birth_ns)
 
 
 class Generation:
@@ -205,10 +140,13 @@ class Generation:
             self.seen, self.grown_at, self._more, self.final = size, now, True, False
 
     def rests(self) -> bool:
-        """Tell, with one read of two bytes, that there is nothing new; False where that takes a closer look. Raises OSError."""
+        """Tell, with one read of two bytes, that there is nothing new; False where that takes a closer look."""
         if self.file is None or self.position != self.seen or not self.seen or self.unnamed_since is not None:
             return False
-        return len(self.file.pread(2, self.seen - 1)) == 1
+        try:
+            return len(self.file.pread(2, self.seen - 1)) == 1
+        except OSError:
+            return False  # the close look will say what is the matter
 
     def head(self) -> bytes:
         """Return the file's first bytes, as many as a first line may have."""

@@ -5,9 +5,9 @@ import os
 import re
 from typing import Final
 
-from agent.inputs.files.file import Place, same_birth
 from agent.inputs.files.globs import Inputs, Listing
 from agent.sources.identity import Namer
+from agent.sources.place import Place, same_birth
 from logdrive.host.disk import Disk, FileStat
 
 ROTATED: Final = re.compile(r"[.-]\d[^/]*$")

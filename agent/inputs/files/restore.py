@@ -11,13 +11,17 @@ from typing import Any
 
 import msgspec
 
-from agent.inputs.files.file import Generation, Place, TruncatedError, same_birth
+from agent.inputs.files.file import Generation
+from agent.inputs.files.followed import Followed
+from agent.inputs.files.globs import Inputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
 from agent.sources.checkpoint import Entry, path_of
 from agent.sources.identity import FirstLine, Identity, Namer
-from agent.sources.registry import Book, Followed
+from agent.sources.place import Place, same_birth
+from agent.sources.readable import TruncatedError
+from agent.sources.registry import Book
 from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
@@ -25,15 +29,16 @@ from logdrive.model.numbers import position_of
 
 
 class Restorer:
-    """Enters the entries of a checkpoint into the book."""
+    """Enters the entries of a checkpoint into the book. *inputs* tell which files are asked for."""
 
-    def __init__(self, book: Book, tailer: Tailer, namer: Namer, disk: Disk, clock: Clock, log: Any) -> None:
+    def __init__(self, inputs: Inputs, book: Book, tailer: Tailer, namer: Namer, disk: Disk, clock: Clock, log: Any) -> None:
+        self._inputs = inputs
         self._book, self._tailer, self._namer, self._disk, self._clock, self._log = book, tailer, namer, disk, clock, log
         self._doubtful: list[Entry] = []
 
     def restore(self, entries: Iterable[Entry]) -> None:
         """Enter all *entries*; those whose files can't be looked for now become absent."""
-        locator = Locator(self._disk, self._namer, self._book.inputs)
+        locator = Locator(self._disk, self._namer, self._inputs)
         self._doubtful = []
         for entry in entries:
             if entry.done is not None:
@@ -55,7 +60,7 @@ class Restorer:
     def _living(self, entry: Entry, locator: Locator) -> None:
         path = path_of(entry.path)
         place = Place(path, path_of(entry.name), path_of(entry.mount), entry.device, entry.inode, entry.birth_ns)
-        inputs = self._book.inputs
+        inputs = self._inputs
         try:
             asked = inputs.of(path)
             found = locator.find(place, moved=True)

@@ -12,7 +12,8 @@ from itertools import count
 from typing import Any, Final
 
 from agent.inputs.files.deleted_files import Held
-from agent.inputs.files.file import Chunk, Generation, Place, TruncatedError
+from agent.inputs.files.file import Generation
+from agent.inputs.files.followed import Followed
 from agent.inputs.files.globs import Found
 from agent.inputs.files.handle_shortage import CODES, Shortage
 from agent.inputs.files.locate import Locator
@@ -20,9 +21,12 @@ from agent.inputs.files.missing import Missing
 from agent.inputs.files.poll_intervals import shortest, slowed
 from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, data_runs
 from agent.records.blocks import Encoder
+from agent.records.chunk import Chunk
 from agent.sources.identity import FirstLine, Identity, Namer
+from agent.sources.place import Place
 from agent.sources.queue import Demand
-from agent.sources.registry import Book, Followed
+from agent.sources.readable import TruncatedError
+from agent.sources.registry import Book
 from agent.sources.source import Counting, Source
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
@@ -62,6 +66,8 @@ class Tailer:
         self._held, self._shortage = held, Shortage(log)
         self.missing = Missing(scans=scans)
         """Whom scans have to look for, before they are given up."""
+        self.living: dict[tuple[int, int], Followed] = {}
+        """The files that are followed, by device and inode."""
         self._lacked_at = -_CLOSE_LOOK_SECONDS
         self._open = 0
         self._queue: list[tuple[float, int, Followed]] = []
@@ -74,7 +80,7 @@ class Tailer:
         """Take notice of a file that an input names; one that is followed under another name already is the same."""
         stat = found.stat
         key = (stat.device, stat.inode)
-        known = self._book.living.get(key)
+        known = self.living.get(key)
         if known is not None:
             if known.generation.place.is_at(stat):
                 self._renamed(known.generation.place, found.path)
@@ -106,14 +112,14 @@ class Tailer:
     def follows(self, path: str, key: tuple[int, int]) -> bool:
         """Tell whether *path*, if it has that device and inode, is followed under this name: it is while held open, as inodes of files
         that are open are given to no others."""
-        known = self._book.living.get(key)
+        known = self.living.get(key)
         if known is None or key in self.missing:
             return False
         return known.generation.file is not None and known.generation.place.name == path
 
     def follow(self, followed: Followed) -> None:
         """Follow a file from now on, and look at it soon."""
-        self._book.follow(followed)
+        self.living[followed.generation.place.key] = followed
         self._schedule(followed, 0.0)
 
     def want(self, source: Source) -> None:
@@ -133,7 +139,7 @@ class Tailer:
             if not queue or queue[0][0] > now:
                 break
             followed = queue[0][2]
-            if not followed.dropped and now < followed.look_at and self._rests(followed.generation):
+            if not followed.dropped and now < followed.look_at and followed.generation.rests():
                 heapq.heapreplace(queue, (now + self._slowed(followed, now), next(self._order), followed))
                 continue
             heapq.heappop(queue)
@@ -143,7 +149,7 @@ class Tailer:
 
     def poll_all(self) -> None:
         """Look closely at every file now."""
-        for followed in list(self._book.living.values()):
+        for followed in list(self.living.values()):
             if not followed.dropped:
                 self._look(followed)
 
@@ -154,7 +160,7 @@ class Tailer:
         if followed.dropped:
             return
         if followed.generation.seen != seen and not followed.trouble:
-            followed.interval = shortest(len(self._book.living))
+            followed.interval = shortest(len(self.living))
             self._book.changed = True
         else:
             self._slowed(followed, now)
@@ -169,14 +175,8 @@ class Tailer:
             followed.interval = _TROUBLE_SECONDS
         else:
             rested, is_open = now - generation.grown_at, generation.file is not None
-            followed.interval = slowed(followed.interval, len(self._book.living), rested, is_open=is_open)
+            followed.interval = slowed(followed.interval, len(self.living), rested, is_open=is_open)
         return followed.interval
-
-    def _rests(self, generation: Generation) -> bool:
-        try:
-            return generation.rests()
-        except OSError:
-            return False  # a close look will say what is the matter
 
     def _schedule(self, followed: Followed, seconds: float) -> None:
         heapq.heappush(self._queue, (self._clock.monotonic() + seconds, next(self._order), followed))
@@ -269,6 +269,11 @@ class Tailer:
                 raise
             self._open += 1
 
+    def open_source(self, source: Source) -> None:
+        """Open the file that *source* is read from, unless it is. Raises as `open` does."""
+        assert isinstance(source.generation, Generation)
+        self.open(source.generation)
+
     def close_if_crowded(self, generation: Generation) -> None:
         """Give its handle back where as many are open as may be: what comes next needs one, too."""
         if self._open >= self._max_open:
@@ -294,7 +299,8 @@ class Tailer:
         if first_line is None:
             return
         identity = self._namer.identity(stat, generation.place.mount, first_line)
-        source = self._book.begin(followed, first_line, identity)
+        generation.first_line = first_line
+        source = followed.source = self._book.begin(generation, first_line, identity, followed.counting)
         source.closes_when_complete = FirstLine.of(followed.head) is None
         followed.head = b""
 
@@ -323,8 +329,8 @@ class Tailer:
         if followed is None:
             return True
         self._look(followed)
-        generation = source.generation
-        if generation is not None and source.readable and not followed.trouble:
+        generation = followed.generation  # of the source, unless its life is over by now
+        if source.readable and not followed.trouble:
             try:
                 self.open(generation)
                 generation.verify()
@@ -345,7 +351,7 @@ class Tailer:
     def _followed(self, source: Source) -> Followed | None:
         """Return the file that *source* is read from, None where it is not read any more."""
         generation = source.generation
-        followed = self._book.living.get(generation.place.key) if generation is not None else None
+        followed = self.living.get(generation.place.key) if generation is not None else None
         return followed if followed is not None and followed.generation is generation else None
 
     # Lives that end ----------------------------------------------------------------------------------------------------
@@ -366,7 +372,9 @@ class Tailer:
         self.close(generation)
         self.missing.found(generation.place.key)
         self._held.forget(generation.place.key)
-        self._book.drop(followed)
+        followed.dropped = True
+        if self.living.get(generation.place.key) is followed:
+            del self.living[generation.place.key]
         generation.end()
         self._finish(generation, followed.source, followed.head, mark)
         self._log.info("file removed", path=generation.place.path, position=generation.position, seen=generation.seen)
@@ -378,7 +386,8 @@ class Tailer:
         if source is None and first_line is not None:
             place = generation.place
             identity = Identity(self._namer.agent, self._namer.host, place.mount, place.inode, place.birth_ns, first_line.text)
-            source = self._book.begin(Followed(generation), first_line, identity)
+            generation.first_line = first_line
+            source = self._book.begin(generation, first_line, identity, Counting.KNOWN)
             chunk = Chunk.whole(head)
             generation.position = generation.seen = len(head)
             source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))

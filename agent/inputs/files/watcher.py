@@ -23,10 +23,10 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
-from agent.inputs.files.file import same_birth
-from agent.inputs.files.globs import Found, Listing
+from agent.inputs.files.globs import Found, Inputs, Listing
 from agent.inputs.files.tail import Tailer
 from agent.sources.checkpoint import Entry, path_of
+from agent.sources.place import same_birth
 from agent.sources.registry import Book
 from agent.sources.source import Counting
 from logdrive.host.clock import Clock
@@ -118,7 +118,8 @@ class _Wake(FileSystemEventHandler):
 class Scanner:
     """Scans the inputs and tells the tailer what there is."""
 
-    def __init__(self, book: Book, tailer: Tailer, *, disk: Disk, clock: Clock, rescan_seconds: float, log: Any) -> None:
+    def __init__(self, inputs: Inputs, book: Book, tailer: Tailer, *, disk: Disk, clock: Clock, rescan_seconds: float, log: Any) -> None:
+        self._inputs = inputs
         self._book, self._tailer, self._disk, self._clock, self._log = book, tailer, disk, clock, log
         self._rescan_seconds = rescan_seconds
         self._troubles: dict[str, str] = {}
@@ -139,7 +140,7 @@ class Scanner:
         waiting: dict[int, list[Entry]] = {}
         for entry in self._book.absent.values():
             waiting.setdefault(entry.inode, []).append(entry)
-        for number, found in enumerate(self._book.inputs.scan(listing)):
+        for number, found in enumerate(self._inputs.scan(listing)):
             if not any(self._may_be(entry, found) for entry in waiting.get(found.stat.inode, ())):
                 self._tailer.found(found, counting)
             if number % _BATCH == _BATCH - 1:

@@ -8,13 +8,11 @@ are such pairs.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from logdrive.pipeline.audit.sources import Source
 from logdrive.pipeline.audit.verify_rows import rows_of
 from logdrive.pipeline.bronze.tables import Table
-
-if TYPE_CHECKING:
-    from logdrive.pipeline.audit.audit import Source
 
 TWO_CLIENTS: Final = "two_clients"
 SENT_AGAIN: Final = "sent_again"
@@ -36,11 +34,11 @@ class Copy:
     why: str
 
 
-Pair = tuple["Source", "Source", str]
+Pair = tuple[Source, Source, str]
 """The source that came later, the other one, and why the two are compared."""
 
 
-def pairs(sources: Iterable["Source"]) -> list[Pair]:
+def pairs(sources: Iterable[Source]) -> list[Pair]:
     """Return which sources are to be compared."""
     by_origin: dict[str, list[Source]] = {}
     by_path: dict[str, list[Source]] = {}
@@ -58,7 +56,7 @@ def pairs(sources: Iterable["Source"]) -> list[Pair]:
     return found
 
 
-def _others(again: "Source", alike: Sequence["Source"]) -> list["Source"]:
+def _others(again: Source, alike: Sequence[Source]) -> list[Source]:
     """Return what *again* may have sent once more: the sources of its host, of any host where a clone has a new name."""
     others = [source for source in alike if source is not again and source.first_heard <= again.first_heard]
     return [source for source in others if source.host == again.host] or others

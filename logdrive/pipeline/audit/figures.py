@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.audit import NOT_WANTED, Source
+from logdrive.pipeline.audit.sources import NOT_WANTED, Source
 from logdrive.pipeline.decode.coverage import Interval, union
 
 Values = npt.NDArray[np.float64]

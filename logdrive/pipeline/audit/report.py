@@ -4,9 +4,10 @@ from datetime import UTC, datetime
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from logdrive.pipeline.audit.audit import Source, Verdict
+from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.charts import Tick, columns, decades, duration, line, scale, short, size
 from logdrive.pipeline.audit.figures import COLUMNS, Figures, cover_bar, figures
+from logdrive.pipeline.audit.sources import Source
 from logdrive.pipeline.audit.text import last_line
 from logdrive.pipeline.bronze.tables import open_existing, paths
 from logdrive.pipeline.decode.schema import BATCHES

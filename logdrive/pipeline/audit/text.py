@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from logdrive.pipeline.audit.audit import Gap, Source, Verdict
+from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, Copy
+from logdrive.pipeline.audit.sources import Gap, Source
 
 _MOST = 60  # sources shown; those with something to say come first
 _SHORT_ID, _ID = 8, 36  # characters

@@ -18,9 +18,10 @@ from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState, connected
-from logdrive.services.pravega.client.controller import Login, StreamSegment, over_grpc
+from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
+from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.reader.segment import Hop, Mark, SegmentReader
 from logdrive.services.pravega.reader.segments import home_of, placed
 from logdrive.services.pravega.server.config import PRAVEGA_PORT

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.inputs.files.file import Chunk
 from agent.records.batch import data_runs
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Cut, Encoder
+from agent.records.chunk import Chunk
 from agent.records.full_records import FullEncoder
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.wire.lumberjack.frames import json_frames

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.inputs.files.file import Chunk
 from agent.records.batch import Run, data_runs
 from agent.records.blocks import PIECE_BYTES
+from agent.records.chunk import Chunk
 from agent.records.flatten import flat
 from agent.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.model.limits import RUN_BYTES

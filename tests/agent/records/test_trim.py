@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.inputs.files.file import Chunk
 from agent.records.batch import data_runs
 from agent.records.blocks import BlockEncoder, Encoder
+from agent.records.chunk import Chunk
 from agent.records.full_records import FullEncoder
 from agent.records.trim import rebased
 from logdrive.model.framing import EVENT_HEAD

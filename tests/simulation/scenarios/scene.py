@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 from logdrive.model.units import KIB
-from logdrive.pipeline.audit.audit import Source, Verdict
+from logdrive.pipeline.audit.audit import Verdict
+from logdrive.pipeline.audit.sources import Source
 from logdrive.services.pravega.client.controller import Controller
 from tests.simulation.files import Applications, Life
 from tests.simulation.history import World

@@ -17,17 +17,10 @@ from logdrive.model.units import MIB
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
-from logdrive.services.pravega.client.controller import (
-    Controller,
-    Controllers,
-    Endpoint,
-    Login,
-    NoSuchStreamError,
-    StreamSegment,
-    over_grpc,
-)
+from logdrive.services.pravega.client.controller import Controller, Controllers, Endpoint, Login, NoSuchStreamError, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.client.pooled_connection import Lane, Outage
 from logdrive.services.pravega.client.tokens import Tokens
 from logdrive.services.pravega.client.writers import no_token

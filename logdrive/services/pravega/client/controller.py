@@ -1,7 +1,6 @@
 """What a Pravega controller tells of a stream, whoever asks it: which segments there are, which follow which, and where they are.
 
-The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, imported only where an
-address turns out to be a controller's, since it needs the extra `pravega`.
+The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, reached through `grpc_extra.over_grpc`.
 """
 
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from logdrive.errors import ConfigError, LogdriveError, Mistake
+from logdrive.errors import LogdriveError
 from logdrive.net.stream import ClientTls
 from logdrive.wire.pravega.routing import segment_name
 
@@ -123,13 +122,3 @@ async def past_of(controller: Controller, scope: str, stream: str) -> Past:
 
 Controllers = Callable[[str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[Controller]]
 """How a controller is reached: host, port, TLS and login in, the connection to it out."""
-
-
-def over_grpc(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AbstractAsyncContextManager[Controller]:
-    """Reach a controller over the network. Raises `ConfigError` where the extra `pravega` is not installed."""
-    try:
-        from logdrive.services.pravega.client.controller_grpc import reached
-    except ImportError as error:
-        remedy = "a Pravega controller is asked over gRPC: install it with pip install 'logdrive[pravega]'"
-        raise ConfigError(f"{host}:{port}", [Mistake("uri", f"{host}:{port}", remedy)]) from error
-    return reached(host, port, tls, login)

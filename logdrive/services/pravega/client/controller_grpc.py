@@ -1,4 +1,4 @@
-"""A Pravega controller over gRPC. Needs the extra `pravega`; import it through `controller.over_grpc`.
+"""A Pravega controller over gRPC. Needs the extra `pravega`; import it through `grpc_extra.over_grpc`.
 
 async with reached("127.0.0.1", 9090, None, None) as controller:
     await controller.create("logs", "app", segments=4)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState, connected
-from logdrive.services.pravega.client.controller import Controllers, Endpoint, NoSuchStreamError, StreamSegment, over_grpc, past_of
+from logdrive.services.pravega.client.controller import Controllers, Endpoint, NoSuchStreamError, StreamSegment, past_of
 from logdrive.services.pravega.client.discovery import is_controller
+from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.client.writers import TokenOf
 from logdrive.services.pravega.reader.journal import named_segments
 from logdrive.services.pravega.reader.stream import Readable, segments_of

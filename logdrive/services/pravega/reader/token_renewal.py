@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from logdrive.host.clock import Clock
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.controller import Controllers, over_grpc
+from logdrive.services.pravega.client.controller import Controllers
+from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.client.tokens import Tokens, stream_of
 from logdrive.services.pravega.client.writers import TokenOf
 from logdrive.services.pravega.reader.segments import Placed

@@ -1,20 +1,16 @@
 """The controller of a store, where one is asked for: gRPC is imported only then."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import structlog
 
 from logdrive.errors import ConfigError, Mistake
 from logdrive.host.disk import Disk
-from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.config import ControllerConfig
+from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.store.streams.catalog import Catalogue
-
-Serving = Callable[[Any, tuple[str, int], ServerTls | None, Disk], contextlib.AbstractAsyncContextManager[int]]
-"""How a controller is served: what `grpc.aio.Server` takes, host and port, TLS and the disk with its files in, the real port out."""
 
 
 @contextlib.asynccontextmanager

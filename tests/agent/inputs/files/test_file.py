@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.config import InputTable
-from agent.inputs.files.file import Generation, Place, TruncatedError
+from agent.inputs.files.file import Generation
 from agent.sources.identity import FirstLine
+from agent.sources.place import Place
+from agent.sources.readable import TruncatedError
 from logdrive.model.numbers import number_of, position_of
 from tests.support.memory_disk import MemoryDisk
 

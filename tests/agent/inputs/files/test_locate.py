@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.inputs.files.file import Place
 from agent.inputs.files.locate import Locator
 from agent.sources.identity import Namer
+from agent.sources.place import Place
 from tests.support.memory_disk import MemoryDisk
 
 

@@ -8,13 +8,14 @@ import pytest
 from agent.config import InputTable
 from agent.inputs.files.deleted_files import Held
 from agent.inputs.files.file import Generation
+from agent.inputs.files.followed import Followed
 from agent.inputs.files.globs import Inputs, Listing
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import Scanner
 from agent.records.blocks import BlockEncoder
 from agent.sources.identity import Namer
 from agent.sources.queue import Demand
-from agent.sources.registry import Book, Followed
+from agent.sources.registry import Book
 from agent.sources.source import Counting, Source
 from logdrive.host.disk import FileStat
 from tests.agent.world import World, contents, lines
@@ -88,7 +89,7 @@ class Tail:
             held=Held(1.0, 1 << 30),
             log=Log(),
         )
-        self.scanner = Scanner(self.book, self.tailer, disk=self.disk, clock=self.clock, rescan_seconds=10.0, log=Log())
+        self.scanner = Scanner(inputs, self.book, self.tailer, disk=self.disk, clock=self.clock, rescan_seconds=10.0, log=Log())
         for found in inputs.scan(Listing(self.disk)):
             self.tailer.found(found, Counting.KNOWN)
 
@@ -99,14 +100,14 @@ class Tail:
         return self.disk.looked - {"/logs"}
 
     def followed(self, path: str) -> Followed:
-        return next(each for each in self.book.living.values() if each.generation.place.path == path)
+        return next(each for each in self.tailer.living.values() if each.generation.place.path == path)
 
     def open(self) -> set[str]:
         """Return the paths of the files that are open."""
-        return {each.generation.place.path for each in self.book.living.values() if each.generation.file is not None}
+        return {each.generation.place.path for each in self.tailer.living.values() if each.generation.file is not None}
 
     def read_all(self) -> None:
-        for each in self.book.living.values():
+        for each in self.tailer.living.values():
             while each.generation.file is not None and each.generation.has_lines:
                 each.generation.read(self.clock.now)
 
@@ -251,7 +252,7 @@ def test_a_scan_finds_what_came_under_a_name_that_is_known__G1() -> None:
     tail.disk.replace(tail.paths[0], "/logs/00000.log.1")
     tail.disk.write(tail.paths[0], fresh)
     assert tail.scans() == {tail.paths[0]}
-    (new,) = [each for each in tail.book.living.values() if each not in (rotated, *map(tail.followed, tail.paths[1:]))]
+    (new,) = [each for each in tail.tailer.living.values() if each not in (rotated, *map(tail.followed, tail.paths[1:]))]
     tail.rests(20)
     assert (new.generation.place.path, new.generation.position) == (tail.paths[0], len(fresh))
     assert rotated.generation.seen == len(lines(0, 2))

@@ -75,17 +75,17 @@ def test_a_new_file_is_followed_long_before_the_next_scan(tmp_path: Path) -> Non
             held=Held(1.0, 0),
             log=_Quiet(),
         )
-        scanner = Scanner(book, tailer, disk=disk, clock=clock, rescan_seconds=60.0, log=_Quiet())
+        scanner = Scanner(inputs, book, tailer, disk=disk, clock=clock, rescan_seconds=60.0, log=_Quiet())
         watcher = DirectoryWatcher(scanner.woken.set)
         task = asyncio.create_task(scanner.run(watcher, lambda: None))
         try:
             await asyncio.sleep(0.5)
             began = time.monotonic()
             (tmp_path / "x.log").write_text("line\n")
-            while not book.living:
+            while not tailer.living:
                 assert time.monotonic() - began < 5
                 await asyncio.sleep(0.01)
-            (followed,) = book.living.values()
+            (followed,) = tailer.living.values()
             assert followed.generation.place.path == f"{tmp_path}/x.log"
             assert followed.generation.place.birth_ns > 0
         finally:
@@ -112,7 +112,7 @@ def test_thousands_of_resting_files_cost_little() -> None:
         await world.clock.sleep(10)
         agent = world.agent
         assert agent is not None
-        assert len(agent.book.living) == 3000
+        assert len(agent.tailer.living) == 3000
         polls = 0
         look = agent.tailer._look
 
@@ -141,7 +141,7 @@ def test_files_beyond_the_limit_are_closed_while_they_rest_and_still_followed__G
         agent = world.start()
         await world.settle()
         await world.clock.sleep(20)
-        assert sum(followed.generation.file is not None for followed in agent.book.living.values()) <= most
+        assert sum(followed.generation.file is not None for followed in agent.tailer.living.values()) <= most
         for path in paths:
             world.write(lines(2, 2), path)
         world.disk.replace(paths[0], "/logs/renamed.log")
@@ -172,7 +172,7 @@ def test_more_files_than_the_process_may_have_open_are_all_delivered() -> None:
         for start in (2, 4):
             for _ in range(600):
                 await world.clock.sleep(0.1)
-                most = max(most, sum(followed.generation.file is not None for followed in agent.book.living.values()))
+                most = max(most, sum(followed.generation.file is not None for followed in agent.tailer.living.values()))
             for path in paths:
                 world.write(lines(start, 2), path)
         await world.clock.sleep(60)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from logdrive.pipeline.audit.audit import Source, heads_of, sources_of, verdict
+from logdrive.pipeline.audit.audit import heads_of, sources_of, verdict
+from logdrive.pipeline.audit.sources import Source
 from logdrive.pipeline.audit.verify_rows import Proof
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import batches_table

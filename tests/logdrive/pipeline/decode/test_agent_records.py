@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.inputs.files.file import Chunk
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
+from agent.records.chunk import Chunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.pipeline.bronze.rebuild import rebuild

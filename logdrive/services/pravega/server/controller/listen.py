@@ -13,11 +13,11 @@ from logdrive.host.disk import Disk, words_of
 from logdrive.model.units import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
-from logdrive.services.pravega.server.controlled import Serving
 from logdrive.services.pravega.server.controller.authorization import Authority
 from logdrive.services.pravega.server.controller.kv_tables import MapMethods
 from logdrive.services.pravega.server.controller.reader_groups import GroupMethods
 from logdrive.services.pravega.server.controller.service import Controller
+from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.services.pravega.server.controller.writers import WriterMethods
 from logdrive.services.pravega.server.streams.kv_tables import Maps
 from logdrive.services.pravega.server.streams.reader_groups import Groups

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.inputs.files.file import Chunk
 from agent.records.batch import REMOVED, Mark, Run, data_runs
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
+from agent.records.chunk import Chunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords, pairs_of
-from agent.records.recast import recast
+from agent.sources.recast import recast
 from agent.sources.source import Source
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
 from tests.agent.inputs.files.rebuild import bytes_of

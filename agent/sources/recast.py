@@ -8,9 +8,9 @@ import base64
 
 import orjson
 
-from agent.inputs.files.file import Chunk
 from agent.records.batch import Run, gone
 from agent.records.blocks import Encoder
+from agent.records.chunk import Chunk
 from agent.records.flatten import EOL, FLAGS, LINE, ORIGINAL
 from agent.records.pairs import PairList, PairRecords, pairs_of
 from agent.sources.source import Source

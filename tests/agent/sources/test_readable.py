@@ -1,0 +1,126 @@
+"""What a source is read from may be anything `Readable`: here bytes in memory, with neither handle nor inode."""
+
+from uuid import UUID
+
+from agent.config import InputTable
+from agent.delivery.reader import Producer
+from agent.records.batch import TRUNCATED, Mark, Run
+from agent.records.blocks import BlockEncoder
+from agent.records.chunk import Chunk
+from agent.sources.identity import FirstLine, Identity
+from agent.sources.place import Place
+from agent.sources.readable import TruncatedError
+from agent.sources.registration import Answer
+from agent.sources.registry import Book
+from agent.sources.source import Counting, Outcome, Source
+from logdrive.host.clock import SystemClock
+from logdrive.model.limits import TAIL_BYTES
+from logdrive.model.numbers import ABSENT, check_in, check_of, number_of, position_of
+from logdrive.model.records import DATA, END, GAP
+
+TEXT = b"one\ntwo\nthree\n"
+STORE = UUID(int=7)
+
+
+class Bytes:
+    """Whole lines that are all there from the beginning, given out one at a time, until they are *lost*."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self.place = Place("pipe", "pipe", "", 0, 0, 0)
+        self.settings = InputTable(paths=["/"])
+        self.start = self.position = self.modified_ns = 0
+        self.seen = len(text)
+        self.over = self.lost = False
+
+    @property
+    def unread(self) -> int:
+        return self.seen - self.position
+
+    @property
+    def has_lines(self) -> bool:
+        return self.unread > 0
+
+    @property
+    def last(self) -> int:
+        return self.number_at(self.seen)
+
+    def go_to(self, number: int) -> None:
+        self.position = position_of(number)
+
+    def fits(self, number: int) -> bool:
+        before = self._text[: position_of(number)][-TAIL_BYTES:]
+        return position_of(number) <= self.seen and check_in(number) in (0, check_of(before))
+
+    def number_at(self, position: int) -> int:
+        return number_of(position, self._text[:position][-TAIL_BYTES:])
+
+    def read(self, now: float) -> Chunk | None:
+        if self.lost:
+            raise TruncatedError
+        begin, self.position = self.position, self._text.index(b"\n", self.position) + 1
+        return Chunk(begin, self._text, begin, self.position)
+
+    def take_back(self, chunk: Chunk, position: int) -> None:
+        self.position = position
+
+    def end(self) -> None:
+        self.over = True
+
+
+class BytesInput:
+    """Ends a source whose bytes are lost, as the input of files does."""
+
+    def open_source(self, source: Source) -> None:
+        pass
+
+    def prepare(self, source: Source) -> bool:
+        return True
+
+    def failed(self, source: Source, error: TruncatedError | OSError) -> None:
+        source.end(Mark(TRUNCATED), 0)
+
+
+class NoInputs:
+    def of(self, path: str) -> None:
+        return None
+
+
+def begun(text: bytes, number: int) -> tuple[Bytes, Source, Producer]:
+    """Return a source of *text* for which the store has *number*."""
+    readable, first_line = Bytes(text), FirstLine.of(text)
+    assert first_line is not None
+    identity = Identity("a", "h", "", 0, 0, first_line.text)
+    source = Book("h", "a", NoInputs()).begin(readable, first_line, identity, Counting.KNOWN)
+    ((count, _),) = source.questions()
+    assert source.answer(Answer(count, number, STORE), 0) is Outcome.GO_ON
+    return readable, source, Producer(BytesInput(), SystemClock(), lambda source: BlockEncoder())
+
+
+def runs(producer: Producer, source: Source) -> list[Run]:
+    return list(iter(lambda: producer.next_run(source), None))
+
+
+def test_a_source_is_read_to_its_end_from_what_is_no_file__D3() -> None:
+    _, source, producer = begun(TEXT, ABSENT)
+    sent = runs(producer, source)
+    assert [(run.kind, run.previous, run.position) for run in sent] == [
+        (DATA, 0, 4),
+        (DATA, number_of(4, b"one\n"), 8),
+        (DATA, number_of(8, b"one\ntwo\n"), 14),
+    ]
+    assert sum(run.events for run in sent) == 3
+    for run in sent:
+        assert source.acknowledge(source.epoch, run, 0)
+    assert not source.has_more
+
+
+def test_it_goes_on_from_the_number_that_the_store_has__D3() -> None:
+    _, source, producer = begun(TEXT, number_of(4, b"one\n"))
+    assert [run.position for run in runs(producer, source)] == [8, 14]
+
+
+def test_what_is_lost_of_it_is_a_gap_up_to_what_was_seen_then_an_end__P4() -> None:
+    readable, source, producer = begun(TEXT, number_of(4, b"one\n"))
+    readable.lost = True
+    assert [(run.kind, run.position) for run in runs(producer, source)] == [(GAP, 14), (END, 14)]
