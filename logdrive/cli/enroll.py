@@ -35,8 +35,17 @@ paths = [
     "/var/log/**/*.log-[0-9]*",
     "/var/log/syslog*",
     "/var/log/messages*",
+    "/var/log/secure*",
+    "/var/log/maillog*",
 ]
-exclude = ["/var/log/journal/**", "/var/log/**/*.gz", "/var/log/**/*.xz", "/var/log/**/*.zst"]
+exclude = [
+    "/var/log/journal/**",
+    "/var/log/**/*.gz",
+    "/var/log/**/*.bz2",
+    "/var/log/**/*.xz",
+    "/var/log/**/*.zst",
+    "/var/log/**/*.bak",
+]
 """
 
 

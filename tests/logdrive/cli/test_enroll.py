@@ -96,6 +96,14 @@ def test_keys_are_readable_by_their_owner_only(bundle: Path, tmp_path: Path) -> 
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_new_agent_toml_reads_what_the_commented_example_reads(bundle: Path, tmp_path: Path) -> None:
+    assert enroll(bundle, tmp_path / "etc").exit_code == 0
+    made = load(str(tmp_path / "etc/agent.toml"), AgentConfig, {})
+    example = load(str(Path(__file__).parents[3] / "config/agent.toml"), AgentConfig, {})
+    assert [(table.paths, table.exclude) for table in made.input] == [(table.paths, table.exclude) for table in example.input]
+    assert made.agent.state_dir == example.agent.state_dir
+
+
 def test_a_second_time_changes_nothing(bundle: Path, tmp_path: Path) -> None:
     etc = tmp_path / "etc"
     assert enroll(bundle, etc).exit_code == 0
