@@ -9,6 +9,7 @@ from agent.app import run as follow
 from agent.check import Checked
 from agent.check import check as check_agent
 from agent.config import AgentConfig
+from logdrive.cli.enroll import enroll
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
@@ -82,3 +83,4 @@ def check(path: str, as_json: bool) -> int:
 
 
 agent.add_command(ship)
+agent.add_command(enroll)
