@@ -23,4 +23,6 @@ class Followed:
     look_at: float = 0.0
     """When to look closely even if it seems to rest: whether it still has a name is told by nothing else."""
     trouble: str = ""
+    lacks_handle: bool = False
+    """Whether *trouble* is that no handle was left: it passes as soon as another file gives one back."""
     dropped: bool = False

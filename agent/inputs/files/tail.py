@@ -139,13 +139,17 @@ class Tailer:
             if not queue or queue[0][0] > now:
                 break
             followed = queue[0][2]
-            if not followed.dropped and now < followed.look_at and followed.generation.rests():
+            if not followed.dropped and now < followed.look_at and not self._may_give_back(followed) and followed.generation.rests():
                 heapq.heapreplace(queue, (now + self._slowed(followed, now), next(self._order), followed))
                 continue
             heapq.heappop(queue)
             if not followed.dropped:
                 self.poll(followed, now)
         return max(0.0, queue[0][0] - now) if queue else None
+
+    def _may_give_back(self, followed: Followed) -> bool:
+        """Whether others lack a handle and this file has one: only a close look can give it back."""
+        return followed.generation.file is not None and self._lacking
 
     def poll_all(self) -> None:
         """Look closely at every file now."""
@@ -171,11 +175,13 @@ class Tailer:
     def _slowed(self, followed: Followed, now: float) -> float:
         """Return in how many seconds to look again at a file that has not grown."""
         generation = followed.generation
-        if followed.trouble:
+        if followed.trouble and not followed.lacks_handle:
             followed.interval = _TROUBLE_SECONDS
         else:
             rested, is_open = now - generation.grown_at, generation.file is not None
-            followed.interval = slowed(followed.interval, len(self.living), rested, is_open=is_open)
+            interval = slowed(followed.interval, len(self.living), rested, is_open=is_open)
+            # A turn lasts as long as those that wait take to ask: rotated files may be gone by then.
+            followed.interval = min(interval, _TROUBLE_SECONDS) if followed.lacks_handle else interval
         return followed.interval
 
     def _schedule(self, followed: Followed, seconds: float) -> None:
@@ -191,7 +197,7 @@ class Tailer:
             followed.generation.look(stat, now)
             if followed.generation.first_line is None:
                 self._name(followed, stat)
-            followed.trouble = ""
+            followed.trouble, followed.lacks_handle = "", False
         except TruncatedError:
             self.truncated(followed)
         except OSError as error:
@@ -225,7 +231,7 @@ class Tailer:
         """Look again later at a file that lacks its name; it is gone only once scans have looked for it everywhere."""
         generation = followed.generation
         if not self.missing.gone(generation.place.key):
-            followed.trouble = "it is looked for under other names"
+            followed.trouble, followed.lacks_handle = "it is looked for under other names", False
             return
         self._log.warning(
             "file gone while it was not open",
@@ -402,6 +408,6 @@ class Tailer:
             self._shortage.lacks(followed.generation.place.key, error.errno, self._clock.monotonic())
         elif text != followed.trouble:
             self._log.warning("file can't be read", path=followed.generation.place.name, reason=text)
-        followed.trouble = text
+        followed.trouble, followed.lacks_handle = text, error.errno in CODES
         if error.errno == errno.ESTALE:  # NFS: this handle never works again, the file behind it may
             self.close(followed.generation)

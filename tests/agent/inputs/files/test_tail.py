@@ -185,6 +185,13 @@ def test_no_more_files_are_open_than_there_are_handles() -> None:
     assert len(tail.open()) == 12
 
 
+def test_files_that_take_turns_for_few_handles_are_all_read_before_they_could_be_rotated_away() -> None:
+    tail = Tail(150, handles=32)
+    tail.rests(5)
+    read = [each.generation.position for each in tail.tailer.living.values()]
+    assert read == [len(lines(0, 2))] * 150
+
+
 def test_beyond_max_open_files_those_that_rest_longest_are_closed_and_no_more_than_need_be() -> None:
     tail = Tail(40, max_open_files=16, close_idle_seconds=100)
     tail.rests(60)
