@@ -86,7 +86,8 @@ def _beside(found: Verdict) -> Iterator[str]:
         oldest = min(heard, key=lambda source: source.heard).heard_at if heard else "at an unknown time"
         yield f"{_many(found.open_sources, 'source')} open, the one heard of longest ago {oldest}"
     if found.foreign_events:
-        yield f"{_many(found.foreign_events, 'line')} of foreign clients are not judged (at least once)"
+        foreign = sum(source.lines for source in found.by_source if source.foreign)
+        yield f"{_many(foreign, 'line')} of foreign clients are not judged (at least once)"
 
 
 def _unknown_ends(found: Verdict) -> str:

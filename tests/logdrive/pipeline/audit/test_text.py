@@ -125,6 +125,16 @@ def test_lines_and_rows_are_counted_each_by_its_name() -> None:
     assert (found.as_json()["lines"], found.as_json()["rows"]) == (3, 5)
 
 
+def test_lines_of_foreign_clients_are_counted_as_lines_not_as_rows() -> None:
+    segment = Segment()
+    segment.foreign("beats", [b'{"message":"x"}'] * 5)
+    (source,) = judged(segment).values()
+    found = verdict([source], Proof(5, 0, 0, 0, 0, [], unended=2), 0, {source.source: 2})
+    said = last_line(found)
+    assert said.startswith("complete: 3 lines, ")
+    assert "; 3 lines of foreign clients are not judged (at least once)" in said
+
+
 def test_a_fault_of_the_rows_is_never_allowed() -> None:
     segment = Segment()
     gone(segment, "a")
