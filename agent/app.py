@@ -195,6 +195,9 @@ class Agent:
             nap = _LONGEST_NAP_SECONDS if wait is None else min(_LONGEST_NAP_SECONDS, max(_SHORTEST_NAP_SECONDS, batch, wait))
             await self._clock.sleep(nap if wait != 0.0 else 0.0)
 
+    def _outstanding(self, until: float) -> bool:
+        return any(_is_outstanding(source, until) for source in self.book.sources)
+
     async def _drain(self) -> None:
         """Go on until all that is there now is acknowledged, for as long as the configuration allows."""
         until = self._clock.monotonic() + self._config.agent.drain_seconds
@@ -202,7 +205,8 @@ class Agent:
         await self._scanner.scan()
         self.tailer.poll_all()
         while self._clock.monotonic() < until:
-            if self.connection.settled and not any(_outstanding(source, until) for source in self.book.sources):
+            waiting = self.tailer.poll_waiting()
+            if self.connection.settled and not waiting and not self._outstanding(until):
                 break
             await self._clock.sleep(_DRAIN_LOOK_SECONDS)
         if left := self._summary.left(self.connection.problem):
@@ -211,7 +215,7 @@ class Agent:
             self._log.info("drained", **self._summary.total())
 
 
-def _outstanding(source: Source, until: float) -> bool:
+def _is_outstanding(source: Source, until: float) -> bool:
     """Tell whether *source* has something to send that can still be sent."""
     if source.state is State.PAUSED and source.retry_at > until:
         return False

@@ -167,3 +167,38 @@ def test_files_that_moved_out_of_sight_keep_their_handles_unless_others_have_non
         await world.stop()
 
     run(main())
+
+
+def test_an_agent_that_drains_waits_for_files_that_wait_for_a_handle__P4() -> None:
+    async def main() -> None:
+        world = _world()
+        world.settings["agent"] |= {"max_open_files": 8192, "close_idle_seconds": 300}
+        await world.reader()
+        paths = [f"/logs/{number:03d}.log" for number in range(100)]
+        for path in paths:
+            world.write(lines(0, 5, prefix=path), path)
+        with capture_logs() as logs:
+            world.start(open_files=32)  # 16 of them for files
+            await world.clock.sleep(0.05)
+            await world.stop()
+        assert [contents(world.stored(path)) for path in paths] == [[lines(0, 5, prefix=path)] for path in paths]
+        assert [log["files"] for log in logs if log["event"] == "drained"] == [100]
+
+    run(main())
+
+
+def test_the_warning_of_too_few_handles_says_how_many_there_are__P4() -> None:
+    async def main() -> None:
+        world = _world()
+        world.settings["agent"] |= {"max_open_files": 8192, "close_idle_seconds": 300}
+        await world.reader()
+        for number in range(FILES):
+            world.write(lines(0, 5), f"/logs/{number:02d}.log")
+        with capture_logs() as logs:
+            world.start(open_files=32)  # 16 of them for files
+            await world.settle()
+            await world.clock.sleep(5)
+            await world.stop()
+        assert [log["open_files"] for log in logs if log["event"].startswith("files wait to be opened")] == [16]
+
+    run(main())

@@ -20,23 +20,32 @@ class Shortage:
         self._log = log
         self._lacking: set[Key] = set()
         self._since = 0.0
+        self._handles = 0
         self._told_at: float | None = None
         self._system = False
 
-    def lacks(self, key: Key, code: int, now: float) -> None:
-        """Take notice that the file *key* could not be opened at *now* (s), for the reason *code*, one of `CODES`."""
+    def lacks(self, key: Key, code: int, now: float, handles: int) -> None:
+        """Take notice that the file *key* could not be opened at *now* (s), for the reason *code*, one
+        of `CODES`, while the others had so many *handles*.
+        """
         if not self._lacking:
-            self._since = now
+            self._since, self._handles = now, 0
+        self._handles = max(self._handles, handles)
         self._lacking.add(key)
         self._system = code == errno.ENFILE
 
-    def tell_if_due(self, now: float, handles: int) -> None:
-        """Warn of the files that lacked a handle, if that is due; *handles* is how many the others have."""
+    def tell_if_due(self, now: float) -> None:
+        """Warn of the files that lacked a handle, if that is due."""
         if not self._lacking or now - self._since < _COUNTING_SECONDS:
             return
         if self._told_at is not None and now - self._told_at < _AGAIN_SECONDS:
             return
         remedy = _REMEDY_SYSTEM if self._system else _REMEDY
-        self._log.warning("files wait to be opened: no handle is left", files=len(self._lacking), open_files=handles, remedy=remedy)
+        self._log.warning(
+            "files wait to be opened: no handle is left",
+            files=len(self._lacking),
+            open_files=self._handles,
+            remedy=remedy,
+        )
         self._lacking.clear()
         self._told_at = now

@@ -134,12 +134,12 @@ class Tailer:
         About 2 µs for a file that rests: the heap, and one read.
         """
         now, queue = self._clock.monotonic(), self._queue
-        self._shortage.tell_if_due(now, self._open)
+        self._shortage.tell_if_due(now)
         for _ in range(most):
             if not queue or queue[0][0] > now:
                 break
             followed = queue[0][2]
-            if not followed.dropped and now < followed.look_at and not self._may_give_back(followed) and followed.generation.rests():
+            if not followed.dropped and self._rests(followed, now):
                 heapq.heapreplace(queue, (now + self._slowed(followed, now), next(self._order), followed))
                 continue
             heapq.heappop(queue)
@@ -147,15 +147,38 @@ class Tailer:
                 self.poll(followed, now)
         return max(0.0, queue[0][0] - now) if queue else None
 
-    def _may_give_back(self, followed: Followed) -> bool:
-        """Whether others lack a handle and this file has one: only a close look can give it back."""
-        return followed.generation.file is not None and self._lacking
+    def _rests(self, followed: Followed, now: float) -> bool:
+        """Tell whether a file needs no close look; where others lack a handle only that gives its own back."""
+        generation = followed.generation
+        gives_back = generation.file is not None and self._lacking
+        return now < followed.look_at and not gives_back and generation.rests()
 
     def poll_all(self) -> None:
         """Look closely at every file now."""
         for followed in list(self.living.values()):
             if not followed.dropped:
                 self._look(followed)
+
+    def poll_waiting(self) -> bool:
+        """Look at the files that lack a handle, now that others may give theirs back.
+
+        Returns whether there were any. Growth of other files is not looked for.
+        """
+        waiting = [followed for followed in self.living.values() if followed.lacks_handle]
+        for followed in list(self.living.values()) if waiting else ():
+            self._look_to_give_back(followed)
+        for followed in waiting:
+            if not followed.dropped:
+                self._look(followed)
+        return bool(waiting)
+
+    def _look_to_give_back(self, followed: Followed) -> None:
+        file = followed.generation.file
+        try:
+            if file is not None:
+                self._close_if_idle(followed, file.stat())
+        except OSError as error:
+            self._trouble(followed, error)
 
     def poll(self, followed: Followed, now: float) -> None:
         """Look closely at one file, and plan when to look again."""
@@ -405,7 +428,8 @@ class Tailer:
     def _trouble(self, followed: Followed, error: OSError) -> None:
         text = error.strerror or str(error)
         if error.errno in CODES:
-            self._shortage.lacks(followed.generation.place.key, error.errno, self._clock.monotonic())
+            now = self._clock.monotonic()
+            self._shortage.lacks(followed.generation.place.key, error.errno, now, self._open)
         elif text != followed.trouble:
             self._log.warning("file can't be read", path=followed.generation.place.name, reason=text)
         followed.trouble, followed.lacks_handle = text, error.errno in CODES
