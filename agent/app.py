@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import structlog
 
-from agent.config import AgentConfig, InputTable
+from agent.config import STATE_DIR_REMEDY, AgentConfig, InputTable
 from agent.delivery.connection import Connection
 from agent.delivery.dialect import Services
 from agent.delivery.encoders import Encoders
@@ -112,8 +112,8 @@ class Agent:
             remedy = "another agent runs with it: stop that one, or give this one its own"
             raise UnavailableError("agent", [Mistake("agent.state_dir", state_dir, remedy)]) from None
         except OSError as error:
-            reason = f"it can't be used: {error.strerror or error}"
-            raise UnavailableError("agent", [Mistake("agent.state_dir", state_dir, reason)]) from error
+            remedy = f"it can't be used ({error.strerror or error}): {STATE_DIR_REMEDY}"
+            raise UnavailableError("agent", [Mistake("agent.state_dir", state_dir, remedy)]) from error
 
     def _watcher(self, make: MakeWatcher) -> Watcher:
         """Return a watcher, or one that sees nothing where the kernel gives none: scans find all that it would."""

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from agent.app import agent_id
-from agent.config import AgentConfig
+from agent.config import STATE_DIR_REMEDY, AgentConfig
 from agent.delivery.dialect_choice import choose, offered
 from agent.inputs.files.globs import Found, Inputs, Listing
 from agent.inputs.files.pattern_check import overlooked
@@ -79,8 +79,8 @@ def _state_dir(path: str, disk: Disk) -> Finding:
     try:
         disk.try_directory(path)
     except OSError as error:
-        remedy = "name a directory that the agent's user may make and write into"
-        return Finding("agent.state_dir", ok=False, detail=f"{path} can't be used ({words_of(error)}): {remedy}")
+        detail = f"{path} can't be used ({words_of(error)}): {STATE_DIR_REMEDY}"
+        return Finding("agent.state_dir", ok=False, detail=detail)
     return Finding("agent.state_dir", ok=True, detail=f"{path} can be written")
 
 

@@ -19,6 +19,8 @@ Dialect = Literal["logdrive/1", "lumberjack/2", "lumberjack/1", "auto"]
 _LABEL_BYTES = ATTRIBUTES_BYTES - 8 * KIB
 """Fields and tags of an input, encoded: the path (4 KiB at most) and names still fit beside them."""
 
+STATE_DIR_REMEDY = "name a directory that the agent's user may make and write into"
+
 
 class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [agent] table: who this agent is and where it keeps its checkpoint.

@@ -97,7 +97,8 @@ class Connection:
             if session is None or session.heard or session.settled or isinstance(error, RejectedError):
                 raise
             more = "" if choice.dialect == NATIVE else f", and does it speak {choice.dialect}"
-            raise RejectedError(f"{error}; it said nothing at all: is TLS on at both ends{more}?", sure=False) from error
+            asked = f"is TLS on at both ends{more}? can it store anything now? its log says more"
+            raise RejectedError(f"{error}; it said nothing at all: {asked}", sure=False) from error
         finally:
             self.session, self.host = None, ""
             if session is not None and session.progress:

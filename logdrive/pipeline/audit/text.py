@@ -39,13 +39,13 @@ def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
         console.print(
             f"batch {fault.batch} of {escape(fault.path or fault.source or '?')}: {fault.what} ({fault.found:,} of {fault.expected:,})"
         )
-    for count, text in (
-        (found.quarantined_events, "events are quarantined: see the column flag"),
-        (found.overlapping_events, "events are whole though a part of them had come before"),
-        (found.uncommitted_rows, "rows belong to a commit that is half done: the next run finishes it"),
+    for count, noun, text in (
+        (found.quarantined_events, "event", "quarantined: see the column flag"),
+        (found.overlapping_events, "event", "whole though a part had come before"),
+        (found.uncommitted_rows, "row", "in a commit that is half done: the next run finishes it"),
     ):
         if count:
-            console.print(f"{count:,} {text}")
+            console.print(f"{count:,} {noun if count == 1 else noun + 's'} {text}")
     print(last_line(found, allow_unknown_ends=allow_unknown_ends))
 
 

@@ -124,6 +124,9 @@ class Planner:
         if point.next > length or not (known or point.offset < first or self.face.last_match(self.face.segment(number), [point])):
             return first
         if 0 < point.next < first:
-            raise StorageError(f"{self.face.segment(number)}: the bytes from {point.next} to {first} were removed before they were read")
+            raise StorageError(
+                f"{self.face.segment(number)}: the bytes from {point.next} to {first} were removed before they were read: "
+                "the next run goes on behind them; `readers` in the stream's [[retention]] makes retention wait"
+            )
         self._checked[number] = point
         return max(point.next, first)
