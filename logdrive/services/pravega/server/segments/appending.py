@@ -21,7 +21,7 @@ from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, Offse
 from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
 from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
+from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_APPENDS, PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
 from logdrive.wire.pravega.reassembly import Append, OrderError
 
 Send = Callable[[Sequence[Message]], Awaitable[None]]
@@ -182,7 +182,7 @@ class Appending:
 
     async def _room(self, size: int) -> None:
         """Wait while too much is not answered, be it that it is not durable or that the client does not read."""
-        while self._unacked and self._unacked + size + _TOLL > self._limit:
+        while self._queue and (self._unacked + size + _TOLL > self._limit or len(self._queue) >= PRAVEGA_UNACKED_APPENDS):
             self._fewer.clear()
             await self._fewer.wait()
 

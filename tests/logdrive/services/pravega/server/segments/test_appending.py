@@ -364,3 +364,32 @@ def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is
             assert 10 < given < 250
 
     virtual_time.run(main())
+
+
+def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Appends of others wait behind them."""
+    monkeypatch.setattr("logdrive.services.pravega.server.segments.appending.PRAVEGA_UNACKED_APPENDS", 100)
+
+    async def main() -> None:
+        async with world(sync_seconds=10.0) as made:
+            await made.store.create(S)
+            appending, given = Appending(made.store, Claims(), Turns()), 0
+
+            async def send(replies: Sequence[Message]) -> None:
+                pass
+
+            async def read() -> None:
+                nonlocal given
+                await appending.set_up(SetupAppend(0, W, S))
+                for given in range(1, 1000):
+                    await appending.append(Append(W, given, 1, b"x", given))
+
+            tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
+            await asyncio.sleep(5)
+            assert 50 < given <= 101
+            await asyncio.sleep(500)
+            assert given == 999
+            tasks[0].cancel()
+            await asyncio.wait(tasks)
+
+    virtual_time.run(main())
