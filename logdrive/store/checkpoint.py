@@ -7,7 +7,7 @@ import structlog
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.store.index.index_file import OLDER_NAME, load, replace
+from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load, replace
 from logdrive.store.index.snapshot import Snapshot, encode_snapshot
 from logdrive.store.index.spill import Paging, gathered, settle, write
 from logdrive.store.limits import StoreLimits
@@ -61,14 +61,14 @@ class Checkpoint:
             settle(self._index, paging)
             data = encode_snapshot(Snapshot(self._log.store_id, tip, self._index))
             before, self._written = self._written, None
-            await self._executor.run(self._replace, data, before is not None)
+            kept = await self._executor.run(self._replace, data, before is not None)
         except (OSError, StorageError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             structlog.get_logger().warning("index checkpoint not written", store=self._directory, reason=reason)
             return False
         self._written = tip
         known, self._names = self._names, frozenset(file.name for file in self._index.paged_files())
-        if before is not None:
+        if kept and before is not None:
             self.needed_from = before.last
             await self._executor.run(self._sweep, known | self._names)
         return True
@@ -78,8 +78,19 @@ class Checkpoint:
         write(self._index, paging)
         self._disk.sync_directory(self._directory)  # no index may outlive a crash that one of its files does not
 
-    def _replace(self, data: bytes, keep: bool) -> None:
+    def _replace(self, data: bytes, keep: bool) -> bool:
+        """Write the index, and tell if the one there became the older one; where it did not, that stays as it was, with its files."""
+        keep = keep and self._is_sound()
         replace(self._disk, self._directory, data, keep=keep)
+        return keep
+
+    def _is_sound(self) -> bool:
+        """Read the index that is to become the older one: a damaged one must not take the place of a good one."""
+        try:
+            load(self._disk, self._directory, INDEX_NAME, self._limits)
+        except (OSError, ValueError):
+            return False
+        return True
 
     def _sweep(self, known: frozenset[str]) -> None:
         with contextlib.suppress(OSError):  # what stays is found the next time

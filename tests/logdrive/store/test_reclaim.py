@@ -184,6 +184,28 @@ def test_once_files_were_freed_either_index_is_enough_and_without_both_a_start_i
     run(main())
 
 
+def test_an_index_that_was_damaged_meanwhile_never_takes_the_place_of_a_good_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the next index is being written, a kill leaves one that a start can use."""
+    left: list[MemoryDisk] = []
+
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS, clean=False) as store:
+            await created(store)
+            await submit(store, b"kept", 1, segment=KEPT, writer=OTHER)
+            await passing(store, 100)
+            disk.flip_bit(INDEXES[0], 30)
+            with monkeypatch.context() as patched:
+                patched.setattr(faults, "reach", lambda point: left.append(disk.killed()) if "index" in point else None)
+                await passing(store, 20, 101)
+        for one in left:
+            async with running(one, LIMITS) as store:
+                assert store.read(KEPT, 0, 100) == b"kept"
+
+    run(main())
+    assert len(left) >= 3
+
+
 def spoil(disk: MemoryDisk, path: str, harm: str) -> None:
     if harm == "remove":
         disk.remove(path)
