@@ -47,7 +47,10 @@ class Batch:
 
 @dataclass(slots=True)
 class Arrived:
-    """One source. *last* is the greatest position heard of; *open_gap*: more may be missing than gaps say; *ended* is why it ended."""
+    """One source. *last* is the greatest position heard of; *open_gap*: more may be missing than gaps say.
+
+    *ended* is why it ended, and *ends* has all reasons that were told: to two stores an agent may tell different ones.
+    """
 
     source: str
     origin: str
@@ -58,6 +61,7 @@ class Arrived:
     last: int = 0
     open_gap: bool = False
     ended: str | None = None
+    ends: set[str] = field(default_factory=set)
 
     @property
     def intervals(self) -> list[tuple[int, int]]:
@@ -146,6 +150,7 @@ def _take_mark(source: Arrived, batch: Batch) -> None:
         source.open_gap = True
     if batch.kind == "end":
         source.ended = mark["reason"]
+        source.ends.add(mark["reason"])
 
 
 def covered(intervals: Iterable[tuple[int, int]]) -> int:

@@ -170,7 +170,8 @@ def _rows(life: Life, source: Arrived, rows: Sequence[Row]) -> None:
 
 def _figures(source: Arrived, audited: Source) -> None:
     """The audit says of a source what we find."""
-    ours = source.bytes, source.lost, source.open_gap, source.ended
+    ended = audited.ended if audited.ended in source.ends else source.ended
+    ours = source.bytes, source.lost, source.open_gap, ended
     theirs = audited.bytes, audited.lost_bytes, audited.lost_at_least, audited.ended
     if ours != theirs:
         what = f"{source.source}: it counts {theirs}, there are {ours} (bytes, of them lost, perhaps more, why it ended)"
