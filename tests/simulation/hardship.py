@@ -43,10 +43,12 @@ def hardened(plan: Plan) -> Plan:
 def _rotten(plan: Plan) -> Plan:
     """Return *plan* with bits that flip in files that a program can do without, or with a store restored from a backup.
 
-    A restored store may have lost what its users were told, so such a history has only agents and foreign writers.
+    A restored store may have lost what its users were told, so such a history has only agents that keep positions, and foreign
+    writers: nobody tells an agent in the plain dialect that its lines are there no more.
     """
     pick = Random(f"rot {plan.seed}")
     alone = not (plan.clients or plan.writers or plan.tickers or plan.scaled or plan.retained)
+    alone = alone and not any(agent.plain for agent in plan.agents)
     if alone and len(plan.stores) == 1 and pick.random() < 0.7:
         return with_more(with_more(plan, pick, 2, _back_up), pick, pick.choice((1, 2)), _restore)
     return with_more(plan, pick, pick.choice((0, 0, 1)), _rot)
