@@ -42,9 +42,10 @@ class Checkpoint:
     def _last_of_older(self) -> int:
         try:
             older = load(self._disk, self._directory, OLDER_NAME, self._limits)
+            missing = older.index.pages.missing(older.index.paged_files())
         except (OSError, ValueError):
             return -1
-        good = older.store_id == self._log.store_id and not older.index.pages.missing(older.index.paged_files())
+        good = older.store_id == self._log.store_id and not missing
         return older.tip.last if good else -1
 
     async def write(self) -> bool:
