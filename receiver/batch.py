@@ -10,10 +10,11 @@ from uuid import UUID
 import msgspec
 
 from logdrive.model.batch import BatchHeader
+from logdrive.model.dead_letters import DEAD_LETTER, Letter, note
 from logdrive.model.framing import EVENT_HEAD, Part, event_head, framed
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.numbers import position_of
-from logdrive.model.pieces import DEAD_LETTER, Letter, Piece, cuts
+from logdrive.model.pieces import Piece, cuts
 from logdrive.model.records import DATA, KINDS, mark_of
 from logdrive.wire.lumberjack.frames import Run
 
@@ -76,8 +77,8 @@ class ForeignBatches:
 
     def letter(self, payload: bytes, letter: UUID, received: int) -> list[Part]:
         """Return the batch that stands for *payload*, an event that is among the dead letters (rule R7)."""
-        mark = Letter(DEAD_LETTER, len(payload), str(letter)).encode()
-        return [self._header(0, 0, 0, received, mark)]
+        mark = Letter(DEAD_LETTER, len(payload), str(letter))
+        return [note(mark, UUID(self._source), self._store, received, peer=self._peer)]
 
     def _header(self, size: int, records: int, events: int, received: int, mark: msgspec.Raw) -> bytes:
         header = BatchHeader(

@@ -7,8 +7,8 @@ from uuid import UUID, uuid5
 import msgspec
 
 from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
+from logdrive.model.dead_letters import DEAD_STREAM
 from logdrive.model.identity import NAMESPACE
-from logdrive.model.pieces import DEAD_STREAM
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls

@@ -13,17 +13,12 @@ from typing import NamedTuple
 import msgspec
 
 from logdrive.model.batch import BatchHeader
+from logdrive.model.dead_letters import check_note
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
 
 Extent = tuple[int, int]
 """Where something begins and ends in its segment."""
-
-DEAD_LETTER = "dead_letter"
-"""`reason` in the mark of a batch without records: it stands for an event in the dead letters."""
-
-DEAD_STREAM = "-dead"
-"""What the name of the stream with a stream's dead letters has more than the stream's."""
 
 _NULL = b"null"
 
@@ -46,20 +41,7 @@ class Piece(msgspec.Struct, frozen=True):
         return msgspec.Raw(msgspec.json.encode(self))
 
 
-class Letter(msgspec.Struct, frozen=True):
-    """The mark of an event of *end* bytes that is the dead letter *letter*."""
-
-    reason: str
-    end: int
-    letter: str
-
-    def encode(self) -> msgspec.Raw:
-        """Return the mark as it stands in a header."""
-        return msgspec.Raw(msgspec.json.encode(self))
-
-
 _piece = msgspec.json.Decoder(Piece).decode
-_letter = msgspec.json.Decoder(Letter).decode
 
 
 def cuts(size: int) -> Iterator[Extent]:
@@ -78,22 +60,13 @@ def piece_of(header: BatchHeader) -> Piece | None:
     try:
         piece = _piece(header.mark)
     except msgspec.DecodeError:
-        _check_letter(header)
+        check_note(header)
         return None
     if not 0 <= piece.start < piece.end <= piece.bytes <= EVENT_BYTES:
         raise ValueError("a piece outside of its event")
     if (header.records, header.size) != (1, EVENT_HEAD + piece.end - piece.start):
         raise ValueError("a piece that is not its batch's only record")
     return piece
-
-
-def _check_letter(header: BatchHeader) -> None:
-    try:
-        letter = _letter(header.mark)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"a mark that can't be read: {error}") from error
-    if letter.reason != DEAD_LETTER or header.size:
-        raise ValueError("a mark of an unknown kind")
 
 
 class Whole(NamedTuple):

@@ -94,6 +94,8 @@ class HeaderRows:
             row.mark_start, row.mark_end = _integer(mark.get("start")), _integer(mark.get("end"))
             row.mark_reason, row.mark_store = _name(mark.get("reason")), _name(mark.get("store"))
             row.mark_exact = bool(mark.get("end_exact", True))
+            if header.kind == FOREIGN:  # a note about a dead letter: the letter's id
+                row.mark_store = _name(mark.get("letter"))
         return row
 
     def _told(self, raw: bytes) -> Attributes:

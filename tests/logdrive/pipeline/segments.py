@@ -10,6 +10,7 @@ import orjson
 
 from logdrive.model import records as record
 from logdrive.model.batch import BatchHeader
+from logdrive.model.dead_letters import Decision, Letter, note
 from logdrive.model.framing import framed, framed_all
 
 STORE = str(UUID(int=7))
@@ -50,10 +51,18 @@ class Segment:
         mark = msgspec.Raw(orjson.dumps({"event": name, "start": start, "end": end, "bytes": len(event)}))
         self.batch("foreign", source, [event[start:end]], int(end == len(event)), mark=mark)
 
-    def dead_letter(self, source: str, size: int) -> None:
-        """Append the note of an event of *size* bytes that is among the dead letters (R7)."""
-        mark = msgspec.Raw(orjson.dumps({"reason": "dead_letter", "end": size, "letter": str(SPACE)}))
+    def dead_letter(self, source: str, size: int, name: str = "letter") -> str:
+        """Append the note of an event of *size* bytes that is a dead letter (R7); return its id."""
+        letter = source_id(name)
+        mark = msgspec.Raw(orjson.dumps({"reason": "dead_letter", "end": size, "letter": letter}))
         self.batch("foreign", source, [], 0, mark=mark)
+        return letter
+
+    def dismissal(self, letter: str, size: int, by: str, why: str) -> None:
+        """Append the note that a dead letter was dismissed (R7)."""
+        self.clock += 10
+        mark = Letter("dead_letter_dismissed", size, letter)
+        self.data += note(mark, UUID(int=0), self.store, self.clock, decision=Decision(by, why))
 
     def batch(self, kind: str, source: str, records: Sequence[bytes], events: int, **more: object) -> None:
         self.clock += 10
