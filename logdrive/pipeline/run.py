@@ -28,6 +28,7 @@ from logdrive.pipeline.bronze.writer import Bronze, Committed, MismatchError
 from logdrive.pipeline.read.connect import moved, reached
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER, Reader
 from logdrive.pipeline.read.offsets import NONE_BEGUN, Point, Progress
+from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.read.stream import Face
 from logdrive.pipeline.spark.failures import WorkerStartError, spark_failure, spark_failures
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY, session
@@ -107,6 +108,7 @@ def run(
         _make(plan.directory)
         tables = held.enter_context(Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression))
         job = _Run(plan, tables, face, stop, tell)
+        note_old_letters(face)
         start = job.begin()
         held.callback(job.tell_store)  # once more, where it could not be told at the last commit
         if plan.once and not job.outcome.there:

@@ -21,8 +21,10 @@ from logdrive.pipeline.config import PipelineConfig
 from logdrive.pipeline.decode.batches import walk
 from logdrive.pipeline.run import Outcome, Plan, run
 from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.read.test_old_letters import old_records
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served, store
+from tests.support.installation import command as installed
 from tests.support.tmpfs import tmpfs
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -326,3 +328,21 @@ def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobod
     assert said[0] == "nothing to judge: no batch has been read yet"
     assert said[1].startswith("NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled; ")
     assert said[2].startswith("complete but for 1 unknown end: 2 lines, ")
+
+
+@pytest.mark.spark
+def test_r7_a_run_notes_the_letters_of_earlier_versions_and_their_dismissal_makes_the_audit_complete(tmp_path: Path, spark: Any) -> None:
+    segments, letters = stream(count=1, turns=3), Segment(name=f"{STREAM}-dead/0.#epoch.0")
+    for record in old_records(1, b"x" * 900_000):
+        letters.foreign("beats", [record])
+    uri, tables = store(tmp_path / "store", *segments, letters), tmp_path / "tables"
+    run(plan(uri, tables), threading.Event(), spark=spark)
+    found = audit(str(tables), spark)
+    assert (found.complete, found.dead_letters, found.dead_letter_bytes) == (False, 1, 900_000)
+    dismissing = [*installed("store", "dead-letters", "dismiss"), uri, "--all", "--reason", "tests"]
+    subprocess.run(dismissing, check=True, timeout=60)
+    run(plan(uri, tables), threading.Event(), spark=spark)
+    found = audit(str(tables), spark)
+    assert (found.complete, found.dead_letters, found.dismissed_dead_letters) == (True, 0, 1)
+    assert found.quarantined_events == 0
+    assert [(letter.state, letter.why) for letter in found.letters] == [("dismissed", "tests")]
