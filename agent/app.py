@@ -24,6 +24,7 @@ from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner, Watcher
 from agent.sources.checkpoint import CheckpointFile, DamagedError
 from agent.sources.checkpointer import Keeper
+from agent.sources.file_log import FileLog
 from agent.sources.first_run import Arrival
 from agent.sources.identity import Namer, machine_agent_id
 from agent.sources.queue import Demand
@@ -72,6 +73,7 @@ class Agent:
         self.book = Book(host, agent, self._inputs)
         self.demand = Demand()
         encoders = Encoders(agent, host, clock)
+        self._file_log = FileLog(self._log, clock)
         self.tailer = Tailer(
             self.book,
             self.demand,
@@ -84,14 +86,23 @@ class Agent:
             handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
             held=Held(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
             log=self._log,
+            file_log=self._file_log,
         )
         producer = Producer(self.tailer, clock, encoders.of)
-        services = Services(self.book, self.demand, self.tailer, producer, clock, executor, random, config.output, self._log)
+        services = Services(
+            self.book, self.demand, self.tailer, producer, clock, executor, random, config.output, self._log, self._file_log
+        )
         self.connection = Connection(services, transport, encoders)
         self._scanner = Scanner(
-            self._inputs, self.book, self.tailer, disk=disk, clock=clock, rescan_seconds=config.agent.rescan_seconds, log=self._log
+            self._inputs,
+            self.book,
+            self.tailer,
+            disk=disk,
+            clock=clock,
+            rescan_seconds=config.agent.rescan_seconds,
+            file_log=self._file_log,
         )
-        self._restorer = Restorer(self._inputs, self.book, self.tailer, self._namer, disk, clock, self._log)
+        self._restorer = Restorer(self._inputs, self.book, self.tailer, self._namer, disk, clock, self._log, self._file_log)
         self._summary = Summary(self.book, self.tailer.living, clock, self._log, when_idle=when_idle)
         self._file = CheckpointFile(disk, config.agent.state_dir)
         self._keeper = Keeper(self.book, self._file, clock=clock, executor=executor, keep_days=config.agent.keep_ended_days, log=self._log)
@@ -100,6 +111,7 @@ class Agent:
         """Ship until *stop*, then drain. Raises `ConfigError` or `StorageError` where it can't go on."""
         with contextlib.ExitStack() as held:
             self._hold_state_dir(held)
+            held.callback(self._file_log.flush)
             await self._begin()
             await self._live(stop, self._watcher(make_watcher))
 
@@ -145,6 +157,7 @@ class Agent:
             arrival = Arrival(self.book, self.demand, self._clock, self._file.path, labels, self._log)
             entries = [entry for entry in entries if entry.origin != arrival.origin]
         self._restorer.restore(entries)
+        self._file_log.flush()  # all that the checkpoint brings is known now
         await self._scanner.scan(Counting.KNOWN if checkpoint is not None else Counting.MANY)
         self.tailer.poll_all()
         if checkpoint is None and first_run:

@@ -26,6 +26,7 @@ from agent.inputs.files.followed import Followed
 from agent.inputs.files.globs import Inputs
 from agent.inputs.files.handle_shortage import CODES
 from agent.inputs.files.tail import Tailer
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Namer, machine_agent_id
 from agent.sources.place import Place
 from agent.sources.queue import Demand
@@ -81,6 +82,7 @@ async def ship(
     settings = labels or InputTable(paths=["/"])
     book, demand = Book(namer.host, agent, Inputs([settings])), Demand()
     encoders = Encoders(agent, namer.host, clock)
+    file_log = FileLog(log, clock)
     tailer = Tailer(
         book,
         demand,
@@ -93,13 +95,17 @@ async def ship(
         held=Held(math.inf, sys.maxsize),
         scans=False,
         log=log,
+        file_log=file_log,
     )
     _follow(files, settings, tailer, namer, disk)
     producer = Producer(tailer, clock, encoders.of)
-    services = Services(book, demand, tailer, producer, clock, executor, random, output, log)
+    services = Services(book, demand, tailer, producer, clock, executor, random, output, log, file_log)
     connection = Connection(services, transport, encoders, patient=False)
     shipment = _Shipment(services, tailer, connection, give_up_seconds, progress)
-    return await shipment.run(stop or asyncio.Event())
+    try:
+        return await shipment.run(stop or asyncio.Event())
+    finally:
+        file_log.flush()
 
 
 def output_to(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:

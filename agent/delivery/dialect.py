@@ -9,6 +9,7 @@ from agent.config import OutputTable
 from agent.delivery.reader import Producer
 from agent.delivery.window import Room
 from agent.records.batch import Run
+from agent.sources.file_log import FileLog
 from agent.sources.input import Input
 from agent.sources.queue import Demand
 from agent.sources.registry import Book
@@ -37,6 +38,7 @@ class Services:
     random: Random
     settings: OutputTable
     log: Any
+    file_log: FileLog
 
 
 class RefusedError(TransientError):

@@ -62,6 +62,7 @@ class NativeTalk:
         self._paused: dict[Source, None] = {}
         self._to_free: list[bytes] = []
         self._stores: set[UUID] = set()
+        self._back: set[UUID] = set()  # stores that lost what they had
         self._told: dict[UUID, UUID] = {}  # one object for each store, however many sources it tells of
 
     # Registering -----------------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ class NativeTalk:
         if outcome is Outcome.ASK_MORE:
             services.demand.ask(source)
         elif outcome is Outcome.ASK_NEXT:
-            services.log.error("position does not fit", path=self._path(source), count=count, reason=source.problem)
+            services.file_log.error("position does not fit", self._path(source), count=count, reason=source.problem)
             self._free(source)
             services.demand.ask(source)
         elif outcome is Outcome.DONE:
@@ -230,7 +231,9 @@ class NativeTalk:
         """Let everything register that a store which stepped back, or is another one, concerns (rules D5, D9, G6)."""
         services, current = self._services, source.store
         if source.stepped_back and current is not None:
-            services.log.warning("store stepped back", store=str(current), position=source.position)
+            if current not in self._back:  # it may concern every source
+                services.log.warning("store stepped back", store=str(current), position=source.position)
+            self._back.add(current)
             services.book.revive(current, services.clock.now_ms())
             self._register_again(lambda other: other.store == current)
         elif current not in self._stores and number and store != current:
@@ -255,9 +258,8 @@ class NativeTalk:
     def _pause(self, source: Source, code: int, reason: str) -> None:
         services = self._services
         seconds = pause_after(code, source.refusals, services.random.random())
-        services.log.warning(
-            "source refused", path=self._path(source), origin=str(source.origin), reason=reason, again_in=round(seconds, 1)
-        )
+        about = {"origin": str(source.origin), "reason": reason, "again_in": round(seconds, 1)}
+        services.file_log.warning("source refused", self._path(source), **about)
         services.demand.forget(source)
         self._free(source)
         source.refused(reason, services.clock.monotonic() + seconds)

@@ -18,6 +18,7 @@ from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
 from agent.sources.checkpoint import Entry, path_of
+from agent.sources.file_log import FileLog
 from agent.sources.identity import FirstLine, Identity, Namer
 from agent.sources.place import Place, same_birth
 from agent.sources.readable import TruncatedError
@@ -31,9 +32,20 @@ from logdrive.model.numbers import position_of
 class Restorer:
     """Enters the entries of a checkpoint into the book. *inputs* tell which files are asked for."""
 
-    def __init__(self, inputs: Inputs, book: Book, tailer: Tailer, namer: Namer, disk: Disk, clock: Clock, log: Any) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        book: Book,
+        tailer: Tailer,
+        namer: Namer,
+        disk: Disk,
+        clock: Clock,
+        log: Any,
+        file_log: FileLog,
+    ) -> None:
         self._inputs = inputs
         self._book, self._tailer, self._namer, self._disk, self._clock, self._log = book, tailer, namer, disk, clock, log
+        self._file_log = file_log
         self._doubtful: list[Entry] = []
 
     def restore(self, entries: Iterable[Entry]) -> None:
@@ -70,9 +82,9 @@ class Restorer:
             if settings is None:
                 self._book.absent[entry.origin] = entry
             elif found is None:
-                self._log.warning(
+                self._file_log.warning(
                     "file gone while the agent was away",
-                    path=path,
+                    path,
                     acknowledged=position_of(entry.number),
                     unknown=f"whether it grew beyond the {max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
                 )
@@ -84,7 +96,7 @@ class Restorer:
                 generation = Generation(place, settings, start=entry.start, first_line=entry.first_line)
                 self._open(entry, generation, stat, reborn=reborn)
         except OSError as error:
-            self._log.warning("file can't be looked for", path=path, reason=str(error))
+            self._file_log.warning("file can't be looked for", path, reason=error.strerror or str(error))
             self._book.absent[entry.origin] = entry
 
     def _open(self, entry: Entry, generation: Generation, stat: FileStat, *, reborn: bool) -> None:
@@ -131,7 +143,7 @@ class Restorer:
         count = family.next_count()
         name = {"origin": family.origin(count), "count": count, "counting": counting.value}
         lost = msgspec.structs.replace(entry, **name, number=0, last=0, store=None, start=0, seen=0, acknowledged=0, undecided=False)
-        self._log.warning("file may be another than before: only its first line could be compared", path=path_of(entry.path))
+        self._file_log.warning("file may be another than before: only its first line could be compared", path_of(entry.path))
         self._ended(lost, Mark(UNSURE, exact=False))
 
     def _ended(self, entry: Entry, mark: Mark) -> None:

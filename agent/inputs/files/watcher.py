@@ -26,6 +26,7 @@ from watchdog.observers.api import ObservedWatch
 from agent.inputs.files.globs import Found, Inputs, Listing
 from agent.inputs.files.tail import Tailer
 from agent.sources.checkpoint import Entry, path_of
+from agent.sources.file_log import FileLog
 from agent.sources.place import same_birth
 from agent.sources.registry import Book
 from agent.sources.source import Counting
@@ -118,9 +119,11 @@ class _Wake(FileSystemEventHandler):
 class Scanner:
     """Scans the inputs and tells the tailer what there is."""
 
-    def __init__(self, inputs: Inputs, book: Book, tailer: Tailer, *, disk: Disk, clock: Clock, rescan_seconds: float, log: Any) -> None:
+    def __init__(
+        self, inputs: Inputs, book: Book, tailer: Tailer, *, disk: Disk, clock: Clock, rescan_seconds: float, file_log: FileLog
+    ) -> None:
         self._inputs = inputs
-        self._book, self._tailer, self._disk, self._clock, self._log = book, tailer, disk, clock, log
+        self._book, self._tailer, self._disk, self._clock, self._file_log = book, tailer, disk, clock, file_log
         self._rescan_seconds = rescan_seconds
         self._troubles: dict[str, str] = {}
         self._thorough_at = 0.0
@@ -148,7 +151,7 @@ class Scanner:
         self._tailer.missing.scan_ended()
         troubles = {directory: error.strerror or str(error) for directory, error in listing.troubles.items()}
         for directory in sorted(troubles.keys() - self._troubles.keys()):
-            self._log.warning("directory can't be listed", path=directory, reason=troubles[directory])
+            self._file_log.warning("directory can't be listed", directory, reason=troubles[directory])
         self._troubles = troubles
         return listing
 

@@ -13,6 +13,7 @@ from agent.inputs.files.globs import Inputs, Listing
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import Scanner
 from agent.records.blocks import BlockEncoder
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Namer
 from agent.sources.queue import Demand
 from agent.sources.registry import Book
@@ -88,8 +89,11 @@ class Tail:
             handles=handles,
             held=Held(1.0, 1 << 30),
             log=Log(),
+            file_log=FileLog(Log(), self.clock),
         )
-        self.scanner = Scanner(inputs, self.book, self.tailer, disk=self.disk, clock=self.clock, rescan_seconds=10.0, log=Log())
+        self.scanner = Scanner(
+            inputs, self.book, self.tailer, disk=self.disk, clock=self.clock, rescan_seconds=10.0, file_log=FileLog(Log(), self.clock)
+        )
         for found in inputs.scan(Listing(self.disk)):
             self.tailer.found(found, Counting.KNOWN)
 
