@@ -132,6 +132,7 @@ def _entry(found: Found, checkpoint: Checkpoint | None) -> Entry | None:
 async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Finding:
     settings = config.output
     name, port = host_port(host)
+    label = host if host.endswith(f":{port}") else f"{host}:{port}"
     try:
         tls = None if settings.tls == "off" else settings.tls.settings(offered(settings.dialect))
         async with asyncio.timeout(settings.connect_seconds):
@@ -139,11 +140,14 @@ async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Fin
         peer = stream.peer
         await stream.close()
     except TimeoutError:
-        return Finding(host, ok=False, detail=f"no connection within {settings.connect_seconds:g} s")
+        return Finding(label, ok=False, detail=f"no connection within {settings.connect_seconds:g} s")
     except LogdriveError as error:
-        return Finding(host, ok=False, detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "))
+        return Finding(label, ok=False, detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "))
     choice = choose(settings.dialect, peer)
     if choice is None:
-        return Finding(host, ok=False, detail="it does not speak logdrive/1")
-    who = f", it is {peer.identity}" if peer.identity else ""
-    return Finding(host, ok=True, detail=f"reached{who}; {choice.dialect} would be spoken: {choice.reason}", warn=choice.fell_back)
+        return Finding(label, ok=False, detail="it does not speak logdrive/1")
+    if tls is None:
+        who = ", without TLS: if the receiver wants TLS, that shows only once lines are sent"
+    else:
+        who = f", and its certificate speaks for {tls.server_name or name}"
+    return Finding(label, ok=True, detail=f"reached{who}; {choice.dialect} would be spoken: {choice.reason}", warn=choice.fell_back)

@@ -15,7 +15,7 @@ from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.client.login import LoginConfig
-from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, check_auth
+from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, check_auth, collide
 from logdrive.store.config import RetentionConfig
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
@@ -49,6 +49,9 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         if self.controller is not None:
             self.controller.check(self.pravega)
         check_auth(self.auth, self.pravega, self.controller)
+        for face in (self.pravega, self.controller):
+            if face is not None and collide(face.where, self.where):
+                raise ValueError(f"{face.table}.address is listen.address, too: choose another port")
 
     @property
     def where(self) -> tuple[str, int]:

@@ -82,6 +82,9 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
     if as_json:
         emit_json({"uri": uri, "dead_letters": rows})
         return
+    if not rows:
+        print("no dead letters")
+        return
     table = Table("id", "received", "from", "bytes", "state", "reason", box=None)
     table.columns[3].justify = "right"
     for row in rows:
@@ -140,6 +143,8 @@ def replay_(uri: str, ids: tuple[str, ...], access: Access, dry_run: bool, as_js
     else:
         for letter, outcome in done:
             print(f"{letter.id}: {outcome}{_remedy(outcome)}")
+        if not done:
+            print("no dead letters")
     sys.exit(_FAILED if any(outcome in ("too long", "not whole") for _, outcome in done) else 0)
 
 

@@ -18,6 +18,8 @@ from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.cli.runtime import ending_signals
 from logdrive.config.load import load
+from logdrive.errors import StorageError
+from logdrive.host.disk import words_of
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
@@ -92,10 +94,15 @@ def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
 )
 def report(directory: str, out: Path) -> None:
     """Write what the tables in DIRECTORY say as one page: verdict, throughput, delay, every source's cover, gaps."""
+    if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):  # before an audit of half an hour
+        raise click.BadParameter(f"nothing can be written in {out.parent}: make that directory, or name another", param_hint="--out")
     found = _audited(directory)
     from logdrive.pipeline.audit.report import page
 
-    out.write_text(page(directory, found), encoding="utf-8")
+    try:
+        out.write_text(page(directory, found), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{out} can't be written: {words_of(error).removesuffix(f': {out}')}") from error
     print(f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} sources, {found.events:,} events")
 
 

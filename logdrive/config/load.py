@@ -92,10 +92,12 @@ def _parsed(path: str, text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = _PLACE.fullmatch(str(error))
         lines = text.splitlines()
-        line, column = (int(found["line"]), found["column"]) if found and found["line"] else (max(len(lines), 1), "end")
+        at_end = not (found and found["line"])
+        line = max(len(lines), 1) if found is None or at_end else int(found["line"])
+        column = ", at its end" if found is None or at_end else f", column {found['column']}"
         reason = found["reason"] if found else str(error)
         shown = lines[line - 1].strip() if line <= len(lines) else ""
-        raise ConfigError(path, [Mistake(f"line {line}, column {column}", shown, f"this is not TOML: {reason}")]) from error
+        raise ConfigError(path, [Mistake(f"line {line}{column}", shown, f"this is not TOML: {reason}")]) from error
 
 
 def _named(mistake: Mistake, names: Mapping[str, str]) -> Mistake:

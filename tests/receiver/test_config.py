@@ -89,6 +89,31 @@ def test_plain_pravega_beyond_loopback_must_be_asked_for(tmp_path: Path) -> None
     assert load(_write(tmp_path, start + 'tls = "off"\n'), ReceiverConfig, {}).listen.pravega is not None
 
 
+@pytest.mark.parametrize(
+    ("own", "tables", "words"),
+    [
+        ("127.0.0.1:5044", {"pravega": "127.0.0.1:5044"}, "listen.pravega.address is listen.address, too"),
+        ("0.0.0.0:6000", {"pravega": "127.0.0.1:6000"}, "listen.pravega.address is listen.address, too"),
+        (
+            "127.0.0.1:5044",
+            {"pravega": "127.0.0.1:6000", "controller": "127.0.0.1:6000"},
+            "listen.controller.address is listen.pravega.address, too",
+        ),
+        ("127.0.0.1:0", {"pravega": "127.0.0.1:0", "controller": "127.0.0.1:0"}, None),
+        ("127.0.0.1:5044", {"pravega": "127.0.0.2:5044"}, None),
+    ],
+)
+def test_two_listeners_of_one_receiver_have_two_ports(tmp_path: Path, own: str, tables: dict[str, str], words: str | None) -> None:
+    text = f'[listen]\naddress = "{own}"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n'
+    text += "".join(f'[listen.{name}]\naddress = "{where}"\n' for name, where in tables.items())
+    path = _write(tmp_path, text)
+    if words is None:
+        load(path, ReceiverConfig, {})
+        return
+    with pytest.raises(ConfigError, match=words):
+        load(path, ReceiverConfig, {})
+
+
 def test_a_controller_must_know_where_it_sends_clients(tmp_path: Path) -> None:
     start = '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n'
     face = '[listen.pravega]\naddress = "0.0.0.0:6000"\ntls = "off"\n'

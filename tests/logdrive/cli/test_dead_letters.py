@@ -105,6 +105,16 @@ def test_r7_dismissed_letters_are_listed_as_that_noted_once_and_not_replayed(tmp
 
 
 @pytest.mark.process
+def test_a_stream_without_dead_letters_says_so(tmp_path: Path) -> None:
+    segment = Segment()
+    send(segment, "a", text("a", 0, 3))
+    uri = store(tmp_path, segment)
+    assert logdrive("dead-letters", "ls", uri) == b"no dead letters\n"
+    assert logdrive("dead-letters", "replay", uri) == b"no dead letters\n"
+    assert logdrive("dead-letters", "dismiss", uri, "--all", "--reason", "x") == b"no dead letter waits\n"
+
+
+@pytest.mark.process
 def test_r7_a_letter_whose_bytes_are_gone_is_dismissed_by_its_whole_id(tmp_path: Path) -> None:
     uri, gone = filled(tmp_path, LARGE), str(UUID(int=99, version=4))
     said = logdrive("dead-letters", "dismiss", uri, gone, "--reason", "cut off", "--by", "ada")

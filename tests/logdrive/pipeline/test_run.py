@@ -346,3 +346,15 @@ def test_r7_a_run_notes_the_letters_of_earlier_versions_and_their_dismissal_make
     assert (found.complete, found.dead_letters, found.dismissed_dead_letters) == (True, 0, 1)
     assert found.quarantined_events == 0
     assert [(letter.state, letter.why) for letter in found.letters] == [("dismissed", "tests")]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("place", ["missing/report.html", "file/report.html"])
+def test_a_report_that_can_t_be_written_is_refused_before_the_audit(tmp_path: Path, place: str) -> None:
+    catch_up(tmp_path)
+    (tmp_path / "file").write_text("")
+    reporting = command("report", str(tmp_path), "--out", str(tmp_path / place))
+    said = reporting.communicate(timeout=60)[1].decode()
+    assert reporting.returncode == 2
+    assert f"nothing can be written in {(tmp_path / place).parent}: make that directory" in said
+    assert "starting Spark" not in said

@@ -14,6 +14,12 @@ PRAVEGA_PORT = 6000
 CONTROLLER_PORT = 9090
 
 
+def collide(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Whether one program can't listen at both; port 0 is any that is free."""
+    hosts = (one[0], other[0])
+    return one[1] == other[1] != 0 and (hosts[0] == hosts[1] or any(map(_is_wildcard, hosts)))
+
+
 class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [listen.pravega] table: where the store is read and appended to over the network.
 
@@ -66,6 +72,8 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
         """Raise ValueError where clients could not be told where the segments are."""
         if face is None:
             raise ValueError("listen.controller sends clients to the segments' own face: give [listen.pravega], too")
+        if collide(self.where, face.where):
+            raise ValueError("listen.controller.address is listen.pravega.address, too: choose another port")
         if self.advertise is None and _is_wildcard(face.where[0]):
             raise ValueError(f'listen.controller.advertise is missing: nobody can connect to {face.where[0]}, write "host:port"')
 
