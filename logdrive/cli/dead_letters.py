@@ -1,4 +1,4 @@
-"""`logdrive store dead-letters …`: list, print, replay and dismiss the events that are in no row."""
+"""`logdrive store dead-letters …`: list, print, replay and dismiss events that are in no row."""
 
 import getpass
 import os
@@ -203,7 +203,10 @@ def dismiss_(
 
 
 def _to_dismiss(letters: Sequence[DeadLetter], ids: Sequence[str], source: str | None) -> list[Dismissed]:
-    """Return the letters that *ids* name, also whole ids of which no bytes are left; else all of *source*, or all."""
+    """Return the letters that *ids* name; without any all of *source*, or all.
+
+    A whole id may be of a letter whose bytes are gone.
+    """
     known = {letter.id for letter in letters}
     gone = [name.lower() for name in ids if _is_uuid(name) and name.lower() not in known]
     named = [name for name in ids if name.lower() not in gone]

@@ -30,7 +30,7 @@ class Note(NamedTuple):
 
 @dataclass(slots=True)
 class Letter:
-    """An event of *bytes* bytes that is a dead letter: still waiting, in a row by now, or dismissed.
+    """An event of *bytes* bytes that is a dead letter: waiting, in a row by now, or dismissed.
 
     *at* is when it was dismissed, as text; *by* and *why* as whoever did it said.
     """

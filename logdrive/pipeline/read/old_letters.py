@@ -1,4 +1,4 @@
-"""Dead letters of earlier versions, which left no note in their stream (rule R7): it is made up for.
+"""Notes for dead letters of earlier versions, which left none in their stream (rule R7).
 
 Receivers up to this version put every event over 768 KiB among the dead letters and said nothing of
 it in the stream, so no audit could know. A run of the pipeline looks for such letters once and
@@ -41,7 +41,11 @@ def note_old_letters(face: Face) -> None:
     try:
         count = sum(asyncio.run(_note_all(face, beside, state)) for state in beside.segments())
     except (LogdriveError, ValueError) as error:
-        log.info("dead letters of earlier versions can't be looked for", stream=beside.name, reason=str(error))
+        log.info(
+            "dead letters of earlier versions can't be looked for",
+            stream=beside.name,
+            reason=str(error),
+        )
         return
     if count:
         log.warning("dead letters of an earlier version: see `logdrive store dead-letters`", count=count)

@@ -11,7 +11,10 @@ from logdrive.cli.demo.system import DemoError, run_step
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("said", "told"),
-    [("no room here", "no room here"), ("", "it said nothing in {log}: is there room on that disk?")],
+    [
+        ("no room here", "no room here"),
+        ("", "it said nothing in {log}: is there room on that disk?"),
+    ],
 )
 def test_a_step_that_fails_is_told_with_what_it_said(tmp_path: Path, said: str, told: str) -> None:
     log = tmp_path / "step.log"

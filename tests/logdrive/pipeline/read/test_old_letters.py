@@ -70,7 +70,10 @@ def test_r7_letters_without_a_note_get_one_each_once_and_later_ones_too(tmp_path
     with reached(uri) as face:
         for _ in range(2):
             note_old_letters(face)
-            assert noted(face) == [*expected, (str(UUID(int=2)), source_id("beats"), 800_000, "waiting")]
+            assert noted(face) == [
+                *expected,
+                (str(UUID(int=2)), source_id("beats"), 800_000, "waiting"),
+            ]
 
 
 def test_a_stream_without_dead_letters_gets_nothing(tmp_path: Path) -> None:
