@@ -1,4 +1,5 @@
-"""`logdrive agent ship`: some files, as they are now, once; it ends when all is acknowledged (rules P3, G3, history 16).
+"""`logdrive agent ship`: some files, as they are now, once; it ends when all is acknowledged (rules
+P3, G3, history 16).
 
 It keeps nothing: the receiver knows what it has, so a second run asks and sends nothing.
 """
@@ -43,7 +44,10 @@ _LOOK_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
-    """What `ship` did, or has done so far. *events* and *bytes* are those sent and acknowledged by this run, *there* all bytes."""
+    """What `ship` did, or has done so far.
+
+    *events* and *bytes* are those sent and acknowledged by this run, *there* all bytes.
+    """
 
     files: int
     events: int
@@ -72,8 +76,8 @@ async def ship(
 ) -> Shipped:
     """Ship *files* and return once all of them is acknowledged, or *stop* is set.
 
-    Raises `ConfigError` for files that can't be read, `TransientError` where the receiver can't be reached or acknowledges
-    nothing for *give_up_seconds*, or refuses for good.
+    Raises `ConfigError` for files that can't be read, `TransientError` where the receiver can't be
+    reached or acknowledges nothing for *give_up_seconds*, or refuses for good.
     """
     log = structlog.get_logger("agent")
     agent = agent or _machine_agent(disk)
@@ -115,8 +119,13 @@ def _machine_agent(disk: Disk) -> str:
         raise ConfigError("agent ship", [Mistake("agent id", "", remedy)]) from error
 
 
-def _follow(files: Sequence[str], settings: InputTable, tailer: Tailer, namer: Namer, disk: Disk) -> None:
-    """Follow every file, each once, however it is named. Raises `ConfigError` naming all that can't be read."""
+def _follow(
+    files: Sequence[str], settings: InputTable, tailer: Tailer, namer: Namer, disk: Disk
+) -> None:
+    """Follow every file, each once, however it is named.
+
+    Raises `ConfigError` naming all that can't be read.
+    """
     mistakes = []
     for name in files:
         path = os.path.abspath(name)
@@ -126,7 +135,14 @@ def _follow(files: Sequence[str], settings: InputTable, tailer: Tailer, namer: N
                 mistakes.append(Mistake("file", name, "it is no regular file"))
                 continue
             name = disk.real_path(path)
-            place = Place(path, name, namer.mount_of(os.path.dirname(name)), stat.device, stat.inode, stat.birth_ns)
+            place = Place(
+                path,
+                name,
+                namer.mount_of(os.path.dirname(name)),
+                stat.device,
+                stat.inode,
+                stat.birth_ns,
+            )
             if place.key in tailer.living:
                 continue
             generation = Generation(place, settings)
@@ -136,11 +152,14 @@ def _follow(files: Sequence[str], settings: InputTable, tailer: Tailer, namer: N
         except OSError as error:
             if error.errno in CODES:  # it would be said of all that follow
                 remedy = (
-                    f"no more than {len(tailer.living)} of {len(files)} can be open: raise the limit (ulimit -n), or ship fewer at once"
+                    f"no more than {len(tailer.living)} of {len(files)} can be open: raise "
+                    "the limit (ulimit -n), or ship fewer at once"
                 )
                 mistakes.append(Mistake("files", "", remedy))
                 break
-            mistakes.append(Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}"))
+            mistakes.append(
+                Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}")
+            )
     if mistakes:
         raise ConfigError("agent ship", mistakes)
 
@@ -182,28 +201,48 @@ class _Shipment:
         moved, last, problem = clock.monotonic(), (0, 0), "it acknowledges nothing"
         while True:
             shipped = self._shipped()
-            problem = self._connection.problem or self._waiting() or problem  # a new connection has none yet
+            # a new connection has none yet
+            problem = self._connection.problem or self._waiting() or problem
             if self._progress is not None:
                 self._progress(shipped)
             if shipped.complete or stop.is_set():
                 return shipped
             self._check_refusals()
             session = self._connection.session
-            state = shipped.bytes + shipped.gap_bytes, session.progress if session is not None else 0
+            state = (
+                shipped.bytes + shipped.gap_bytes,
+                session.progress if session is not None else 0,
+            )
             if state != last:
                 moved, last = clock.monotonic(), state
             elif clock.monotonic() - moved > self._give_up_seconds:
-                raise TransientError(f"gave up after {self._give_up_seconds:g} s without progress: {problem}")
+                raise TransientError(
+                    f"gave up after {self._give_up_seconds:g} s without progress: {problem}"
+                )
             await clock.sleep(_LOOK_SECONDS)
 
     def _waiting(self) -> str:
-        """Return what a source waits for that the connection there is does not bring, "" where none does."""
-        return next((source.problem for source in self._services.book.sources if source.state is State.IDLE and source.problem), "")
+        """Return what a source waits for that the connection there is does not bring, "" where none
+        does.
+        """
+        return next(
+            (
+                source.problem
+                for source in self._services.book.sources
+                if source.state is State.IDLE and source.problem
+            ),
+            "",
+        )
 
     def _check_refusals(self) -> None:
-        """Raise `TransientError` where a source is refused for longer than we are willing to wait."""
+        """Raise `TransientError` where a source is refused for longer than we are willing to
+        wait.
+        """
         for source in self._services.book.sources:
-            if source.state is State.PAUSED and source.retry_at - self._services.clock.monotonic() > self._give_up_seconds / 2:
+            if (
+                source.state is State.PAUSED
+                and source.retry_at - self._services.clock.monotonic() > self._give_up_seconds / 2
+            ):
                 raise TransientError(source.problem)
 
     def _shipped(self) -> Shipped:
@@ -212,7 +251,11 @@ class _Shipment:
         total.add(book.finished)
         for source in book.sources:
             total.add(source.acknowledged)
-        left = sum(source.generation.seen - source.position for source in book.sources if source.generation is not None)
+        left = sum(
+            source.generation.seen - source.position
+            for source in book.sources
+            if source.generation is not None
+        )
         return Shipped(
             files=self._files,
             events=total.events,

@@ -13,7 +13,10 @@ from agent.sources.source import State
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One source. *position* is acknowledged, *seen* the file's size as last seen; *problem* what went wrong last."""
+    """One source.
+
+    *position* is acknowledged, *seen* the file's size as last seen; *problem* what went wrong last.
+    """
 
     path: str
     origin: str
@@ -50,7 +53,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
                 path=shown(path_of(entry.path)),
                 origin=str(source.origin),
                 count=source.count,
-                state=source.state.name.lower() if source.ended is None or source.state is State.DONE else "ending",
+                state=source.state.name.lower()
+                if source.ended is None or source.state is State.DONE
+                else "ending",
                 position=source.position,
                 seen=source.generation.seen if source.generation is not None else entry.seen,
                 store=str(source.store) if source.store is not None else None,

@@ -1,4 +1,6 @@
-"""What the agent says of itself: one line a minute while something happens, and the sums at its end."""
+"""What the agent says of itself: one line a minute while something happens, and the sums at its
+end.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +16,10 @@ _SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is acknowledged since the start, and what is left. *files* and *unread_bytes* are of files followed now."""
+    """What is acknowledged since the start, and what is left.
+
+    *files* and *unread_bytes* are of files followed now.
+    """
 
     lines: int
     bytes: int
@@ -36,9 +41,12 @@ class Standing:
 
 
 class Summary:
-    """Tells how far the agent is. *lines* and *bytes* are those of the minute; `total` tells those since the start.
+    """Tells how far the agent is.
 
-    *when_idle* is called after the first minute in which nothing was acknowledged, and so again after each spell of work.
+    *lines* and *bytes* are those of the minute; `total` tells those since the start.
+
+    *when_idle* is called after the first minute in which nothing was acknowledged, and so again
+    after each spell of work.
     """
 
     def __init__(
@@ -61,7 +69,11 @@ class Summary:
             await self._clock.sleep(_SECONDS)
             last, now = self._last, Standing.of(self._book, self._followed)
             self._last = now
-            moved = (now.lines, now.bytes, now.gap_bytes) != (last.lines, last.bytes, last.gap_bytes)
+            moved = (now.lines, now.bytes, now.gap_bytes) != (
+                last.lines,
+                last.bytes,
+                last.gap_bytes,
+            )
             if not moved and not self._idle:
                 self._when_idle()
             self._idle = not moved
@@ -81,12 +93,20 @@ class Summary:
         return {"lines": now.lines, "bytes": now.bytes, "files": now.files}
 
     def left(self, problem: str) -> dict[str, Any]:
-        """Return what is not acknowledged, refused sources included, and why: the connection's *problem*, if any. {} for nothing."""
+        """Return what is not acknowledged, refused sources included, and why: the connection's
+        *problem*, if any. {} for nothing.
+        """
         sources = [source for source in self._book.sources if _is_behind(source)]
         if not sources:
             return {}
-        why = problem or next((source.problem for source in sources if source.problem), "there was not enough time")
-        return {"sources_left": len(sources), "bytes_left": sum(source.unacknowledged for source in sources), "reason": why}
+        why = problem or next(
+            (source.problem for source in sources if source.problem), "there was not enough time"
+        )
+        return {
+            "sources_left": len(sources),
+            "bytes_left": sum(source.unacknowledged for source in sources),
+            "reason": why,
+        }
 
 
 def _is_behind(source: Source) -> bool:

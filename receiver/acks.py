@@ -1,6 +1,8 @@
-"""Which windows may be acknowledged: in order, each once, only when nothing of it is open (rules D1–D3).
+"""Which windows may be acknowledged: in order, each once, only when nothing of it is open (rules
+D1–D3).
 
-A window is *held* by every run in it that is not durable yet, and by every refusal of which the writer was not yet told.
+A window is *held* by every run in it that is not durable yet, and by every refusal of which the
+writer was not yet told.
 """
 
 import asyncio
@@ -9,7 +11,9 @@ from collections.abc import Callable
 
 
 class Window:
-    """One window of one connection: what holds it, and the sequence number that acknowledges it once it has ended."""
+    """One window of one connection: what holds it, and the sequence number that acknowledges it
+    once it has ended.
+    """
 
     __slots__ = ("holds", "last", "number")
 
@@ -22,7 +26,8 @@ class Window:
 class AckQueue:
     """The windows of one connection that are not acknowledged, oldest first.
 
-    *acknowledge* gets the numbers to send, as soon as they may be sent: one for each window, in window order.
+    *acknowledge* gets the numbers to send, as soon as they may be sent: one for each window, in
+    window order.
     """
 
     def __init__(self, acknowledge: Callable[[list[int]], None]) -> None:
@@ -45,7 +50,9 @@ class AckQueue:
 
     @property
     def owing(self) -> bool:
-        """Whether anything received is not durable, or not acknowledged though it could be waited for."""
+        """Whether anything received is not durable, or not acknowledged though it could be waited
+        for.
+        """
         return any(window.holds or window.last is not None for window in self._waiting)
 
     @property
@@ -82,7 +89,11 @@ class AckQueue:
 
     def _flush(self) -> None:
         ready: list[int] = []
-        while self._waiting and self._waiting[0].holds == 0 and (last := self._waiting[0].last) is not None:
+        while (
+            self._waiting
+            and self._waiting[0].holds == 0
+            and (last := self._waiting[0].last) is not None
+        ):
             self._waiting.popleft()
             ready.append(last)
         if ready:

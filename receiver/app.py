@@ -1,4 +1,6 @@
-"""`logdrive receiver run`: sink, sessions and listener, started and ended in the order in which data flows."""
+"""`logdrive receiver run`: sink, sessions and listener, started and ended in the order in which
+data flows.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +32,9 @@ from receiver.writers import CountingWriters, WriterTable
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Where the receiver listens, with the real ports where 0 was asked for; what it counts, and what it holds in memory."""
+    """Where the receiver listens, with the real ports where 0 was asked for; what it counts, and
+    what it holds in memory.
+    """
 
     address: Address
     pravega: Address | None
@@ -51,12 +55,15 @@ async def run(
     controllers: Controllers = over_grpc,
     serving: Serving | None = None,
 ) -> None:
-    """Receive until *stop*; then drain, within the configured time. *executor* has one thread: the store's.
+    """Receive until *stop*; then drain, within the configured time.
 
-    *started* is called once connections are taken, which is not before the sink's service answers; *controllers* is how a Pravega
-    controller is reached, where the sink has one, and *serving* how the own store's is served, where that is not gRPC. Raises
-    `ConfigError` where an address or the store's directory can't be had, `StorageError` where the disk fails: from then on nothing
-    was acknowledged, and the process must end.
+    *executor* has one thread: the store's.
+
+    *started* is called once connections are taken, which is not before the sink's service answers;
+    *controllers* is how a Pravega controller is reached, where the sink has one, and *serving* how
+    the own store's is served, where that is not gRPC. Raises `ConfigError` where an address or the
+    store's directory can't be had, `StorageError` where the disk fails: from then on nothing was
+    acknowledged, and the process must end.
     """
     random = random or SystemRandom()
     sinks = opened(
@@ -119,4 +126,7 @@ async def _end(sessions: Sessions, services: Services, seconds: float) -> None:
         return
     log.info("draining", connections=services.counters.connections_open, seconds=seconds)
     whole = await sessions.drain(seconds)
-    log.info("drained" if whole else "not all connections ended in time", windows=services.counters.windows_acknowledged)
+    log.info(
+        "drained" if whole else "not all connections ended in time",
+        windows=services.counters.windows_acknowledged,
+    )

@@ -1,4 +1,6 @@
-"""All connections of one listener: each gets a session; a drain ends them in good order, a failure at once."""
+"""All connections of one listener: each gets a session; a drain ends them in good order, a failure
+at once.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -41,7 +43,8 @@ class Sessions:
             self._changed.set()
 
     async def drain(self, seconds: float) -> bool:
-        """Tell every peer to go elsewhere, let what was received become durable and be acknowledged.
+        """Tell every peer to go elsewhere, let what was received become durable and be
+        acknowledged.
 
         Returns whether all sessions ended within *seconds*; the others were aborted.
         """

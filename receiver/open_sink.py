@@ -1,4 +1,6 @@
-"""Opens what the sink's URI names: a store in this process, with its face, or connections to a streaming service."""
+"""Opens what the sink's URI names: a store in this process, with its face, or connections to a
+streaming service.
+"""
 
 import asyncio
 import contextlib
@@ -40,7 +42,9 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """*sink* is the stream's, *dead* that of the stream beside it; *failure* is told of a disk that failed; *face*: where it listens."""
+    """*sink* is the stream's, *dead* that of the stream beside it; *failure* is told of a disk that
+    failed; *face*: where it listens.
+    """
 
     sink: Sink
     dead: Sink
@@ -63,11 +67,14 @@ async def opened(
 ) -> AsyncIterator[Opened | None]:
     """Yield the sinks while the context lasts; None where *stop* came before the service answered.
 
-    Raises `ConfigError` where an address, a certificate or the store's directory can't be had, `StorageError` where the disk fails.
+    Raises `ConfigError` where an address, a certificate or the store's directory can't be had,
+    `StorageError` where the disk fails.
     """
     address = config.sink.stream
     if isinstance(address, StreamAddress):
-        async with _embedded(config, address.path, clock, disk, transport, executor, random, serving) as found:
+        async with _embedded(
+            config, address.path, clock, disk, transport, executor, random, serving
+        ) as found:
             yield found
         return
     limits = store_limits(config)
@@ -116,45 +123,74 @@ async def _embedded(
         _face(config, store, transport, disk, access.gate if access else None) as face,
     ):
         catalogue = Catalogue(store, clock=clock, random=random)
-        sink = await _embedded_sink(config, store, catalogue, config.sink.stream, config.sink.segments)
+        sink = await _embedded_sink(
+            config, store, catalogue, config.sink.stream, config.sink.segments
+        )
         dead = await _embedded_sink(config, store, catalogue, config.sink.dead_letters, 1)
-        async with controlled(catalogue, config.listen.controller, face or ("", 0), disk=disk, serving=serving, access=access):
+        async with controlled(
+            catalogue,
+            config.listen.controller,
+            face or ("", 0),
+            disk=disk,
+            serving=serving,
+            access=access,
+        ):
             yield Opened(sink, dead, failure, face)
 
 
 async def _embedded_sink(
-    config: ReceiverConfig, store: Store, catalogue: Catalogue, stream: StreamAddress | ServiceAddress, segments: int
+    config: ReceiverConfig,
+    store: Store,
+    catalogue: Catalogue,
+    stream: StreamAddress | ServiceAddress,
+    segments: int,
 ) -> EmbeddedSink:
-    """Return a sink that follows scalings where a controller can scale, or once did; without one streams stay as they were made."""
+    """Return a sink that follows scalings where a controller can scale, or once did; without one
+    streams stay as they were made.
+    """
     if config.listen.controller is None and store.info(JOURNAL) is None:
         return await EmbeddedSink.of_stream(store, stream.scope, stream.stream, segments)
-    return await EmbeddedSink.of_streams(store, Streams(catalogue), stream.scope, stream.stream, segments)
+    return await EmbeddedSink.of_streams(
+        store, Streams(catalogue), stream.scope, stream.stream, segments
+    )
 
 
 @contextlib.asynccontextmanager
-async def _face(config: ReceiverConfig, store: Store, transport: Transport, disk: Disk, gate: Gate | None) -> AsyncIterator[Address | None]:
+async def _face(
+    config: ReceiverConfig, store: Store, transport: Transport, disk: Disk, gate: Gate | None
+) -> AsyncIterator[Address | None]:
     face = config.listen.pravega
     if face is None:
         yield None
         return
     host, port = face.where
-    async with listening(store, host, port, face.settings, transport=transport, disk=disk, gate=gate) as address:
+    async with listening(
+        store, host, port, face.settings, transport=transport, disk=disk, gate=gate
+    ) as address:
         yield address
 
 
 def store_limits(config: ReceiverConfig) -> StoreLimits:
-    """Return limits that let the store take whatever the receiver lets in, so that it is the receiver that waits."""
+    """Return limits that let the store take whatever the receiver lets in, so that it is the
+    receiver that waits.
+    """
     usual = StoreLimits()
     pending = max(usual.pending, config.limits.total_bytes + 128 * MIB)
-    return replace(usual, pending=pending, log_file=config.sink.log_file_bytes, direct=config.sink.direct_io)
+    return replace(
+        usual, pending=pending, log_file=config.sink.log_file_bytes, direct=config.sink.direct_io
+    )
 
 
 async def _at_service(config: ReceiverConfig, service: Service) -> tuple[PravegaSink, PravegaSink]:
     log = structlog.get_logger("receiver").bind(uri=config.sink.uri)
     log.info("looking for the stream")
     stream, dead, store = config.sink.stream, config.sink.dead_letters, config.sink.service_id
-    sink = await PravegaSink.of_stream(service, stream.scope, stream.stream, segments=config.sink.segments, store_id=store)
-    buried = await PravegaSink.of_stream(service, dead.scope, dead.stream, segments=1, store_id=store)
+    sink = await PravegaSink.of_stream(
+        service, stream.scope, stream.stream, segments=config.sink.segments, store_id=store
+    )
+    buried = await PravegaSink.of_stream(
+        service, dead.scope, dead.stream, segments=1, store_id=store
+    )
     log.info("stream found", segments=len(sink.segments), store=str(store))
     return sink, buried
 

@@ -1,4 +1,6 @@
-"""One connection from its first byte to its end: which dialect, reading within memory, and every way to part."""
+"""One connection from its first byte to its end: which dialect, reading within memory, and every
+way to part.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -72,7 +74,9 @@ class Talk(Protocol):
 
 
 def dialect_of(peer: Peer) -> Dialect:
-    """Return what *peer* speaks: agreed on by ALPN, or told by the first frame where there is no TLS to agree in."""
+    """Return what *peer* speaks: agreed on by ALPN, or told by the first frame where there is no
+    TLS to agree in.
+    """
     if peer.alpn == "logdrive/1":
         return "logdrive/1"
     return "lumberjack" if peer.secure else "detect"
@@ -90,7 +94,11 @@ class Session:
         self._fed = 0
         self._stopped = False  # reading, for want of memory
         dialect = dialect_of(stream.peer)
-        self._reader = FrameReader(LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK, side="reader", dialect=dialect)
+        self._reader = FrameReader(
+            LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK,
+            side="reader",
+            dialect=dialect,
+        )
         self._log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
 
     async def run(self) -> None:
@@ -113,7 +121,7 @@ class Session:
     def _evict(self, reason: str) -> None:
         self.leave(Farewell(RefusalCode.TRY_LATER, reason))
 
-    # Reading -----------------------------------------------------------------------------------------------------------
+    # Reading -------------------------------------------------------------------------------------
 
     async def _serve(self, link: Link) -> None:
         farewell: Farewell | None = None
@@ -125,10 +133,20 @@ class Session:
             self._look_back(link)
         except ProtocolError as error:
             self._services.counters.protocol_errors += 1
-            self._log.warning("peer broke the protocol", reason=str(error), count=self._services.counters.protocol_errors)
+            self._log.warning(
+                "peer broke the protocol",
+                reason=str(error),
+                count=self._services.counters.protocol_errors,
+            )
             farewell = Farewell(RefusalCode(error.code), str(error))
         except Farewell as reason:
-            say = self._log.debug if reason.told else self._log.info if reason.code is RefusalCode.DRAINING else self._log.warning
+            say = (
+                self._log.debug
+                if reason.told
+                else self._log.info
+                if reason.code is RefusalCode.DRAINING
+                else self._log.warning
+            )
             say("connection ended here", reason=reason.text)
             farewell = reason
             farewell.__traceback__ = None  # which would keep what was being read
@@ -138,7 +156,10 @@ class Session:
         await self._part(link, farewell)
 
     async def _next(self, link: Link) -> bytes:
-        """Return the next bytes, b"" where the peer has ended its side. Raises `Farewell` where we have had enough."""
+        """Return the next bytes, b"" where the peer has ended its side.
+
+        Raises `Farewell` where we have had enough.
+        """
         loop, silent = asyncio.get_running_loop(), 0.0
         while True:
             await self._admitted(link)
@@ -179,7 +200,9 @@ class Session:
             raise link.farewell
 
     def _patience(self, link: Link, silent: float) -> float:
-        """Return for how long the peer may be silent, after *silent* seconds of it, before something is due."""
+        """Return for how long the peer may be silent, after *silent* seconds of it, before
+        something is due.
+        """
         if (patience := link.account.patience) is not None:
             return patience
         quiet = self._talk.quiet_seconds if self._talk is not None else None
@@ -191,7 +214,9 @@ class Session:
             return
         patience = link.account.patience
         if patience is not None and patience < _MOMENT:
-            raise Farewell(RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window")
+            raise Farewell(
+                RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window"
+            )
         if silent >= self._services.listen.idle_seconds and not link.acks.owing:
             raise Farewell(RefusalCode.DRAINING, f"idle for {silent:.0f} s", finish=True)
         if self._talk is not None:
@@ -205,7 +230,8 @@ class Session:
     async def _take(self, link: Link, data: bytes) -> None:
         """Act on *data* in small steps, with turns for the others between them.
 
-        What an envelope holds is asked for before it is unpacked: each step has to be admitted, as a read has.
+        What an envelope holds is asked for before it is unpacked: each step has to be admitted, as
+        a read has.
         """
         self._fed += len(data)
         portion = Portion(self._services.turns, _PORTION_STEPS)
@@ -240,29 +266,46 @@ class Session:
             self._keepalive.look()
 
     def _look_back(self, link: Link) -> None:
-        """Say where a peer that has ended its side left something unfinished; what was whole is acknowledged all the same."""
+        """Say where a peer that has ended its side left something unfinished; what was whole is
+        acknowledged all the same.
+        """
         cut = self._fed - self._reader.offset
         if link.outbox.broken is not None:
             self._log.info("connection lost", reason=link.outbox.broken)
         elif cut or (self._talk is not None and self._talk.amid_window):
             what = f"a frame, {cut} bytes of which had come," if cut else "a window"
             self._services.counters.protocol_errors += 1
-            self._log.warning("peer left too early", reason=f"it ended in the middle of {what} at stream offset {self._reader.offset}")
+            self._log.warning(
+                "peer left too early",
+                reason=f"it ended in the middle of {what} at stream offset {self._reader.offset}",
+            )
 
     def _meet(self, link: Link) -> None:
         """Begin to talk, in the dialect that ALPN or the first frame told."""
         if self._talk is not None:
             return
-        talk: Talk = NativeTalk(link) if self._reader.dialect == "logdrive/1" else ForeignTalk(link, self._reader.version)
+        talk: Talk = (
+            NativeTalk(link)
+            if self._reader.dialect == "logdrive/1"
+            else ForeignTalk(link, self._reader.version)
+        )
         self._talk = talk
         seconds = self._services.listen.keepalive_seconds
-        self._keepalive = Keepalive(link.outbox, self._services.counters, seconds, lambda: talk.waiting or (self._stopped and talk.patient))
+        self._keepalive = Keepalive(
+            link.outbox,
+            self._services.counters,
+            seconds,
+            lambda: talk.waiting or (self._stopped and talk.patient),
+        )
         self._log = link.log = self._log.bind(dialect=talk.dialect)
 
-    # Parting -----------------------------------------------------------------------------------------------------------
+    # Parting -------------------------------------------------------------------------------------
 
     async def _part(self, link: Link, farewell: Farewell | None) -> None:
-        """Say why, finish what was received where that is wanted, and close. The peer that only ended its side may still read."""
+        """Say why, finish what was received where that is wanted, and close.
+
+        The peer that only ended its side may still read.
+        """
         self._reader.forget()
         link.account.hold(self._talk.assembled if self._talk is not None else 0)
         if self._talk is not None:

@@ -1,7 +1,9 @@
-"""How much the registered sources of all connections take, in bytes, and whether one connection may register more.
+"""How much the registered sources of all connections take, in bytes, and whether one connection may
+register more.
 
-None may hold more than is left: one alone takes half of the total at most, each of N greedy ones a (N+1)th, and as much stays free.
-So who comes late, and needs little, is served though others register all they can.
+None may hold more than is left: one alone takes half of the total at most, each of N greedy ones a
+(N+1)th, and as much stays free. So who comes late, and needs little, is served though others
+register all they can.
 """
 
 
@@ -27,7 +29,9 @@ class Share:
         self.used = 0
 
     def take(self, size: int) -> bool:
-        """Book *size* bytes; False, and nothing booked, where this connection would then hold more than is left."""
+        """Book *size* bytes; False, and nothing booked, where this connection would then hold more
+        than is left.
+        """
         shares = self._shares
         if self.used + size > shares.total - shares.used - size:
             return False

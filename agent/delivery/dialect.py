@@ -48,7 +48,10 @@ class RefusedError(TransientError):
 
 
 class EndedError(TransientError):
-    """The connection ended. *idle*: while nothing was awaited, as receivers do with connections that rest."""
+    """The connection ended.
+
+    *idle*: while nothing was awaited, as receivers do with connections that rest.
+    """
 
     def __init__(self, reason: str, *, idle: bool) -> None:
         super().__init__(reason)

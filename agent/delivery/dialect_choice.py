@@ -16,7 +16,10 @@ Spoken = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """*dialect* is spoken for this *reason*. *fell_back*: logdrive/1 was wanted and was not to be had."""
+    """*dialect* is spoken for this *reason*.
+
+    *fell_back*: logdrive/1 was wanted and was not to be had.
+    """
 
     dialect: Spoken
     reason: str
@@ -29,7 +32,10 @@ class Choice:
 
 
 def offered(configured: Dialect) -> tuple[str, ...]:
-    """Return what to offer in the TLS handshake, the best first. Plain readers may know nothing of ALPN, so it is not asked of them."""
+    """Return what to offer in the TLS handshake, the best first.
+
+    Plain readers may know nothing of ALPN, so it is not asked of them.
+    """
     if configured == "auto":
         return (NATIVE, _V2, _V1)
     return (NATIVE,) if configured == NATIVE else ()
@@ -47,7 +53,15 @@ def choose(configured: Dialect, peer: Peer, *, answers_in_1: bool = False) -> Ch
     if configured != "auto":
         return Choice(configured, "configured")
     if peer.alpn in (_V2, _V1):
-        return Choice(_V1 if peer.alpn == _V1 else _V2, "the receiver chose it in the TLS handshake, instead of logdrive/1", fell_back=True)
+        return Choice(
+            _V1 if peer.alpn == _V1 else _V2,
+            "the receiver chose it in the TLS handshake, instead of logdrive/1",
+            fell_back=True,
+        )
     if answers_in_1:
-        return Choice(_V1, "the receiver did not agree on logdrive/1, and answered lumberjack/2 in version 1", fell_back=True)
+        return Choice(
+            _V1,
+            "the receiver did not agree on logdrive/1, and answered lumberjack/2 in version 1",
+            fell_back=True,
+        )
     return Choice(_V2, "the receiver did not agree on logdrive/1", fell_back=True)

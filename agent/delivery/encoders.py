@@ -1,4 +1,6 @@
-"""Which encoder a source gets: blocks, full records or pairs, as the peer's dialect or the operator wants."""
+"""Which encoder a source gets: blocks, full records or pairs, as the peer's dialect or the operator
+wants.
+"""
 
 from importlib.metadata import version
 from typing import Any, Final, Literal
@@ -12,7 +14,9 @@ from agent.sources.source import Source
 from logdrive.host.clock import Clock
 
 Form = Literal["block", "full", "beats", "pairs"]
-"""What lines are made into: blocks; full records; full records with the `@metadata` of Beats; pairs."""
+"""What lines are made into: blocks; full records; full records with the `@metadata` of Beats;
+pairs.
+"""
 
 _NATIVE: Final = ("block", "full")
 """Both are taken under logdrive/1, whichever the connection makes."""
@@ -27,7 +31,10 @@ class Encoders:
         self._clock = clock
         self._host = host
         ours = version("logdrive")
-        self._common = {"host": {"name": host}, "agent": {"id": agent, "type": "logdrive", "version": ours}}
+        self._common = {
+            "host": {"name": host},
+            "agent": {"id": agent, "type": "logdrive", "version": ours},
+        }
         self._metadata = {"@metadata": {"beat": "logdrive", "type": "_doc", "version": ours}}
 
     def change(self, form: Form) -> bool:

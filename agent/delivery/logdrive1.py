@@ -1,4 +1,6 @@
-"""The dialect `logdrive/1` as the agent speaks it: sources register, Ps say where they stand (rules D1–D5, D9)."""
+"""The dialect `logdrive/1` as the agent speaks it: sources register, Ps say where they stand (rules
+D1–D5, D9).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,26 +17,43 @@ from logdrive.errors import ProtocolError, TransientError
 from logdrive.host.disk import words_of
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
-from logdrive.wire.lumberjack.frames import CONNECTION, SEQUENCES, VERSION_2, Frame, Position, Refusal, RefusalCode
+from logdrive.wire.lumberjack.frames import (
+    CONNECTION,
+    SEQUENCES,
+    VERSION_2,
+    Frame,
+    Position,
+    Refusal,
+    RefusalCode,
+)
 from logdrive.wire.lumberjack.frames import Run as RunFrame
 from logdrive.wire.lumberjack.frames import Source as SourceFrame
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
 from logdrive.wire.lumberjack.reader import FrameReader
 
-_PATIENT_CODES: Final = (RefusalCode.NOT_ALLOWED, RefusalCode.NO_ROUTE, RefusalCode.NO_PROGRESS, RefusalCode.BAD_ATTRIBUTES)
+_PATIENT_CODES: Final = (
+    RefusalCode.NOT_ALLOWED,
+    RefusalCode.NO_ROUTE,
+    RefusalCode.NO_PROGRESS,
+    RefusalCode.BAD_ATTRIBUTES,
+)
 _SOON_SECONDS, _LATER_SECONDS, _LATEST_SECONDS = 1.0, 60.0, 3600.0
 _FEWEST_FREE: Final = 4 * MORE_COUNTS
 
 
 def pause_after(code: int, refusals: int, luck: float) -> float:
-    """Return for how long a source waits after its *refusals*-th refusal in a row; *luck* in [0, 1) spreads it."""
+    """Return for how long a source waits after its *refusals*-th refusal in a row; *luck* in [0, 1)
+    spreads it.
+    """
     first = _LATER_SECONDS if code in _PATIENT_CODES else _SOON_SECONDS
     return float(min(_LATEST_SECONDS, first * 2 ** min(refusals, 12)) * (1 + luck / 2))
 
 
 @dataclass(slots=True)
 class _Index:
-    """Whom an index names, None where it is to be freed as soon as it is answered: readers count what they have not answered."""
+    """Whom an index names, None where it is to be freed as soon as it is answered: readers count
+    what they have not answered.
+    """
 
     source: Source | None
     count: int
@@ -62,9 +81,10 @@ class NativeTalk:
         self._paused: dict[Source, None] = {}
         self._to_free: list[bytes] = []
         self._stores: set[UUID] = set()
-        self._told: dict[UUID, UUID] = {}  # one object for each store, however many sources it tells of
+        # one object for each store, however many sources it tells of
+        self._told: dict[UUID, UUID] = {}
 
-    # Registering -----------------------------------------------------------------------------------------------------
+    # Registering ---------------------------------------------------------------------------------
 
     @property
     def awaiting(self) -> bool:
@@ -77,19 +97,26 @@ class NativeTalk:
         return len(self._of)
 
     def begin(self) -> None:
-        """Register what has something to send, and, to notice a step back, what was acknowledged last (D9)."""
+        """Register what has something to send, and, to notice a step back, what was acknowledged
+        last (D9).
+        """
         services = self._services
         now_ms = services.clock.now_ms()
         for source in (*services.book.acknowledged_last(now_ms), *services.book.arrived(now_ms)):
             source.must_register = True
         now = services.clock.monotonic()
         services.demand.begin(services.book.sources, now)
-        self._paused = dict.fromkeys(source for source in services.book.sources if source.state is State.PAUSED)
+        self._paused = dict.fromkeys(
+            source for source in services.book.sources if source.state is State.PAUSED
+        )
 
     def greet(self) -> list[bytes]:
         """Return S frames, and those that free indices."""
         frames, self._to_free = self._to_free, []
-        while self._unanswered + MORE_COUNTS <= UNANSWERED_SOURCES and (source := self._services.demand.next_waiting()) is not None:
+        while (
+            self._unanswered + MORE_COUNTS <= UNANSWERED_SOURCES
+            and (source := self._services.demand.next_waiting()) is not None
+        ):
             if len(self._indices) > LIVE_INDICES - _FEWEST_FREE:
                 self._rest_idle(frames)
             for count, origin in source.questions():
@@ -136,7 +163,9 @@ class NativeTalk:
             self._services.demand.changed.set()
 
     def _answered(self, index: int) -> _Index | None:
-        """Count the answer for *index*, the first one; return whom it names, None where nobody cares any more."""
+        """Count the answer for *index*, the first one; return whom it names, None where nobody
+        cares any more.
+        """
         known = self._indices.get(index)
         if known is None:
             return None
@@ -145,33 +174,53 @@ class NativeTalk:
         self._free_if_answered(index)
         return known
 
-    # Sending ---------------------------------------------------------------------------------------------------------
+    # Sending -------------------------------------------------------------------------------------
 
     def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
-        """Return B and J frames. Raises `TransientError` where the connection's sequence numbers are used up."""
+        """Return B and J frames.
+
+        Raises `TransientError` where the connection's sequence numbers are used up.
+        """
         frames: list[bytes] = []
         for source, _, run in runs:
             (index,) = self._of[source]
             records = len(run.records)
             if self._sequence + records >= SEQUENCES - 1:
                 raise TransientError("the sequence numbers of this connection are used up")
-            frames.append(RunFrame(index, run.kind, run.previous, run.number, run.read_ms, 0, run.events, records).encode())
+            frames.append(
+                RunFrame(
+                    index, run.kind, run.previous, run.number, run.read_ms, 0, run.events, records
+                ).encode()
+            )
             frames += run.frames(self._sequence + 1)
             self._sequence += records
         return frames
 
-    # Answers ---------------------------------------------------------------------------------------------------------
+    # Answers -------------------------------------------------------------------------------------
 
     def take(self, frame: Frame) -> None:
-        """Act on a P or an E. Raises `RefusedError` for an E that ends the connection, `ProtocolError` for an index never given."""
+        """Act on a P or an E.
+
+        Raises `RefusedError` for an E that ends the connection, `ProtocolError` for an index never
+        given.
+        """
         if not isinstance(frame, Position | Refusal):
             return
         if isinstance(frame, Refusal) and frame.index == CONNECTION:
             raise RefusedError(frame.code, frame.text)
         if frame.index >= self._next_index:
-            raise ProtocolError(f"an answer for the index {frame.index}, which names no source", offset=self.reader.offset)
-        if isinstance(frame, Position) and frame.number < 0 and frame.number not in (ABSENT, NOT_KEPT, LOST):
-            raise ProtocolError(f"the number {frame.number}, which no store has", offset=self.reader.offset)
+            raise ProtocolError(
+                f"an answer for the index {frame.index}, which names no source",
+                offset=self.reader.offset,
+            )
+        if (
+            isinstance(frame, Position)
+            and frame.number < 0
+            and frame.number not in (ABSENT, NOT_KEPT, LOST)
+        ):
+            raise ProtocolError(
+                f"the number {frame.number}, which no store has", offset=self.reader.offset
+            )
         if isinstance(frame, Position):
             self._position(frame)
         else:
@@ -197,7 +246,10 @@ class NativeTalk:
             self._compare_stores(source, old_number, old_store)
 
     def _outcome(self, source: Source, count: int, frame: Position) -> Outcome:
-        """Let *source* judge what it was told. Raises OSError where its file does not give the bytes to judge by."""
+        """Let *source* judge what it was told.
+
+        Raises OSError where its file does not give the bytes to judge by.
+        """
         now_ms = self._services.clock.now_ms()
         store = self._told.setdefault(frame.store, frame.store)
         if source.state is State.ASKING:
@@ -209,7 +261,9 @@ class NativeTalk:
         if outcome is Outcome.ASK_MORE:
             services.demand.ask(source)
         elif outcome is Outcome.ASK_NEXT:
-            services.log.error("position does not fit", path=self._path(source), count=count, reason=source.problem)
+            services.log.error(
+                "position does not fit", path=self._path(source), count=count, reason=source.problem
+            )
             self._free(source)
             services.demand.ask(source)
         elif outcome is Outcome.DONE:
@@ -227,7 +281,9 @@ class NativeTalk:
         self._services.book.finish(source, self._services.clock.now_ms())
 
     def _compare_stores(self, source: Source, number: int, store: UUID | None) -> None:
-        """Let everything register that a store which stepped back, or is another one, concerns (rules D5, D9, G6)."""
+        """Let everything register that a store which stepped back, or is another one, concerns
+        (rules D5, D9, G6).
+        """
         services, current = self._services, source.store
         if source.stepped_back and current is not None:
             services.log.warning("store stepped back", store=str(current), position=source.position)
@@ -256,7 +312,11 @@ class NativeTalk:
         services = self._services
         seconds = pause_after(code, source.refusals, services.random.random())
         services.log.warning(
-            "source refused", path=self._path(source), origin=str(source.origin), reason=reason, again_in=round(seconds, 1)
+            "source refused",
+            path=self._path(source),
+            origin=str(source.origin),
+            reason=reason,
+            again_in=round(seconds, 1),
         )
         services.demand.forget(source)
         self._free(source)

@@ -1,4 +1,7 @@
-"""From a source to its next run: what is kept already, else read and encoded now. The only place where reading happens."""
+"""From a source to its next run: what is kept already, else read and encoded now.
+
+The only place where reading happens.
+"""
 
 from collections.abc import Callable
 
@@ -11,9 +14,13 @@ from logdrive.host.clock import Clock
 
 
 class Producer:
-    """Reads only when asked for a run, so that nothing is in memory that the connection has no room for."""
+    """Reads only when asked for a run, so that nothing is in memory that the connection has no room
+    for.
+    """
 
-    def __init__(self, source_input: Input, clock: Clock, encoder_of: Callable[[Source], Encoder]) -> None:
+    def __init__(
+        self, source_input: Input, clock: Clock, encoder_of: Callable[[Source], Encoder]
+    ) -> None:
         self._input, self._clock, self._encoder_of = source_input, clock, encoder_of
 
     def next_run(self, source: Source) -> Run | None:
@@ -34,7 +41,9 @@ class Producer:
                 source.keep([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
                 generation.go_to(number)
             elif (chunk := generation.read(self._clock.monotonic())) is not None:
-                runs = data_runs(chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms)
+                runs = data_runs(
+                    chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms
+                )
                 source.keep(runs)
                 if runs[-1].position < generation.position:  # the encoder had enough
                     generation.take_back(chunk, runs[-1].position)

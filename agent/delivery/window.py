@@ -31,7 +31,10 @@ class Outgoing:
     size: int = 0
 
     def add(self, source: Source, run: Run, *, told: bool) -> None:
-        """Enter a run; its frames are the dialect's to make. One that is not *told* is only acknowledged, in its turn."""
+        """Enter a run; its frames are the dialect's to make.
+
+        One that is not *told* is only acknowledged, in its turn.
+        """
         self.runs.append((source, source.epoch, run))
         if told:
             self.records += len(run.records)
@@ -51,17 +54,24 @@ class Room:
 
     def left(self, window: Outgoing) -> bool:
         """Tell whether another run may be added."""
-        return window.size < self.size * _FULL and window.records < self.records and len(window.runs) < self.runs
+        return (
+            window.size < self.size * _FULL
+            and window.records < self.records
+            and len(window.runs) < self.runs
+        )
 
 
 def gather(demand: Demand, producer: Producer, room: Room, now: float) -> Outgoing:
-    """Return a window of what is read at once of the sources that have waited longest, then of the same again while there is room."""
+    """Return a window of what is read at once of the sources that have waited longest, then of the
+    same again while there is room.
+    """
     window = Outgoing()
     while room.left(window) and (source := demand.next_ready()) is not None:
         first = run = producer.next_run(source)
         while run is not None:
             window.add(source, run, told=room.marks or run.mark is None)
-            run = source.next_run() if room.left(window) else None  # what was read goes first: else each source would keep some
+            # what was read goes first: else each source would keep some
+            run = source.next_run() if room.left(window) else None
         if first is not None and source.has_more:
             demand.want(source, now)
     return window
@@ -70,14 +80,23 @@ def gather(demand: Demand, producer: Producer, room: Room, now: float) -> Outgoi
 def is_light(window: Outgoing, codec: Codec | None) -> bool:
     """Tell whether packing is not worth a thread.
 
-    Never with zlib, whose levels here are all fast (2 ms for a full window): handing windows over and back, to a processor that
-    does not have them in its cache, costs a tenth of all CPU that the agent takes.
+    Never with zlib, whose levels here are all fast (2 ms for a full window): handing windows over
+    and back, to a processor that does not have them in its cache, costs a tenth of all CPU that the
+    agent takes.
     """
     return codec != "zstd" or window.size <= _SMALL_BYTES
 
 
-def packed(frames: Sequence[bytes], records: int, codec: Codec | None, level: int, version: bytes = VERSION_2) -> list[bytes]:
-    """Return a window as it travels: W and C in one write, or bare frames without *codec*. Releases the interpreter meanwhile.
+def packed(
+    frames: Sequence[bytes],
+    records: int,
+    codec: Codec | None,
+    level: int,
+    version: bytes = VERSION_2,
+) -> list[bytes]:
+    """Return a window as it travels: W and C in one write, or bare frames without *codec*.
+
+    Releases the interpreter meanwhile.
 
     zstd packs monotonous text tighter than readers believe; then zlib, which can't, is taken.
     """

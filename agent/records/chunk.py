@@ -12,7 +12,8 @@ CHUNK_BYTES: Final = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Text from position *start* on, whole lines unless the last is cut on purpose; with *open_end* more of that line follows.
+    """Text from position *start* on, whole lines unless the last is cut on purpose; with *open_end*
+    more of that line follows.
 
     The text is *data[begin:end]*, uncopied; before it stand the up to 256 bytes before *start*.
     """

@@ -1,7 +1,7 @@
 """Chunks of a file cut into runs of one record a line, whatever these records look like.
 
-No Python runs for a line (`logdrive.kernel`), but for lines that are not plain: those with CRLF ends, without an end, that are
-not UTF-8, or too long for a record.
+No Python runs for a line (`logdrive.kernel`), but for lines that are not plain: those with CRLF
+ends, without an end, that are not UTF-8, or too long for a record.
 """
 
 from typing import Final, Protocol
@@ -18,7 +18,8 @@ class Form(Protocol):
     """What a line's record looks like. Made anew for each chunk."""
 
     def records(self, data: bytes, offsets: bytes, count: int) -> Records | None:
-        """Return the *count* lines *data*, all ended by LF, as records; None where `record` must make each by itself.
+        """Return the *count* lines *data*, all ended by LF, as records; None where `record` must
+        make each by itself.
 
         *offsets* are where the lines begin, in decimal, commas between them.
         """
@@ -44,7 +45,12 @@ class _Lines:
     """One call's work. Places count from the data's beginning."""
 
     def __init__(self, chunk: Chunk, form: Form) -> None:
-        self._text, self._begin, self._end, self._open_end = chunk.data, chunk.begin, chunk.end, chunk.open_end
+        self._text, self._begin, self._end, self._open_end = (
+            chunk.data,
+            chunk.begin,
+            chunk.end,
+            chunk.open_end,
+        )
         self._zero = chunk.start - chunk.begin  # the position of place 0
         self._form = form
         self.cuts = Cuts(RUN_EVENTS, form.singles)
@@ -64,7 +70,9 @@ class _Lines:
             self._pieces(at, self._end)
 
     def _run(self, at: int, end: int) -> int:
-        """Add a run of the lines in *text[at:end]*, or of as many as fit one; return up to where they go."""
+        """Add a run of the lines in *text[at:end]*, or of as many as fit one; return up to where
+        they go.
+        """
         data = self._text[at:end]
         offsets, count, length = place_lines(data, self._zero + at, RUN_EVENTS)
         data, end = data[:length], at + length

@@ -11,7 +11,9 @@ from logdrive.model.limits import FIRST_LINE_BYTES
 
 @dataclass(frozen=True, slots=True)
 class FirstLine:
-    """*text* is what the name is made of; *crc* covers the file's first *span* bytes, the newline among them."""
+    """*text* is what the name is made of; *crc* covers the file's first *span* bytes, the newline
+    among them.
+    """
 
     text: bytes
     span: int
@@ -78,7 +80,10 @@ class Namer:
 
 
 def machine_agent_id(disk: Disk, path: str = "/etc/machine-id") -> str:
-    """Return an agent id made from the machine's own, which must not leave the machine as it is. Raises OSError without one."""
+    """Return an agent id made from the machine's own, which must not leave the machine as it is.
+
+    Raises OSError without one.
+    """
     file = disk.open(path)
     try:
         machine = file.pread(64, 0).decode(errors="replace").strip()

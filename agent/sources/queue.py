@@ -1,6 +1,9 @@
-"""Which sources want something of the connection: to be registered, or to send. Filled by the tailer, emptied by the session.
+"""Which sources want something of the connection: to be registered, or to send.
 
-Pacing is rule D9's: while nothing is in flight a line leaves at once; else a source's next run may wait, unless there is much.
+Filled by the tailer, emptied by the session.
+
+Pacing is rule D9's: while nothing is in flight a line leaves at once; else a source's next run may
+wait, unless there is much.
 """
 
 import asyncio
@@ -30,7 +33,9 @@ class Demand:
         return bool(self.waiting or self.ready)
 
     def want(self, source: Source, now: float) -> None:
-        """Take notice that *source* has something to send or to ask; while it awaits an answer, that comes first."""
+        """Take notice that *source* has something to send or to ask; while it awaits an answer,
+        that comes first.
+        """
         if source.state is State.IDLE:
             if source not in self.waiting:
                 self.waiting[source] = None
@@ -81,10 +86,14 @@ class Demand:
         return None
 
     def due_in(self, now: float, *, in_flight: bool, open_sources: int) -> float | None:
-        """Return in how many seconds the next window is due, None while nobody is ready (rule D9)."""
+        """Return in how many seconds the next window is due, None while nobody is ready (rule
+        D9).
+        """
         if not self.ready:
             return None
         if self._bulk or not in_flight:
             return 0.0
-        pause = min(LONGEST_PAUSE_SECONDS, PAUSE_SECONDS * max(1.0, open_sources / _SOURCES_PER_PAUSE))
+        pause = min(
+            LONGEST_PAUSE_SECONDS, PAUSE_SECONDS * max(1.0, open_sources / _SOURCES_PER_PAUSE)
+        )
         return max(0.0, next(iter(self.ready.values())) + pause - now)

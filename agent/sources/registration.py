@@ -1,7 +1,8 @@
 """Which of the lives that look alike this one is (rule G3).
 
-With a checkpoint, or in memory, the count is known: one question. Without, the counts 0 to 7 are asked for at once, then 56
-more, and so on until one was never seen: the life is the highest open one that fits the file, else the first never seen.
+With a checkpoint, or in memory, the count is known: one question. Without, the counts 0 to 7 are
+asked for at once, then 56 more, and so on until one was never seen: the life is the highest open
+one that fits the file, else the first never seen.
 """
 
 from collections.abc import Callable
@@ -56,7 +57,9 @@ class Claims:
         self._answers[answer.count] = answer
 
     def decide(self, fits: Callable[[int], bool]) -> Answer | None:
-        """Return the count to take and its number, None where more must be asked first; *fits* judges closed numbers, too."""
+        """Return the count to take and its number, None where more must be asked first; *fits*
+        judges closed numbers, too.
+        """
         if self.waiting:
             return None
         answers = [self._answers[count] for count in self._asked]

@@ -116,7 +116,9 @@ def replay_(uri: str, ids: tuple[str, ...], access: Access, dry_run: bool, as_js
     set_up_logging("warning")
     done = run_program(program)
     if as_json:
-        rows = [{"id": letter.id, "bytes": letter.size, "outcome": outcome} for letter, outcome in done]
+        rows = [
+            {"id": letter.id, "bytes": letter.size, "outcome": outcome} for letter, outcome in done
+        ]
         emit_json({"uri": uri, "dry_run": dry_run, "dead_letters": rows})
     else:
         for letter, outcome in done:
@@ -153,11 +155,15 @@ def _beside(address: Address) -> Address:
     return replaced(address, stream=address.stream + DEAD_STREAM)
 
 
+def _shown(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
 async def _rows(letters: Sequence[DeadLetter]) -> list[dict[str, Any]]:
     return [
         {
             "id": letter.id,
-            "received": f"{datetime.fromtimestamp(letter.header.received / 1000, UTC):%Y-%m-%d %H:%M:%S}",
+            "received": _shown(letter.header.received),
             "source": letter.header.source,
             "peer": msgspec.json.decode(letter.header.peer),
             "bytes": letter.size,

@@ -55,7 +55,9 @@ def with_segments(
     return run_program(program)
 
 
-def reached(address: Address, access: Access, machine: Machine) -> AbstractAsyncContextManager[Target]:
+def reached(
+    address: Address, access: Access, machine: Machine
+) -> AbstractAsyncContextManager[Target]:
     """Yield where the stream's service listens, for as long as the context lasts."""
     if isinstance(address, ServiceAddress):
         target = Target(address.host, address.port, access.tls, login=access.login)

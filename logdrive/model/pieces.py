@@ -69,7 +69,8 @@ def cuts(size: int) -> Iterator[Extent]:
 
 
 def piece_of(header: BatchHeader) -> Piece | None:
-    """Return what *header*, of a foreign batch, says of its record as a piece; None where it is none.
+    """Return what *header*, of a foreign batch, says of its record as a piece; None where it is
+    none.
 
     Raises ValueError where its mark is one that no receiver writes.
     """
@@ -123,10 +124,13 @@ class Unfinished:
 
     _begun: dict[str, _Begun] = field(default_factory=dict)
 
-    def meet(self, offset: int, following: int, event: str, start: int, end: int, *, last: bool) -> Whole | None:
+    def meet(
+        self, offset: int, following: int, event: str, start: int, end: int, *, last: bool
+    ) -> Whole | None:
         """Take the next piece, whose batch is [*offset*, *following*); return the event it ends.
 
-        None too for a last piece whose others are not there: they were cut off, or lie too far back.
+        None too for a last piece whose others are not there: they were cut off, or lie too far
+        back.
         """
         begun = self._begun.pop(event, None)
         if start == 0:
@@ -144,13 +148,19 @@ class Unfinished:
         return None
 
     def since(self, at: int) -> int:
-        """Return where the oldest event begins that may still become whole behind *at*; else *at*."""
-        firsts = [begun.extents[0][0] for begun in self._begun.values() if not self._given_up(begun, at)]
+        """Return where the oldest event begins that may still become whole behind *at*; else
+        *at*.
+        """
+        firsts = [
+            begun.extents[0][0] for begun in self._begun.values() if not self._given_up(begun, at)
+        ]
         return min(firsts, default=at)
 
     def copy(self) -> "Unfinished":
         """Return one that goes on from here by itself."""
-        return Unfinished({event: _Begun(one.end, [*one.extents]) for event, one in self._begun.items()})
+        return Unfinished(
+            {event: _Begun(one.end, [*one.extents]) for event, one in self._begun.items()}
+        )
 
     @staticmethod
     def _given_up(begun: _Begun, at: int) -> bool:

@@ -29,14 +29,16 @@ async def run(
     stop: asyncio.Event,
     random: Random | None = None,
     started: Callable[[tuple[str, int]], None] = lambda address: None,
-    limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen
+    limits: StoreLimits = StoreLimits(),
     serving: Serving | None = None,
 ) -> None:
-    """Serve until *stop*; then let what was submitted become durable and be acknowledged. *executor* has one thread.
+    """Serve until *stop*; then let what was submitted become durable and be acknowledged.
 
-    *started* is called with the address once connections are taken; *serving* is how a controller is served, where it is not over
-    the network's own gRPC. Raises `ConfigError` where the address or the directory
-    can't be had, `StorageError` where the disk fails: the process must end then.
+    *executor* has one thread.
+
+    *started* is called with the address once connections are taken; *serving* is how a controller
+    is served, where it is not over the network's own gRPC. Raises `ConfigError` where the address
+    or the directory can't be had, `StorageError` where the disk fails: the process must end then.
     """
     failure, random = Failure(), random or SystemRandom()
     host, port = config.listen.pravega.where
@@ -56,8 +58,23 @@ async def run(
     async with (
         accessing(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
-        listening(store, host, port, tls, transport=transport, disk=disk, gate=access.gate if access else None) as address,
-        controlled(Catalogue(store, clock=clock, random=random), controller, address, disk=disk, serving=serving, access=access),
+        listening(
+            store,
+            host,
+            port,
+            tls,
+            transport=transport,
+            disk=disk,
+            gate=access.gate if access else None,
+        ) as address,
+        controlled(
+            Catalogue(store, clock=clock, random=random),
+            controller,
+            address,
+            disk=disk,
+            serving=serving,
+            access=access,
+        ),
     ):
         started(address)
         await either(stop, failure.happened)

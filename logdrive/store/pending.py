@@ -12,15 +12,28 @@ from logdrive.errors import LogdriveError
 from logdrive.model.numbers import ABSENT
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index.index import Index
-from logdrive.store.log.format import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Change, Entry
+from logdrive.store.log.format import (
+    APPEND,
+    COPY,
+    CREATE,
+    DELETE,
+    MERGE,
+    SEAL,
+    TRUNCATE,
+    UPDATE,
+    Change,
+    Entry,
+)
 
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """An entry on its way, of the segment *ahead*. *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
+    """An entry on its way, of the segment *ahead*.
 
-    *source* is the segment that a merge ends, *changes* come with it. *followers* are the futures of those who were told no because
-    of this one, which is true only once it is durable.
+    *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
+
+    *source* is the segment that a merge ends, *changes* come with it. *followers* are the futures
+    of those who were told no because of this one, which is true only once it is durable.
     """
 
     entry: Entry
@@ -55,10 +68,11 @@ class Submission:
 
 @dataclass(slots=True, eq=False)
 class Ahead:
-    """One segment as it will be: *number* names it in entries, *writers* has each writer's last submission.
+    """One segment as it will be: *number* names it in entries, *writers* has each writer's last
+    submission.
 
-    *creating* and *cutting* are the creation and the last truncation, while they are not durable; *gone*: deleted, or merged
-    into another.
+    *creating* and *cutting* are the creation and the last truncation, while they are not durable;
+    *gone*: deleted, or merged into another.
     """
 
     name: str
@@ -103,7 +117,9 @@ class Submissions:
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         if ahead is not None and (pending := ahead.writers.get(writer)) is not None:
             return pending.numbers()[writer]
-        if durable is None or (ahead is not None and (ahead.gone or ahead.number != durable.number)):
+        if durable is None or (
+            ahead is not None and (ahead.gone or ahead.number != durable.number)
+        ):
             return ABSENT
         return self._index.number(durable, writer)
 
@@ -115,10 +131,14 @@ class Submissions:
     def ends(self, name: str) -> bool:
         """Tell whether a seal or the end of the segment is submitted and not yet durable."""
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
-        return ahead is not None and (ahead.gone or (ahead.sealed and (durable is None or not durable.sealed)))
+        return ahead is not None and (
+            ahead.gone or (ahead.sealed and (durable is None or not durable.sealed))
+        )
 
     def check_place(self, name: str, offset: int) -> None:
-        """Raise `StorageError` where the index can't tell which append *offset* belongs to: what needs that could not be applied later."""
+        """Raise `StorageError` where the index can't tell which append *offset* belongs to: what
+        needs that could not be applied later.
+        """
         durable = self._index.by_name.get(name)
         if durable is not None and durable.start <= offset < durable.length:
             durable.extent_at(offset)
@@ -179,7 +199,8 @@ class Submissions:
 
     def _discount(self, ahead: Ahead) -> None:
         ahead.waiting -= 1
-        if ahead.waiting == 0 and self._ahead.get(ahead.name) is ahead:  # another segment may have the name by now
+        # another segment may have the name by now
+        if ahead.waiting == 0 and self._ahead.get(ahead.name) is ahead:
             del self._ahead[ahead.name]
 
 

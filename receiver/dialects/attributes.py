@@ -1,4 +1,6 @@
-"""The attributes of a source: checked once, at its S; from then on the very bytes go into every batch header (rule R4)."""
+"""The attributes of a source: checked once, at its S; from then on the very bytes go into every
+batch header (rule R4).
+"""
 
 from typing import Any
 
@@ -22,7 +24,10 @@ _decode = msgspec.json.Decoder(Attributes).decode
 
 
 def parse(data: bytes) -> Attributes:
-    """Return the attributes in *data*. Raises ValueError with the reason (E 7); their length was checked by the frame reader."""
+    """Return the attributes in *data*.
+
+    Raises ValueError with the reason (E 7); their length was checked by the frame reader.
+    """
     try:
         found = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -46,4 +51,7 @@ def _check_depth(value: object, left: int) -> None:
 
 
 def _too_deep() -> ValueError:
-    return ValueError(f"attributes that can't be used: more than {ATTRIBUTES_DEPTH} tables and lists inside one another")
+    return ValueError(
+        f"attributes that can't be used: more than {ATTRIBUTES_DEPTH} tables and lists "
+        "inside one another"
+    )

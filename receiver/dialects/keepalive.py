@@ -1,4 +1,6 @@
-"""Keeps a waiting peer patient: `A 0` whenever it has waited for some seconds without a word from us."""
+"""Keeps a waiting peer patient: `A 0` whenever it has waited for some seconds without a word from
+us.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +13,15 @@ from receiver.outbox import Outbox
 class Keepalive:
     """Runs on a timer that exists only while *waiting* says that the peer waits for something."""
 
-    def __init__(self, outbox: Outbox, counters: Counters, seconds: float, waiting: Callable[[], bool]) -> None:
-        self._outbox, self._counters, self._seconds, self._waiting = outbox, counters, seconds, waiting
+    def __init__(
+        self, outbox: Outbox, counters: Counters, seconds: float, waiting: Callable[[], bool]
+    ) -> None:
+        self._outbox, self._counters, self._seconds, self._waiting = (
+            outbox,
+            counters,
+            seconds,
+            waiting,
+        )
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 

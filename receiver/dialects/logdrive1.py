@@ -5,7 +5,13 @@ from collections.abc import Sequence
 
 from logdrive.errors import ProtocolError
 from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, Source
-from logdrive.wire.lumberjack.limits import LIVE_ATTRIBUTES_BYTES, REFUSED_SOURCES, SOURCE_BYTES, UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
+from logdrive.wire.lumberjack.limits import (
+    LIVE_ATTRIBUTES_BYTES,
+    REFUSED_SOURCES,
+    SOURCE_BYTES,
+    UNANSWERED_SOURCES,
+    WINDOWS_IN_FLIGHT,
+)
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
 from receiver.connection import Farewell, Link
 from receiver.dialects import attributes
@@ -32,7 +38,9 @@ class NativeTalk:
 
     @property
     def waiting(self) -> bool:
-        """Whether the peer waits for a P or an acknowledgement: also while its window is on its way, for minutes on a slow link."""
+        """Whether the peer waits for a P or an acknowledgement: also while its window is on its
+        way, for minutes on a slow link.
+        """
         return self._link.acks.waiting > 0 or bool(self._opening) or self._runs.amid_window
 
     @property
@@ -90,7 +98,9 @@ class NativeTalk:
         self._sources[frame.index] = registration
         self._attributes += registration.weight
         if self._attributes > LIVE_ATTRIBUTES_BYTES:
-            raise self._limit(f"more than {LIVE_ATTRIBUTES_BYTES} bytes of attributes of live sources")
+            raise self._limit(
+                f"more than {LIVE_ATTRIBUTES_BYTES} bytes of attributes of live sources"
+            )
         if len(self._opening) >= UNANSWERED_SOURCES:
             raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
         self._opening[frame.index] = self._link.spawn(self._open(registration))
@@ -114,15 +124,24 @@ class NativeTalk:
         self._refused += 1
         self._link.refuse(index, code, text)
         if self._refused > REFUSED_SOURCES:
-            raise self._limit(f"more than {REFUSED_SOURCES} indices of refused sources that were not freed")
+            raise self._limit(
+                f"more than {REFUSED_SOURCES} indices of refused sources that were not freed"
+            )
 
     def _full(self) -> str:
         """Say why there is no room for a source; the log is told once a connection."""
         shares = self._link.services.shares
-        text = f"the sources of all connections take {shares.used} bytes of {shares.total}, those of this one {self._share.used}"
+        text = (
+            f"the sources of all connections take {shares.used} bytes of {shares.total}, "
+            f"those of this one {self._share.used}"
+        )
         if not self._told_full:
             self._told_full = True
-            self._link.log.warning("sources refused", reason=text, remedy="raise sources_bytes in [limits], or add a receiver")
+            self._link.log.warning(
+                "sources refused",
+                reason=text,
+                remedy="raise sources_bytes in [limits], or add a receiver",
+            )
         return text
 
     async def _open(self, registration: Registration) -> None:

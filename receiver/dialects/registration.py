@@ -1,12 +1,15 @@
-"""One source on one connection, from its S until it is freed, refused for good, or the connection ends (rules D2, D3, S2).
+"""One source on one connection, from its S until it is freed, refused for good, or the connection
+ends (rules D2, D3, S2).
 
-    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING
-                                  ▲                                                                        │
-                                  └────────────────────── a run that follows ──────────────────────────────┘
+    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING
+                                  ▲                                         │
+                                  │                                  number read: P
+                                  │                                         ▼
+                                  └────────── a run that follows ──────  REFUSING
     any ──E, freed, taken over──▶ DEAD
 
-Runs are appended while LIVE and dropped in the other states; a window that holds a dropped run is not acknowledged before
-the P, or E, that tells of it.
+Runs are appended while LIVE and dropped in the other states; a window that holds a dropped run is
+not acknowledged before the P, or E, that tells of it.
 """
 
 import asyncio
@@ -30,7 +33,9 @@ from receiver.dialects.attributes import Attributes
 from receiver.router import Traits
 
 _CORRECTIONS = 3
-"""So many Ps in a row without an accepted run, and the source is refused (E 6; E 3 where it was the sink that failed)."""
+"""So many Ps in a row without an accepted run, and the source is refused (E 6; E 3 where it was the
+sink that failed).
+"""
 
 
 class State(Enum):
@@ -46,18 +51,24 @@ class State(Enum):
 class Registration:
     """Appends the runs of one source as long as each follows the one before."""
 
-    def __init__(self, link: Link, frame: Source, attributes: Attributes, peer: msgspec.Raw) -> None:
+    def __init__(
+        self, link: Link, frame: Source, attributes: Attributes, peer: msgspec.Raw
+    ) -> None:
         services = link.services
         self._link, self.index, self.origin = link, frame.index, frame.origin
         self.weight = len(frame.attributes)
         self.source: UUID = source_id(frame.origin, link.identity)
         traits = Traits(link.identity, services.listen.name, attributes.fields, attributes.tags)
         sink = services.router.sink_for(traits)
-        self._batches = SourceBatches(self.source, frame.origin, frame.attributes, peer, services.store)
+        self._batches = SourceBatches(
+            self.source, frame.origin, frame.attributes, peer, services.store
+        )
         self._writer = services.writers.claim(sink, self.source, self)
         self._corrections = 0
-        self._failure: str | None = None  # the sink's words, where that was why the last run was refused
-        self._era = 0  # grows with each refusal; what was submitted before it says nothing new by failing
+        # the sink's words, where that was why the last run was refused
+        self._failure: str | None = None
+        # grows with each refusal; what was submitted before it says nothing new by failing
+        self._era = 0
         self._told_in = 0  # the window in which the last P was sent
         self._untold: list[Window] = []  # windows that wait for the next P
         self._freed = False
@@ -70,10 +81,17 @@ class Registration:
             self._tell(number)
 
     def take(self, received: RunReceived) -> None:
-        """Append a run, or refuse it. Raises `ProtocolError` for one that comes before its P, or has no mark that it should."""
+        """Append a run, or refuse it.
+
+        Raises `ProtocolError` for one that comes before its P, or has no mark that it should.
+        """
         if self.state is State.OPENING:
-            raise ProtocolError(f"a run of the index {self.index} before its P", offset=self._link.offset)
-        if self.state in (State.LIVE, State.REFUSING) and self._writer.follows(received.run.previous):
+            raise ProtocolError(
+                f"a run of the index {self.index} before its P", offset=self._link.offset
+            )
+        if self.state in (State.LIVE, State.REFUSING) and self._writer.follows(
+            received.run.previous
+        ):
             self.state = State.LIVE
             self._append(received)
             return
@@ -93,15 +111,20 @@ class Registration:
         """Another registration took the source over (rule S2)."""
         if self.state is not State.DEAD:
             self._link.services.counters.sources_fenced += 1
-        self._die(RefusalCode.REGISTERED_LATER, "the source was registered again, here or on another connection")
+        self._die(
+            RefusalCode.REGISTERED_LATER,
+            "the source was registered again, here or on another connection",
+        )
 
-    # Appending ---------------------------------------------------------------------------------------------------------
+    # Appending -----------------------------------------------------------------------------------
 
     def _append(self, received: RunReceived) -> None:
         link, run = self._link, received.run
         faults.reach("receiver.window.before_append")
         try:
-            batch = self._batches.batch(run, received.parts, received.size, link.services.clock.now_ms())
+            batch = self._batches.batch(
+                run, received.parts, received.size, link.services.clock.now_ms()
+            )
         except ValueError as error:
             raise ProtocolError(str(error), offset=link.offset) from error
         window = link.acks.hold()
@@ -138,12 +161,15 @@ class Registration:
         else:
             self._link.acks.release(window)  # the peer was told, by P or E
 
-    # Refusing ----------------------------------------------------------------------------------------------------------
+    # Refusing ------------------------------------------------------------------------------------
 
     def _refuse(self, window: Window, failure: BaseException | None = None) -> None:
-        """Hold *window* until the peer was told the durable number; *failure* is the sink's, if that is the reason."""
+        """Hold *window* until the peer was told the durable number; *failure* is the sink's, if
+        that is the reason.
+        """
         self.state = State.ASKING
-        self._failure = None if failure is None else str(failure)  # the error itself leads to the run that failed
+        # the error itself leads to the run that failed
+        self._failure = None if failure is None else str(failure)
         self._era += 1
         self._untold.append(window)
         self._link.spawn(self._correct())
@@ -159,13 +185,17 @@ class Registration:
         if self._corrections >= _CORRECTIONS and self._failure is not None:
             self._die(RefusalCode.TRY_LATER, f"the sink fails: {self._failure}")
         elif self._corrections >= _CORRECTIONS:
-            self._die(RefusalCode.NO_PROGRESS, f"{_CORRECTIONS} positions were told and no run was accepted")
+            self._die(
+                RefusalCode.NO_PROGRESS,
+                f"{_CORRECTIONS} positions were told and no run was accepted",
+            )
         self._release_untold()
 
     def _must_have_heard(self) -> bool:
         """Tell whether the last P must have reached the peer before it sent the current window.
 
-        P went out before the acknowledgement of its window, and only so many windows may be unacknowledged.
+        P went out before the acknowledgement of its window, and only so many windows may be
+        unacknowledged.
         """
         return self._link.acks.current.number >= self._told_in + WINDOWS_IN_FLIGHT
 
@@ -180,9 +210,11 @@ class Registration:
         return None
 
     def _tell(self, number: int) -> None:
-        self._link.outbox.put(Position(self.index, number, self._link.services.sink.store_id).encode())
+        self._link.outbox.put(
+            Position(self.index, number, self._link.services.sink.store_id).encode()
+        )
 
-    # Ending ------------------------------------------------------------------------------------------------------------
+    # Ending --------------------------------------------------------------------------------------
 
     def _die(self, code: RefusalCode, text: str) -> None:
         if self.state is not State.DEAD:

@@ -11,10 +11,22 @@ from agent.sources.registry import Book
 
 
 @pytest.mark.parametrize(("here_before", "start"), [(True, 0), (False, 100)])
-def test_a_file_that_is_absent_when_starts_are_decided_waits_for_nothing_once_it_is_found(here_before: bool, start: int) -> None:
+def test_a_file_that_is_absent_when_starts_are_decided_waits_for_nothing_once_it_is_found(
+    here_before: bool, start: int
+) -> None:
     book = Book("host", "agent", Inputs([InputTable(paths=["/logs/*.log"], start="end")]))
     origin = UUID(int=1)
-    entry = Entry(origin=origin, stem=UUID(int=2), path="/logs/a.log", name="/logs/a.log", mount="/", device=1, inode=1, span=1, crc=1)
+    entry = Entry(
+        origin=origin,
+        stem=UUID(int=2),
+        path="/logs/a.log",
+        name="/logs/a.log",
+        mount="/",
+        device=1,
+        inode=1,
+        span=1,
+        crc=1,
+    )
     entry.start, entry.undecided = 100, True
     book.absent[origin] = entry
     book.decide_starts(here_before=here_before, now_ms=0)

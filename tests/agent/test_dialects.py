@@ -1,4 +1,6 @@
-"""Plain Lumberjack v2 at least once, and falling back to it only where that is allowed (D8, lumberjack.md §2.2)."""
+"""Plain Lumberjack v2 at least once, and falling back to it only where that is allowed (D8,
+lumberjack.md §2.2).
+"""
 
 from typing import Any
 
@@ -20,7 +22,9 @@ TLS = {"ca": "ca.pem", "cert": "c.pem", "key": "c.key"}
 
 
 class PlainModel:
-    """A Lumberjack v2 reader that acknowledges whole windows; *events* by path, with what came twice."""
+    """A Lumberjack v2 reader that acknowledges whole windows; *events* by path, with what came
+    twice.
+    """
 
     def __init__(self) -> None:
         self.events: dict[str, list[dict[str, Any]]] = {}
@@ -32,7 +36,10 @@ class PlainModel:
         self.partial = False
 
     async def accept(self, stream: Stream) -> None:
-        reader, windows = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"), WindowReader()
+        reader, windows = (
+            FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"),
+            WindowReader(),
+        )
         try:
             while data := await stream.read():
                 self.writes += 1
@@ -105,7 +112,9 @@ def test_at_least_once_from_the_checkpoint__D8() -> None:
         world.start()
         await world.settle()
         assert model.content() == lines(0, 10_000)
-        assert len(model.events[LOG]) == 15_000, "what was not acknowledged came again, the rest did not"
+        assert len(model.events[LOG]) == 15_000, (
+            "what was not acknowledged came again, the rest did not"
+        )
         await world.stop()
 
     run(main())
@@ -209,7 +218,9 @@ def test_h20_a_balancer_drops_alpn_for_an_hour__D8() -> None:
         world.start()
         await world.settle()
         await listener.close()
-        listener = await host.listen("0.0.0.0", 5044, ServerTls("s.pem", "s.key", "ca.pem"), plain.accept)
+        listener = await host.listen(
+            "0.0.0.0", 5044, ServerTls("s.pem", "s.key", "ca.pem"), plain.accept
+        )
         world.network.cut("agent")
         world.write(lines(10, 10))
         world.write(lines(0, 7), "/logs/new.log")
@@ -225,7 +236,9 @@ def test_h20_a_balancer_drops_alpn_for_an_hour__D8() -> None:
         await world.clock.sleep(300)
         await world.settle()
         assert contents(world.stored()) == [lines(0, 20)]
-        together = plain.content("/logs/new.log") + b"".join(stored.content for stored in world.stored("/logs/new.log"))
+        together = plain.content("/logs/new.log") + b"".join(
+            stored.content for stored in world.stored("/logs/new.log")
+        )
         assert together == lines(0, 10)
         assert len(plain.events["/logs/new.log"]) <= 10
         await world.stop()

@@ -1,4 +1,6 @@
-"""Histories of delivery.md §7 about lives that look alike, where to start, and what was unread (2, 4, 6, 27)."""
+"""Histories of delivery.md §7 about lives that look alike, where to start, and what was unread (2,
+4, 6, 27).
+"""
 
 import asyncio
 
@@ -134,7 +136,10 @@ def test_h06_rewritten_at_the_same_length__G4() -> None:
         world.truncate()
         world.write(HEADER + lines(0, 100, prefix="two"))
         await world.clock.sleep(15)
-        assert contents(world.stored()) == [HEADER + lines(0, 100, prefix="one"), HEADER + lines(0, 100, prefix="two")]
+        assert contents(world.stored()) == [
+            HEADER + lines(0, 100, prefix="one"),
+            HEADER + lines(0, 100, prefix="two"),
+        ]
         await world.stop()
 
     run(main())

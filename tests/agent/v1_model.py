@@ -1,4 +1,6 @@
-"""A scripted reader of Lumberjack v1: it takes W, C and D of version 1, nothing else, and acknowledges whole windows."""
+"""A scripted reader of Lumberjack v1: it takes W, C and D of version 1, nothing else, and
+acknowledges whole windows.
+"""
 
 import base64
 
@@ -31,9 +33,15 @@ class V1Model:
         self.faults: list[str] = []
 
     async def accept(self, stream: Stream) -> None:
-        """Serve one connection, closing it where it does not bring what a reader of version 1 can take."""
+        """Serve one connection, closing it where it does not bring what a reader of version 1 can
+        take.
+        """
         self.connections += 1
-        reader, left, sequence = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"), 0, 0
+        reader, left, sequence = (
+            FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"),
+            0,
+            0,
+        )
         try:
             while data := await stream.read():
                 for frame in reader.feed(data):
@@ -48,7 +56,10 @@ class V1Model:
                         continue
                     self._expect(isinstance(frame, Data), type(frame).__name__)
                     assert isinstance(frame, Data)
-                    self._expect(frame.sequence == sequence + 1 and left > 0, f"number {frame.sequence} after {sequence}")
+                    self._expect(
+                        frame.sequence == sequence + 1 and left > 0,
+                        f"number {frame.sequence} after {sequence}",
+                    )
                     pairs = dict(frame.pairs)
                     self._expect(len(pairs) == len(frame.pairs), "a key twice")
                     if self.acknowledge or not self.forgetful:

@@ -1,4 +1,6 @@
-"""A real Pravega that wants to know who comes, over TLS: login at the controller, delegation tokens at the segment store."""
+"""A real Pravega that wants to know who comes, over TLS: login at the controller, delegation tokens
+at the segment store.
+"""
 
 import asyncio
 from pathlib import Path
@@ -34,7 +36,9 @@ PROPERTIES = (
 )
 
 
-def test_over_tls_tokens_go_with_every_request_and_nobody_else_comes_in(tmp_path: Path, certificates: Path) -> None:
+def test_over_tls_tokens_go_with_every_request_and_nobody_else_comes_in(
+    tmp_path: Path, certificates: Path
+) -> None:
     with needed("a real Pravega"):
         fetch()  # which tells whether there is a Java, whose key stores are made next
         with real_pravega(tmp_path, *PROPERTIES, *tls_properties(tmp_path, certificates)) as server:
@@ -57,6 +61,8 @@ async def append_and_be_refused(server: RealPravega, tls: ClientTls) -> None:
         async with connected(transport, "127.0.0.1", server.store, tls) as stranger:
             with pytest.raises(TokenError):
                 await stranger.read(segment, 0, 100)
-        async with reached("127.0.0.1", server.controller, tls, Login("logdrive", "a guess")) as controller:
+        async with reached(
+            "127.0.0.1", server.controller, tls, Login("logdrive", "a guess")
+        ) as controller:
             with pytest.raises(RefusedError, match="UNAUTHENTICATED"):
                 await controller.current("logs", "app")

@@ -28,11 +28,17 @@ ATTRIBUTES = {"host": "web-1", "path": "/var/log/app.log", "fields": {"team": "a
 
 
 class Peer:
-    """One connection: frames in the order in which they come, with a time limit on waiting for each."""
+    """One connection: frames in the order in which they come, with a time limit on waiting for
+    each.
+    """
 
     def __init__(self, stream: Stream, dialect: Dialect) -> None:
         self.stream = stream
-        self._reader = FrameReader(LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK, side="writer", dialect=dialect)
+        self._reader = FrameReader(
+            LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK,
+            side="writer",
+            dialect=dialect,
+        )
         self._came: list[Frame] = []
         self.ended = False
 
@@ -45,7 +51,9 @@ class Peer:
         await self.stream.write([b"".join(frames)])
 
     async def next(self, seconds: float = 60.0, *, keepalives: bool = False) -> Frame | None:
-        """Return the next frame, None at the end of the connection; `A 0` only with *keepalives*."""
+        """Return the next frame, None at the end of the connection; `A 0` only with
+        *keepalives*.
+        """
         async with asyncio.timeout(seconds):
             while True:
                 while self._came:
@@ -106,8 +114,12 @@ class NativePeer(Peer):
         assert frame == Ack(number), f"{frame} instead of A {number}"
 
 
-def run_of(index: int, start: int, end: int, text: bytes | None = None, *, lines: int = 1) -> tuple[Run, list[bytes]]:
-    """Return a run of one block that takes a source from *start* to *end*; its bytes are those of `content`."""
+def run_of(
+    index: int, start: int, end: int, text: bytes | None = None, *, lines: int = 1
+) -> tuple[Run, list[bytes]]:
+    """Return a run of one block that takes a source from *start* to *end*; its bytes are those of
+    `content`.
+    """
     data = content(end)[start:] if text is None else text
     run = Run(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
     return run, [block(start, end, lines, data.decode())]
@@ -115,7 +127,9 @@ def run_of(index: int, start: int, end: int, text: bytes | None = None, *, lines
 
 def gap_of(index: int, start: int, end: int) -> tuple[Run, list[bytes]]:
     """Return a gap."""
-    return Run(index, 1, at(start), at(end), 1_700_000_000_000, 0, 0, 1), [gap(start, end, "removed")]
+    return Run(index, 1, at(start), at(end), 1_700_000_000_000, 0, 0, 1), [
+        gap(start, end, "removed")
+    ]
 
 
 def content(size: int) -> bytes:

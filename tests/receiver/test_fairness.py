@@ -1,4 +1,6 @@
-"""Peers that pack much into little, or hold what they do not end: the memory stays bounded, and the others are served meanwhile."""
+"""Peers that pack much into little, or hold what they do not end: the memory stays bounded, and the
+others are served meanwhile.
+"""
 
 import asyncio
 import os
@@ -8,7 +10,17 @@ from uuid import UUID
 
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import KEPT, pack
-from logdrive.wire.lumberjack.frames import Ack, Envelope, Json, JsonRun, Position, Refusal, RefusalCode, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    Ack,
+    Envelope,
+    Json,
+    JsonRun,
+    Position,
+    Refusal,
+    RefusalCode,
+    Source,
+    Window,
+)
 from logdrive.wire.lumberjack.reader import STEP_FRAMES
 from receiver.session import _PORTION_STEPS
 from tests.receiver.peers import Peer, run_of
@@ -17,14 +29,20 @@ from tests.receiver.world import SYNC_SECONDS, World, configuration, in_virtual_
 A = UUID(int=0xA)
 EVENT = b'"' + b" " * (700 * KIB) + b'"'
 BOMB_EVENTS = 40
-BOMB = Window(BOMB_EVENTS).encode() + Envelope(pack(JsonRun.of(1, [EVENT] * BOMB_EVENTS).encode())).encode()
+BOMB = (
+    Window(BOMB_EVENTS).encode()
+    + Envelope(pack(JsonRun.of(1, [EVENT] * BOMB_EVENTS).encode())).encode()
+)
 """28 MB of events."""
 UNFINISHED = Window(1).encode() + b"2C" + (6 * MIB).to_bytes(4, "big") + os.urandom(4 * MIB)
 
 
 def window(number: int) -> bytes:
     """Return a Beat's window of three events."""
-    return Window(3).encode() + Envelope(pack(JsonRun.of(1, [b'{"n":%d}' % number] * 3).encode())).encode()
+    return (
+        Window(3).encode()
+        + Envelope(pack(JsonRun.of(1, [b'{"n":%d}' % number] * 3).encode())).encode()
+    )
 
 
 async def _served(peer: Peer, windows: int) -> float:
@@ -40,7 +58,9 @@ async def _served(peer: Peer, windows: int) -> float:
 
 @in_virtual_time
 async def test_what_envelopes_hold_is_not_unpacked_before_there_is_memory_for_it() -> None:
-    async with receiver(config=configuration(connection_bytes=8 * MIB, total_bytes=16 * MIB)) as world:
+    async with receiver(
+        config=configuration(connection_bytes=8 * MIB, total_bytes=16 * MIB)
+    ) as world:
         bad = [await world.foreign(f"bad-{n}", f"cn:bad-{n}") for n in range(8)]
         world.stall(60.0)
         tracemalloc.start()
@@ -51,7 +71,9 @@ async def test_what_envelopes_hold_is_not_unpacked_before_there_is_memory_for_it
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert 12 * MIB < world.memory.used < (16 + 8) * MIB + KEPT, "the limit, and one that goes beyond it up to its own"
+        assert 12 * MIB < world.memory.used < (16 + 8) * MIB + KEPT, (
+            "the limit, and one that goes beyond it up to its own"
+        )
         assert peak < 80 * MIB, "eight envelopes hold 224 MB"
         world.executor.delay = SYNC_SECONDS
         for peer in bad:
@@ -61,7 +83,9 @@ async def test_what_envelopes_hold_is_not_unpacked_before_there_is_memory_for_it
 
 @in_virtual_time
 async def test_the_others_have_turns_amid_an_envelope() -> None:
-    """Each of ten envelopes has 20,000 events that are frames of their own; in a round of the loop a few hundred are stored."""
+    """Each of ten envelopes has 20,000 events that are frames of their own; in a round of the loop
+    a few hundred are stored.
+    """
     numbers = Random(1)
     events = 20_000
     content = b"".join(Json(numbers.randrange(1, 1 << 32), b"{}").encode() for _ in range(events))
@@ -75,9 +99,13 @@ async def test_the_others_have_turns_amid_an_envelope() -> None:
             await asyncio.sleep(0)
             growth.append(world.counters.events - stored)
             stored = world.counters.events
-        assert len([size for size in growth if size]) >= 10 * events // (_PORTION_STEPS * STEP_FRAMES)
+        assert len([size for size in growth if size]) >= 10 * events // (
+            _PORTION_STEPS * STEP_FRAMES
+        )
         portions = sorted(growth, reverse=True)
-        assert portions[10] <= _PORTION_STEPS * STEP_FRAMES, "once each has begun, one goes on in a round"
+        assert portions[10] <= _PORTION_STEPS * STEP_FRAMES, (
+            "once each has begun, one goes on in a round"
+        )
 
 
 @in_virtual_time
@@ -96,7 +124,9 @@ async def test_windows_go_through_beside_forty_connections_that_end_nothing() ->
 
 
 @in_virtual_time
-async def test_windows_go_through_though_more_connections_than_there_is_memory_for_end_nothing() -> None:
+async def test_windows_go_through_though_more_connections_than_there_memory_for_end_nothing() -> (
+    None
+):
     async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
         good = await world.foreign()
         await _served(good, 1)
@@ -122,7 +152,7 @@ async def _hold(world: World, number: int) -> None:
 
 
 @in_virtual_time
-async def test_who_holds_memory_without_progress_is_told_to_come_again_once_others_want_it() -> None:
+async def test_who_holds_memory_without_progress_told_to_come_again_once_others_want_it() -> None:
     async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
         bad = [await world.native(f"bad-{n}", f"cn:bad-{n}") for n in range(3)]
         sending = [asyncio.create_task(peer.send(UNFINISHED)) for peer in bad]
@@ -153,7 +183,8 @@ async def test_a_peer_that_is_not_even_read_for_want_of_memory_gets_keepalives()
 
         agent = await world.native()
         await agent.send(Source(0, A, b"{}").encode())
-        await beat.send(Window(0).encode())  # is answered, as the receiver was reading, and stops now
+        # is answered, as the receiver was reading, and stops now
+        await beat.send(Window(0).encode())
         assert await beat.next(1, keepalives=True) == Ack(0)
         await beat.send(window(1))
         for peer in (agent, beat):

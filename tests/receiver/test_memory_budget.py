@@ -1,4 +1,6 @@
-"""Bounded memory: a connection reads only while what it and all hold, not yet durable, is below the limits."""
+"""Bounded memory: a connection reads only while what it and all hold, not yet durable, is below the
+limits.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -33,7 +35,7 @@ async def _admitted(account: Account) -> bool:
 
 
 @in_virtual_time
-async def test_a_connection_stops_at_its_own_limit_and_goes_on_once_its_batches_are_durable() -> None:
+async def test_connection_stops_at_its_own_limit_and_goes_on_once_its_batches_are_durable() -> None:
     memory = Memory(total=100 * MIB, per_connection=MIB)
     full, other = memory.account(), memory.account()
     full.submit(2 * MIB)
@@ -80,7 +82,7 @@ async def test_those_who_wait_are_let_in_a_few_at_a_time_as_their_bytes_are_not_
 
 
 @in_virtual_time
-async def test_memory_full_of_unfinished_windows_lets_one_connection_at_a_time_finish_its_own() -> None:
+async def test_memory_full_unfinished_windows_lets_one_connection_at_time_finish_its_own() -> None:
     memory = Memory(total=10 * MIB, per_connection=100 * MIB)
     first, second = memory.account(), memory.account()
     first.hold(6 * MIB)
@@ -123,7 +125,7 @@ async def test_who_gives_up_waiting_is_forgotten() -> None:
     assert await _admitted(full)
 
 
-# Parts of windows that fill the memory -----------------------------------------------------------------------------------
+# Parts of windows that fill the memory ----------------------------------------------------------
 
 
 class Closed:
@@ -235,7 +237,9 @@ async def test_who_sends_a_byte_now_and_then_makes_no_progress() -> None:
 
 
 @in_virtual_time
-async def test_a_connection_that_holds_nothing_and_says_nothing_keeps_nobody_waiting_and_is_not_closed() -> None:
+async def test_connection_holds_nothing_and_says_nothing_keeps_nobody_waiting_and_not_closed() -> (
+    None
+):
     memory = Memory(total=16 * MIB, per_connection=100 * MIB)
     full, quiet, comer = memory.account(), memory.account(), memory.account()
     closed = Closed(quiet=quiet)

@@ -1,4 +1,6 @@
-"""Frames on their way to a peer: in order, and no more of them in memory than a bound, whether the peer reads or not."""
+"""Frames on their way to a peer: in order, and no more of them in memory than a bound, whether the
+peer reads or not.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -63,7 +65,7 @@ async def test_frames_are_written_in_order_also_those_put_while_one_is_written()
 
 
 @in_virtual_time
-async def test_a_peer_that_reads_nothing_is_cut_off_at_the_bound_and_what_waits_for_it_is_let_go() -> None:
+async def test_peer_that_reads_nothing_is_cut_off_at_bound_and_what_waits_for_is_let_go() -> None:
     box, taker = outbox()
     writing = asyncio.create_task(box.run())
     for number in range(BOUND // len(FRAME)):

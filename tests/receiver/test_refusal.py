@@ -1,4 +1,6 @@
-"""Runs that can't be stored where they are: rules D2, D3, S2, and their histories (`docs/protocols/delivery.md` part 7)."""
+"""Runs that can't be stored where they are: rules D2, D3, S2, and their histories
+(`docs/protocols/delivery.md` part 7).
+"""
 
 import errno
 from random import Random
@@ -25,7 +27,9 @@ async def _position(peer: NativePeer, index: int = 0) -> int:
 
 
 @in_virtual_time
-async def test_history_1_no_position_and_no_acknowledgement_before_the_sync_and_then_power_is_cut() -> None:
+async def test_history_1_no_position_and_no_acknowledgement_before_sync_and_then_power_cut() -> (
+    None
+):
     async with receiver() as world:
         first, second = await world.native(), await world.native()
         await first.register(0, A)
@@ -33,7 +37,9 @@ async def test_history_1_no_position_and_no_acknowledgement_before_the_sync_and_
         await first.send_window(lines(0, 0, 100))
         await second.send(Source(0, A, b"{}").encode())
         assert await first.next(2.0) == Refusal(
-            0, RefusalCode.REGISTERED_LATER, "the source was registered again, here or on another connection"
+            0,
+            RefusalCode.REGISTERED_LATER,
+            "the source was registered again, here or on another connection",
         )
         assert await second.next(3.5, keepalives=True) == Ack(0)
         after = world.disk.crash(Random(5))
@@ -41,24 +47,31 @@ async def test_history_1_no_position_and_no_acknowledgement_before_the_sync_and_
         peer = await world.native()
         position = await peer.register(0, A)
         assert isinstance(position, Position)
-        start = max(position.number, 0) >> 16  # the cut may have kept the write: then the position says so
+        # the cut may have kept the write: then the position says so
+        start = max(position.number, 0) >> 16
         await peer.acknowledged(await peer.send_window(lines(0, start, 200)))
     assert content(200) in (await ledger(world.disk)).by_data()
 
 
 @in_virtual_time
-async def test_d3_a_run_that_does_not_follow_gets_the_position_before_its_window_is_acknowledged() -> None:
+async def test_d3_run_does_not_follow_gets_position_before_its_window_is_acknowledged() -> None:
     async with receiver() as world:
         peer = await world.native()
         await peer.register(0, A)
         await peer.register(1, B)
         await peer.acknowledged(await peer.send_window(lines(0, 0, 100)))
-        await peer.send(peer.window(lines(0, 50, 150), lines(1, 0, 30)), peer.window(lines(0, 150, 200), lines(1, 30, 60)))
+        await peer.send(
+            peer.window(lines(0, 50, 150), lines(1, 0, 30)),
+            peer.window(lines(0, 150, 200), lines(1, 30, 60)),
+        )
         assert await _position(peer) == at(100)
         await peer.acknowledged(3)
         await peer.acknowledged(5)  # of the refused source this says nothing
         await peer.acknowledged(await peer.send_window(lines(0, 100, 200)))
-    assert {len(delivered.data) for delivered in (await ledger(world.disk)).sources.values()} == {200, 60}
+    assert {len(delivered.data) for delivered in (await ledger(world.disk)).sources.values()} == {
+        200,
+        60,
+    }
     assert world.counters.runs_refused == 2
     assert world.counters.positions_corrected == 1
 
@@ -80,9 +93,14 @@ async def test_d3_the_position_told_is_durable_and_waits_for_what_is_in_flight()
         peer = await world.native()
         await peer.register(0, A)
         world.executor.delay = 5.0
-        await peer.send(peer.window(lines(0, 0, 100)), peer.window(lines(0, 200, 300)), peer.window(lines(0, 300, 400)))
+        await peer.send(
+            peer.window(lines(0, 0, 100)),
+            peer.window(lines(0, 200, 300)),
+            peer.window(lines(0, 300, 400)),
+        )
         assert await peer.silent(2.0)
-        frames = [await peer.next(), await peer.next()]  # in either order: the position acknowledges the first window too
+        # in either order: the position acknowledges the first window too
+        frames = [await peer.next(), await peer.next()]
         assert Ack(1) in frames
         assert [frame.number for frame in frames if isinstance(frame, Position)] == [at(100)]
         await peer.acknowledged(2)
@@ -90,14 +108,20 @@ async def test_d3_the_position_told_is_durable_and_waits_for_what_is_in_flight()
 
 
 @in_virtual_time
-async def test_history_3_two_first_runs_in_flight_and_the_first_fails_the_second_is_not_stored() -> None:
+async def test_history_3_two_first_runs_in_flight_and_first_fails_second_is_not_stored() -> None:
     async with receiver() as world:
         peer = await world.native()
         await peer.register(0, A)
         await peer.register(1, B)
         world.disk.fail_write(errno.ENOSPC)
-        await peer.send(peer.window(lines(0, 0, 100), lines(1, 0, 50)), peer.window(lines(0, 100, 200)))
-        told = {frame.index: frame.number for frame in [await peer.next(), await peer.next()] if isinstance(frame, Position)}
+        await peer.send(
+            peer.window(lines(0, 0, 100), lines(1, 0, 50)), peer.window(lines(0, 100, 200))
+        )
+        told = {
+            frame.index: frame.number
+            for frame in [await peer.next(), await peer.next()]
+            if isinstance(frame, Position)
+        }
         assert told == {0: ABSENT, 1: ABSENT}
         await peer.acknowledged(2)
         await peer.acknowledged(3)
@@ -124,7 +148,7 @@ async def test_a_full_disk_is_told_by_position_and_shipping_goes_on_once_there_i
 
 
 @in_virtual_time
-async def test_e3_three_runs_that_the_full_disk_did_not_take_end_the_source_for_a_second_and_no_other() -> None:
+async def test_e3_three_runs_full_disk_did_not_take_end_source_for_second_and_no_other() -> None:
     async with receiver() as world:
         peer = await world.native()
         await peer.register(0, A)
@@ -153,7 +177,12 @@ async def test_history_24_one_source_that_can_never_match_among_ten_thousand() -
         world.executor.delay = 0.001
         peer = await world.native()
         for start in range(0, sources, 250):
-            await peer.send(*(Source(index, UUID(int=index + 1), b"{}").encode() for index in range(start, start + 250)))
+            await peer.send(
+                *(
+                    Source(index, UUID(int=index + 1), b"{}").encode()
+                    for index in range(start, start + 250)
+                )
+            )
             for index in range(start, start + 250):
                 assert await _position(peer, index) == ABSENT
         place = [0] * sources
@@ -174,12 +203,16 @@ async def test_history_24_one_source_that_can_never_match_among_ten_thousand() -
         assert refusals[-1].index == 0  # type: ignore[union-attr]
         assert refusals[-1].code == RefusalCode.NO_PROGRESS  # type: ignore[union-attr]
     delivered = (await ledger(world.disk)).sources
-    wanted = {str(source_id(UUID(int=index + 1), "cn:web-1")): content(size) for index, size in enumerate(place) if size}
+    wanted = {
+        str(source_id(UUID(int=index + 1), "cn:web-1")): content(size)
+        for index, size in enumerate(place)
+        if size
+    }
     assert {source: found.data for source, found in delivered.items()} == wanted
 
 
 @in_virtual_time
-async def test_history_11_a_half_open_session_and_its_successor_cut_the_same_source_differently() -> None:
+async def test_history_11_half_open_session_and_its_successor_cut_same_source_differently() -> None:
     async with receiver() as world:
         old, new = await world.native(), await world.native()
         await old.register(0, A)
@@ -194,7 +227,8 @@ async def test_history_11_a_half_open_session_and_its_successor_cut_the_same_sou
         assert isinstance(refusal, Refusal)
         assert (refusal.index, refusal.code) == (0, RefusalCode.REGISTERED_LATER)
         await old.acknowledged(3)
-        await old.send_window(lines(0, 170, 200), lines(1, 10, 20))  # the half-open one goes on, with other cuts
+        # the half-open one goes on, with other cuts
+        await old.send_window(lines(0, 170, 200), lines(1, 10, 20))
         await new.acknowledged(await new.send_window(lines(0, 170, 260)))
         await old.acknowledged(5)
         again = await old.register(2, A)  # and back
@@ -206,7 +240,9 @@ async def test_history_11_a_half_open_session_and_its_successor_cut_the_same_sou
 
 
 @in_virtual_time
-async def test_s2_the_same_source_registered_twice_on_one_connection_lives_under_its_last_index() -> None:
+async def test_s2_same_source_registered_twice_on_one_connection_lives_under_its_last_index() -> (
+    None
+):
     async with receiver() as world:
         peer = await world.native()
         await peer.register(0, A)

@@ -9,7 +9,17 @@ import pytest
 
 from logdrive.errors import ConfigError, StorageError, TransientError
 from logdrive.store.errors import StoreInUseError
-from logdrive.wire.lumberjack.frames import CONNECTION, Ack, JsonRun, Position, Refusal, RefusalCode, Run, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    CONNECTION,
+    Ack,
+    JsonRun,
+    Position,
+    Refusal,
+    RefusalCode,
+    Run,
+    Source,
+    Window,
+)
 from tests.receiver.peers import NativePeer, at, content, run_of
 from tests.receiver.world import World, configuration, in_virtual_time, ledger, receiver
 from tests.support.memory_disk import MemoryDisk
@@ -48,11 +58,16 @@ BAD: dict[str, tuple[RefusalCode, bytes]] = {
     ),
     "a run before its position": (
         RefusalCode.PROTOCOL,
-        Source(1, B, b"{}").encode() + Window(1).encode() + run_of(1, 0, 10)[0].encode() + JsonRun.of(1, [b"{}"]).encode(),
+        Source(1, B, b"{}").encode()
+        + Window(1).encode()
+        + run_of(1, 0, 10)[0].encode()
+        + JsonRun.of(1, [b"{}"]).encode(),
     ),
     "a gap without its mark": (
         RefusalCode.PROTOCOL,
-        Window(1).encode() + Run(0, 1, 0, at(10), 0, 0, 0, 1).encode() + JsonRun.of(1, [b"{}"]).encode(),
+        Window(1).encode()
+        + Run(0, 1, 0, at(10), 0, 0, 0, 1).encode()
+        + JsonRun.of(1, [b"{}"]).encode(),
     ),
     "a mark too long for a header": (
         RefusalCode.PROTOCOL,
@@ -64,9 +79,14 @@ BAD: dict[str, tuple[RefusalCode, bytes]] = {
     "a window too large": (RefusalCode.LIMIT, Window(70_000).encode()),
     "a record too long": (
         RefusalCode.LIMIT,
-        Window(1).encode() + run_of(0, 0, 10)[0].encode() + JsonRun.of(1, [b" " * 800_000]).encode()[:20],
+        Window(1).encode()
+        + run_of(0, 0, 10)[0].encode()
+        + JsonRun.of(1, [b" " * 800_000]).encode()[:20],
     ),
-    "a truncated envelope": (RefusalCode.PROTOCOL, Window(1).encode() + b"2C\0\0\0\x04\x78\x01\x01\x00"),
+    "a truncated envelope": (
+        RefusalCode.PROTOCOL,
+        Window(1).encode() + b"2C\0\0\0\x04\x78\x01\x01\x00",
+    ),
 }
 
 
@@ -144,7 +164,7 @@ async def test_a_connection_cut_in_mid_window_concerns_nobody_else_and_its_runs_
 
 
 @in_virtual_time
-async def test_an_idle_connection_is_closed_after_its_time_and_one_that_waits_for_us_is_not() -> None:
+async def test_idle_connection_is_closed_after_its_time_and_one_that_waits_for_us_is_not() -> None:
     async with receiver(config=configuration(idle_seconds=20.0)) as world:
         idle, waiting = await world.native(), await world.native()
         await waiting.register(0, A)
@@ -154,7 +174,7 @@ async def test_an_idle_connection_is_closed_after_its_time_and_one_that_waits_fo
         await waiting.acknowledged(last)
 
 
-# Its own end -------------------------------------------------------------------------------------------------------------
+# Its own end ------------------------------------------------------------------------------------
 
 
 @in_virtual_time
@@ -267,9 +287,14 @@ async def test_a_full_disk_at_the_start_is_one_clear_error() -> None:
             pass
 
 
-@pytest.mark.parametrize(("data", "dialect"), [(b"2J\0\0\0\1\0\0\0\x09abc", "lumberjack"), (Window(2).encode(), "logdrive/1")])
+@pytest.mark.parametrize(
+    ("data", "dialect"),
+    [(b"2J\0\0\0\1\0\0\0\x09abc", "lumberjack"), (Window(2).encode(), "logdrive/1")],
+)
 @in_virtual_time
-async def test_a_peer_that_ends_in_the_middle_of_something_is_counted_as_one_that_broke_the_protocol(data: bytes, dialect: str) -> None:
+async def test_peer_ends_in_middle_of_something_is_counted_as_one_that_broke_protocol(
+    data: bytes, dialect: str
+) -> None:
     async with receiver() as world:
         peer = await (world.native() if dialect == "logdrive/1" else world.foreign())
         await peer.send(data)

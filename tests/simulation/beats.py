@@ -1,4 +1,6 @@
-"""A foreign writer: plain Lumberjack v2, at least once, as Beats are: what was not acknowledged is sent again."""
+"""A foreign writer: plain Lumberjack v2, at least once, as Beats are: what was not acknowledged is
+sent again.
+"""
 
 import asyncio
 from collections import deque
@@ -68,7 +70,9 @@ class Beat:
     async def serve(self, host: str) -> None:
         """Send on one connection, for as long as there is one."""
         transport = self.network.host(self.name, f"cn:{self.name}")
-        stream = await transport.connect(host, 5044, ClientTls("ca.pem", "client.pem", "client.key"))
+        stream = await transport.connect(
+            host, 5044, ClientTls("ca.pem", "client.pem", "client.key")
+        )
         reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         try:
             while True:
@@ -81,7 +85,9 @@ class Beat:
             await stream.close()
 
     async def exchange(self, stream: Stream, reader: FrameReader) -> None:
-        """Send one window, and take acknowledgements until it is whole; a partial one counts at once."""
+        """Send one window, and take acknowledgements until it is whole; a partial one counts at
+        once.
+        """
         window = list(self.waiting)[:_WINDOW_EVENTS]
         await stream.write(self.window(window))
         done = 0

@@ -1,4 +1,6 @@
-"""Foreign writers that do not do as Beats do: version 1, several windows in flight, windows never filled, and lies."""
+"""Foreign writers that do not do as Beats do: version 1, several windows in flight, windows never
+filled, and lies.
+"""
 
 from collections import deque
 from random import Random
@@ -65,7 +67,9 @@ class LazyBeat(Beat):
 
 
 class LyingBeat(Beat):
-    """Sends what no writer may, each time something else, and never waits for an answer: its events may be there or not."""
+    """Sends what no writer may, each time something else, and never waits for an answer: its events
+    may be there or not.
+    """
 
     def __init__(self, name: str, hosts: list[str], network: MemoryNetwork) -> None:
         super().__init__(name, hosts, network)
@@ -74,7 +78,9 @@ class LyingBeat(Beat):
     async def serve(self, host: str) -> None:
         """Tell one lie on one connection."""
         transport = self.network.host(self.name, f"cn:{self.name}")
-        stream = await transport.connect(host, 5044, ClientTls("ca.pem", "client.pem", "client.key"))
+        stream = await transport.connect(
+            host, 5044, ClientTls("ca.pem", "client.pem", "client.key")
+        )
         events = [self.waiting.popleft() for _ in range(min(len(self.waiting), _WINDOW_EVENTS))]
         try:
             await stream.write(self._lie(events))
@@ -100,7 +106,12 @@ class LyingBeat(Beat):
         return self._pick.choice(lies)
 
 
-ODD: Final[dict[str, type[Beat]]] = {"old": OldBeat, "hasty": HastyBeat, "lazy": LazyBeat, "lying": LyingBeat}
+ODD: Final[dict[str, type[Beat]]] = {
+    "old": OldBeat,
+    "hasty": HastyBeat,
+    "lazy": LazyBeat,
+    "lying": LyingBeat,
+}
 """By the beginning of their names."""
 
 

@@ -1,4 +1,6 @@
-"""The simulator sees: every deliberate bug still fits the code, and some are hunted here (all of them: `make mutants`)."""
+"""The simulator sees: every deliberate bug still fits the code, and some are hunted here (all of
+them: `make mutants`).
+"""
 
 from pathlib import Path
 
@@ -29,7 +31,9 @@ def test_the_bug_fits_the_code_as_it_is(mutant: Mutant) -> None:
 
 
 def test_bugs_are_found_within_a_few_seeds() -> None:
-    missed = [mutant.name for mutant, found in hunt(_HUNTED, _SEEDS, 1, tests=False) if found is None]
+    missed = [
+        mutant.name for mutant, found in hunt(_HUNTED, _SEEDS, 1, tests=False) if found is None
+    ]
     assert not missed
 
 
@@ -55,7 +59,9 @@ def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) 
         self._flush()
 
     monkeypatch.setattr(AckQueue, "end", end)
-    failing = next(outcome for seed in range(_SEEDS) if (outcome := play(draw(seed))).broken is not None)
+    failing = next(
+        outcome for seed in range(_SEEDS) if (outcome := play(draw(seed))).broken is not None
+    )
     small = shrink(failing, tries=60)
     assert small.broken is not None
     assert failing.broken is not None

@@ -88,13 +88,26 @@ async def world(
     disk, network = MemoryDisk(["/var"]), MemoryNetwork(random)
     executor = InlineExecutor(sync_seconds)
     store = await Store.open(
-        "/var/store", disk=disk, executor=executor, clock=virtual_time.VirtualClock(), limits=limits or StoreLimits(), random=Random(1)
+        "/var/store",
+        disk=disk,
+        executor=executor,
+        clock=virtual_time.VirtualClock(),
+        limits=limits or StoreLimits(),
+        random=Random(1),
     )
     running = asyncio.create_task(store.run(asyncio.Event()))
     try:
         host = network.host("server")
         async with listening(
-            store, "server", 0, None, transport=host, disk=disk, random=Random(2), gate=gate, held_bytes=held_bytes
+            store,
+            "server",
+            0,
+            None,
+            transport=host,
+            disk=disk,
+            random=Random(2),
+            gate=gate,
+            held_bytes=held_bytes,
         ) as address:
             yield World(store, disk, network, network.host("client"), address[1])
     finally:

@@ -1,7 +1,9 @@
-"""A reader of `logdrive/1` whose store is a dict: rules D2, D3 and P1 at their simplest, and every way to misbehave on purpose.
+"""A reader of `logdrive/1` whose store is a dict: rules D2, D3 and P1 at their simplest, and every
+way to misbehave on purpose.
 
-It keeps what it accepted per source, and checks at each run what no writer may break: it follows the stored number, its records
-tile its interval, nothing comes after an end. Shares no code with agent or receiver.
+It keeps what it accepted per source, and checks at each run what no writer may break: it follows
+the stored number, its records tile its interval, nothing comes after an end. Shares no code with
+agent or receiver.
 """
 
 import asyncio
@@ -46,7 +48,15 @@ class Stored:
 
     def copy(self) -> "Stored":
         """Return the same, as a backup holds it."""
-        return Stored(self.path, self.attributes, self.number, list(self.data), list(self.gaps), self.ended, self.events)
+        return Stored(
+            self.path,
+            self.attributes,
+            self.number,
+            list(self.data),
+            list(self.gaps),
+            self.ended,
+            self.events,
+        )
 
 
 class ReaderModel:
@@ -73,7 +83,11 @@ class ReaderModel:
 
     def by_path(self, path: str) -> list[Stored]:
         """Return the sources of *path*, in the order of their first registration."""
-        return [stored for stored in self.stored.values() if stored.path == path and stored.number != ABSENT]
+        return [
+            stored
+            for stored in self.stored.values()
+            if stored.path == path and stored.number != ABSENT
+        ]
 
     def backup(self) -> dict[UUID, Stored]:
         """Return what a restored store would hold."""
@@ -157,7 +171,9 @@ class _Connection:
             return
         source = source_id(frame.origin, self.stream.peer.identity)
         attributes = orjson.loads(frame.attributes)
-        model.stored.setdefault(source, Stored(attributes["path"], attributes)).attributes = attributes
+        model.stored.setdefault(
+            source, Stored(attributes["path"], attributes)
+        ).attributes = attributes
         self.sources[frame.index] = source
         self.told[frame.index] = None
         self.unanswered += 1
@@ -197,7 +213,9 @@ class _Connection:
         previous, position = position_of(run.previous), position_of(run.number)
         if run.kind == DATA:
             data, events = rebuilt(payloads, previous)
-            assert previous + len(data) == position, f"{len(data)} bytes from {previous} to {position}"
+            assert previous + len(data) == position, (
+                f"{len(data)} bytes from {previous} to {position}"
+            )
             assert events == run.events
             stored.data.append((previous, position, data))
             stored.events += events

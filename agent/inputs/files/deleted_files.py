@@ -1,4 +1,6 @@
-"""How long deleted files are held open: nobody sees what they take of the disk, so that is bounded, by age and by bytes (history 26)."""
+"""How long deleted files are held open: nobody sees what they take of the disk, so that is bounded,
+by age and by bytes (history 26).
+"""
 
 from typing import Final
 
@@ -8,7 +10,10 @@ _DAY_SECONDS: Final = 86_400.0
 
 
 class Held:
-    """Deleted files that wait to be read, in the order in which they began to. One that is read to its end does not wait."""
+    """Deleted files that wait to be read, in the order in which they began to.
+
+    One that is read to its end does not wait.
+    """
 
     def __init__(self, most_days: float, most_bytes: int) -> None:
         self._most_seconds, self._most_bytes = most_days * _DAY_SECONDS, most_bytes
@@ -16,7 +21,9 @@ class Held:
         self._bytes = 0
 
     def excess(self, key: Key, unread: int, now: float) -> str:
-        """Take notice that *unread* bytes of a file without a name wait; return why they must not any longer, "" where they may."""
+        """Take notice that *unread* bytes of a file without a name wait; return why they must not
+        any longer, "" where they may.
+        """
         if not unread:
             self.forget(key)
             return ""

@@ -1,6 +1,8 @@
-"""Files without a handle whose name is gone: scans look for them before they are given up (rule G1).
+"""Files without a handle whose name is gone: scans look for them before they are given up (rule
+G1).
 
-A file that was rotated into another directory must not be taken for removed: it would be found there, and sent a second time.
+A file that was rotated into another directory must not be taken for removed: it would be found
+there, and sent a second time.
 """
 
 from typing import Final
@@ -8,11 +10,16 @@ from typing import Final
 Key = tuple[int, int]
 
 _SCANS: Final = 2
-"""Whole scans that have to miss a file: one alone may pass it by, when it is renamed between a listing and a look."""
+"""Whole scans that have to miss a file: one alone may pass it by, when it is renamed between a
+listing and a look.
+"""
 
 
 class Missing:
-    """Counts scans, and since which of them a file is missed. Without *scans*, as in `ship`, nothing looks elsewhere."""
+    """Counts scans, and since which of them a file is missed.
+
+    Without *scans*, as in `ship`, nothing looks elsewhere.
+    """
 
     def __init__(self, *, scans: bool = True) -> None:
         self._scans = scans
@@ -30,7 +37,9 @@ class Missing:
         self._ended += 1
 
     def gone(self, key: Key) -> bool:
-        """Take notice that a file is not where it was; tell whether it was looked for everywhere since it was missed first."""
+        """Take notice that a file is not where it was; tell whether it was looked for everywhere
+        since it was missed first.
+        """
         until = self._until.setdefault(key, self._ended + self._running + _SCANS)
         if self._scans and self._ended < until:
             return False

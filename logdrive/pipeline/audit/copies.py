@@ -1,8 +1,10 @@
-"""Lines of one file that are there under two sources: of clones, restored hosts, renamed certificates (rules A4, D6, ADR 16).
+"""Lines of one file that are there under two sources: of clones, restored hosts, renamed
+certificates (rules A4, D6, ADR 16).
 
-A source is a life of a file as one client told it, so what two of them say is never compared otherwise, and each may be complete
-by itself. Two kinds of pairs are: sources of one origin, which two client identities spoke for, and a source that says that it may
-send again (`resend`) beside the others of its path. Rows are doubled up to where the two part. Runs in Spark, and only where there
+A source is a life of a file as one client told it, so what two of them say is never compared
+otherwise, and each may be complete by itself. Two kinds of pairs are: sources of one origin, which
+two client identities spoke for, and a source that says that it may send again (`resend`) beside the
+others of its path. Rows are doubled up to where the two part. Runs in Spark, and only where there
 are such pairs.
 """
 
@@ -52,13 +54,24 @@ def pairs(sources: Iterable[Source]) -> list[Pair]:
         found += [(source, first, TWO_CLIENTS) for source in later]
     for alike in by_path.values():
         if not any(source.ended == _RESENT for source in alike):
-            found += [(again, other, SENT_AGAIN) for again in alike if again.resend for other in _others(again, alike)]
+            found += [
+                (again, other, SENT_AGAIN)
+                for again in alike
+                if again.resend
+                for other in _others(again, alike)
+            ]
     return found
 
 
 def _others(again: Source, alike: Sequence[Source]) -> list[Source]:
-    """Return what *again* may have sent once more: the sources of its host, of any host where a clone has a new name."""
-    others = [source for source in alike if source is not again and source.first_heard <= again.first_heard]
+    """Return what *again* may have sent once more: the sources of its host, of any host where a
+    clone has a new name.
+    """
+    others = [
+        source
+        for source in alike
+        if source is not again and source.first_heard <= again.first_heard
+    ]
     return [source for source in others if source.host == again.host] or others
 
 
@@ -68,14 +81,30 @@ def copies(spark: Any, events: Table, found: Sequence[Pair]) -> list[Copy]:
 
     if not found:
         return []
-    which = spark.createDataFrame([(source.source, other.source) for source, other, _ in found], "a string, b string")
-    line = rows_of(spark, events).selectExpr("source", "start", "end", "xxhash64(message, original) as text").filter("start is not null")
+    which = spark.createDataFrame(
+        [(source.source, other.source) for source, other, _ in found], "a string, b string"
+    )
+    line = (
+        rows_of(spark, events)
+        .selectExpr("source", "start", "end", "xxhash64(message, original) as text")
+        .filter("start is not null")
+    )
     ours = f.broadcast(which).join(line.withColumnRenamed("source", "a"), "a")
-    theirs = f.broadcast(which).join(line.withColumnRenamed("source", "b"), "b").withColumn("both", f.lit(True))
+    theirs = (
+        f.broadcast(which)
+        .join(line.withColumnRenamed("source", "b"), "b")
+        .withColumn("both", f.lit(True))
+    )
     matched = ours.join(theirs, ["a", "b", "start", "end", "text"], "left")
-    part = matched.groupBy("a", "b").agg(f.expr("min(start) filter (where both is null)").alias("part"))
+    part = matched.groupBy("a", "b").agg(
+        f.expr("min(start) filter (where both is null)").alias("part")
+    )
     equal = matched.join(part, ["a", "b"]).filter("both and (part is null or start < part)")
-    counted = equal.groupBy("a", "b").agg(f.count("*").alias("lines"), f.expr("sum(end - start)").alias("bytes")).collect()
+    counted = (
+        equal.groupBy("a", "b")
+        .agg(f.count("*").alias("lines"), f.expr("sum(end - start)").alias("bytes"))
+        .collect()
+    )
     sizes = {(row["a"], row["b"]): (int(row["lines"]), int(row["bytes"])) for row in counted}
     return _longest([(pair, sizes.get((pair[0].source, pair[1].source), (0, 0))) for pair in found])
 

@@ -11,7 +11,8 @@ from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 
 def walk(segment: str, offset: int, data: bytes) -> Iterator[Hop]:
-    """Yield the whole batches in *data*, which begins at *offset* with a batch; a part of a batch at its end is left out.
+    """Yield the whole batches in *data*, which begins at *offset* with a batch; a part of a batch
+    at its end is left out.
 
     Raises `StorageError` where there are no events.
     """
@@ -35,18 +36,27 @@ def _length(segment: str, at: int, head: bytes) -> int:
     except ValueError as error:
         raise StorageError(f"{segment} at {at}: {error}; it was not written by logdrive") from error
     if length > PRAVEGA_FRAME_BYTES:
-        raise StorageError(f"{segment} at {at}: an event of {length} bytes; it was not written by logdrive")
+        raise StorageError(
+            f"{segment} at {at}: an event of {length} bytes; it was not written by logdrive"
+        )
     return length
 
 
 def batch_id(segment: str, offset: int, payload: bytes) -> int:
-    """Return the 64-bit name of the batch with this header, the same on every reading: the tables join on it."""
-    digest = hashlib.blake2b(b"%b\0%d\0%b" % (segment.encode(), offset, payload), digest_size=8).digest()
+    """Return the 64-bit name of the batch with this header, the same on every reading: the tables
+    join on it.
+    """
+    digest = hashlib.blake2b(
+        b"%b\0%d\0%b" % (segment.encode(), offset, payload), digest_size=8
+    ).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def records(data: bytes, start: int, end: int) -> Iterator[bytes]:
-    """Yield the payloads of the events in *data* from *start* to *end*. Raises ValueError where they don't fill it exactly."""
+    """Yield the payloads of the events in *data* from *start* to *end*.
+
+    Raises ValueError where they don't fill it exactly.
+    """
     at = start
     while at < end:
         body = at + EVENT_HEAD

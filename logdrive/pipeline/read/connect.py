@@ -1,4 +1,6 @@
-"""From the address that a user writes to a `Face`: a service on the network, or a store's directory."""
+"""From the address that a user writes to a `Face`: a service on the network, or a store's
+directory.
+"""
 
 import asyncio
 import threading
@@ -24,7 +26,8 @@ from logdrive.services.pravega.server import endpoint
 def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) -> Iterator[Face]:
     """Yield where the stream *uri* is read, while the context lasts. Raises `ConfigError`.
 
-    A store that no process has open is opened here, by a thread with a loop of its own that serves it to Spark's workers.
+    A store that no process has open is opened here, by a thread with a loop of its own that serves
+    it to Spark's workers.
     """
     try:
         address = None if uri.startswith("pravega:") else stream_address(uri)
@@ -37,7 +40,9 @@ def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) 
         return
     ready: Future[Face] = Future()
     loop, done = asyncio.new_event_loop(), asyncio.Event()
-    thread = threading.Thread(target=_serve, args=(loop, address, tls, ready, done), name="logdrive-attach")
+    thread = threading.Thread(
+        target=_serve, args=(loop, address, tls, ready, done), name="logdrive-attach"
+    )
     thread.start()
     try:
         yield ready.result()
@@ -48,13 +53,22 @@ def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) 
 
 
 def _serve(
-    loop: asyncio.AbstractEventLoop, address: StreamAddress, tls: ClientTls | None, ready: "Future[Face]", done: asyncio.Event
+    loop: asyncio.AbstractEventLoop,
+    address: StreamAddress,
+    tls: ClientTls | None,
+    ready: "Future[Face]",
+    done: asyncio.Event,
 ) -> None:
     async def serve() -> None:
         executor = ThreadExecutor("logdrive-store")
         try:
             async with attached(
-                address, disk=SystemDisk(), executor=executor, clock=SystemClock(), transport=SystemTransport(), tls=tls
+                address,
+                disk=SystemDisk(),
+                executor=executor,
+                clock=SystemClock(),
+                transport=SystemTransport(),
+                tls=tls,
             ) as target:
                 ready.set_result(Face(target, address.scope, address.stream))
                 await done.wait()
@@ -71,8 +85,16 @@ def _serve(
 
 
 def moved(uri: str, face: Face) -> Face:
-    """Return where another process serves *uri* now, *face* where nobody says: a receiver that was started again has a new port."""
+    """Return where another process serves *uri* now, *face* where nobody says: a receiver that was
+    started again has a new port.
+    """
     if uri.startswith("pravega:"):
         return face
     found = endpoint.find(SystemDisk(), stream_address(uri).path)
-    return face if found is None else Face(Target(*host_port(found.pravega), face.target.tls, found.token), face.scope, face.stream)
+    return (
+        face
+        if found is None
+        else Face(
+            Target(*host_port(found.pravega), face.target.tls, found.token), face.scope, face.stream
+        )
+    )

@@ -1,4 +1,6 @@
-"""Which rows on disk belong to a segment: a few numbers for each stretch of it, however many appends that is."""
+"""Which rows on disk belong to a segment: a few numbers for each stretch of it, however many
+appends that is.
+"""
 
 from array import array
 from bisect import bisect_right
@@ -7,7 +9,9 @@ from typing import NamedTuple
 
 
 class Chunk(NamedTuple):
-    """A stretch of a segment from offset *first*: *rows* rows from *row* of the file of the log file at *base*, *shift* added to each."""
+    """A stretch of a segment from offset *first*: *rows* rows from *row* of the file of the log
+    file at *base*, *shift* added to each.
+    """
 
     first: int
     base: int
@@ -22,13 +26,17 @@ class Chunks:
     __slots__ = ("bases", "counts", "firsts", "rows", "shifts")
 
     def __init__(self, columns: "Sequence[array[int]] | None" = None) -> None:
-        self.firsts, self.bases, self.rows, self.counts, self.shifts = columns or [array("q") for _ in Chunk._fields]
+        self.firsts, self.bases, self.rows, self.counts, self.shifts = columns or [
+            array("q") for _ in Chunk._fields
+        ]
 
     def __len__(self) -> int:
         return len(self.firsts)
 
     def __getitem__(self, at: int) -> Chunk:
-        return Chunk(self.firsts[at], self.bases[at], self.rows[at], self.counts[at], self.shifts[at])
+        return Chunk(
+            self.firsts[at], self.bases[at], self.rows[at], self.counts[at], self.shifts[at]
+        )
 
     def columns(self) -> "tuple[array[int], ...]":
         """Return the columns, in the order of a chunk's fields."""

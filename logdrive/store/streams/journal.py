@@ -1,8 +1,9 @@
 """The changes of all streams, durable in a segment of the store itself.
 
-Each is one event of the segment `_system/_controller/0.#epoch.0`, in JSON, appended only where the one before it ended, so that
-nothing that was not read can lie between two of them. Now and then the whole state is put again, and what lies before is cut off:
-since changes only say what things are now, it does no harm if a crash comes between.
+Each is one event of the segment `_system/_controller/0.#epoch.0`, in JSON, appended only where the
+one before it ended, so that nothing that was not read can lie between two of them. Now and then the
+whole state is put again, and what lies before is cut off: since changes only say what things are
+now, it does no harm if a crash comes between.
 """
 
 import asyncio
@@ -40,7 +41,10 @@ class Journal:
         self._begin = self._end = self._whole = 0
 
     async def replay(self) -> State:
-        """Return the state as it is durable, once nothing of the journal is pending. Raises `StorageError` where it is unreadable."""
+        """Return the state as it is durable, once nothing of the journal is pending.
+
+        Raises `StorageError` where it is unreadable.
+        """
         try:
             await self._store.number(SEGMENT, _WRITER)
         except NoSuchSegmentError:
@@ -60,15 +64,22 @@ class Journal:
         return state
 
     def submit(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
-        """Append a change. Raises what `Store.append` raises: replay then, as after a future that fails."""
+        """Append a change.
+
+        Raises what `Store.append` raises: replay then, as after a future that fails.
+        """
         return self._append(Change(tuple(puts)))
 
     def shorten(self, state: State) -> "list[asyncio.Future[Any]]":
-        """Put *state*, which all changes submitted add up to, again, where that makes the journal much shorter."""
+        """Put *state*, which all changes submitted add up to, again, where that makes the journal
+        much shorter.
+        """
         if self._end - self._begin < max(self._slack, 4 * self._whole):
             return []
         self._begin = self._end
-        written: list[asyncio.Future[Any]] = [self._append(Change(puts)) for puts in _portions(state)]
+        written: list[asyncio.Future[Any]] = [
+            self._append(Change(puts)) for puts in _portions(state)
+        ]
         self._whole = self._end - self._begin
         return [*written, self._store.truncate(SEGMENT, self._begin)]
 
@@ -76,25 +87,39 @@ class Journal:
         body = _encode(change)
         parts = [_HEAD.pack(0, len(body)), body]
         number = max(self._store.submitted(SEGMENT, _WRITER), 0) + 1
-        future = self._store.append(SEGMENT, parts, writer=_WRITER, expected=None, number=number, events=1, expected_offset=self._end)
+        future = self._store.append(
+            SEGMENT,
+            parts,
+            writer=_WRITER,
+            expected=None,
+            number=number,
+            events=1,
+            expected_offset=self._end,
+        )
         self._end += _HEAD.size + len(body)
         return future
 
 
 def changes_in(data: bytes, offset: int) -> tuple[list[Change], int]:
-    """Return the whole records at the beginning of *data*, which stands at *offset*, and how many bytes they are. Raises `StorageError`."""
+    """Return the whole records at the beginning of *data*, which stands at *offset*, and how many
+    bytes they are. Raises `StorageError`.
+    """
     changes: list[Change] = []
     place = 0
     while place + _HEAD.size <= len(data):
         kind, length = _HEAD.unpack_from(data, place)
         if kind != 0 or not 0 <= length <= _LONGEST:
-            raise StorageError(f"{SEGMENT} has no record at offset {offset + place}: something else wrote there")
+            raise StorageError(
+                f"{SEGMENT} has no record at offset {offset + place}: something else wrote there"
+            )
         if (end := place + _HEAD.size + length) > len(data):
             break
         try:
             changes.append(_decoder.decode(data[place + _HEAD.size : end]))
         except msgspec.DecodeError as error:
-            raise StorageError(f"{SEGMENT} has no change at offset {offset + place}: {error}") from error
+            raise StorageError(
+                f"{SEGMENT} has no change at offset {offset + place}: {error}"
+            ) from error
         place = end
     return changes, place
 

@@ -1,7 +1,8 @@
-"""All scopes, streams, transactions, reader groups and key-value tables: what the journal says, in memory.
+"""All scopes, streams, transactions, reader groups and key-value tables: what the journal says, in
+memory.
 
-A change is a list of *puts*, each the new state of one thing, and applied all or none. So replaying is assigning, and the whole
-state is itself such a list, which is how the journal is kept short.
+A change is a list of *puts*, each the new state of one thing, and applied all or none. So replaying
+is assigning, and the whole state is itself such a list, which is how the journal is kept short.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,9 @@ CURRENT = -1
 
 
 _Thing = TypeVar("_Thing")
-_SUBSCRIBING = (1, 2)  # Pravega's types of reader groups that hold retention back: where they say, or where their checkpoints are
+# Pravega's types of reader groups that hold retention back: where they say, or where their
+# checkpoints are
+_SUBSCRIBING = (1, 2)
 
 
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,7 +37,9 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """A segment of a stream: keys in (low, high], from the epoch in its id until that in which others took its place."""
+    """A segment of a stream: keys in (low, high], from the epoch in its id until that in which
+    others took its place.
+    """
 
     id: int
     low: float
@@ -43,9 +48,13 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """One stream. *epochs* are the times (ms) at which each began; *cut* is where it begins now (segment to offset), empty: where it did.
+    """One stream.
 
-    A deleted one is kept for its *next_number*, so that no segment's name ever stands for other bytes than it once did.
+    *epochs* are the times (ms) at which each began; *cut* is where it begins now (segment to
+    offset), empty: where it did.
+
+    A deleted one is kept for its *next_number*, so that no segment's name ever stands for other
+    bytes than it once did.
     """
 
     config: StreamConfig
@@ -57,7 +66,9 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """One transaction on the segments of *epoch*; when it commits, what *segments* gathered goes to *targets*, one to one."""
+    """One transaction on the segments of *epoch*; when it commits, what *segments* gathered goes to
+    *targets*, one to one.
+    """
 
     epoch: int
     opened_ms: int
@@ -72,7 +83,8 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True):
-    """What a writer noted last: that it had come to *time*, in a unit of the writers' own, when it had written up to *position*.
+    """What a writer noted last: that it had come to *time*, in a unit of the writers' own, when it
+    had written up to *position*.
 
     One that is *leaving* will note no more.
     """
@@ -92,7 +104,9 @@ class Passed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Watermark(msgspec.Struct, frozen=True):
-    """The *number*th watermark of a stream: at *cut* its writers had come at least to time *low*, and none further than *high*."""
+    """The *number*th watermark of a stream: at *cut* its writers had come at least to time *low*,
+    and none further than *high*.
+    """
 
     number: int
     low: int
@@ -101,7 +115,10 @@ class Watermark(msgspec.Struct, frozen=True):
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True):
-    """A place in a stream: segment to offset. Empty: where the stream begins, or nowhere, where an end is meant."""
+    """A place in a stream: segment to offset.
+
+    Empty: where the stream begins, or nowhere, where an end is meant.
+    """
 
     scope: str
     stream: str
@@ -109,10 +126,11 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Group(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A reader group as its makers asked for it: it reads the streams of *starting*, from there, up to *ending*.
+    """A reader group as its makers asked for it: it reads the streams of *starting*, from there, up
+    to *ending*.
 
-    What its readers agree upon stands in a stream of its own, which only they understand. *read* is what they say of how far the group
-    has read: by scope/stream, segment to offset.
+    What its readers agree upon stands in a stream of its own, which only they understand. *read* is
+    what they say of how far the group has read: by scope/stream, segment to offset.
     """
 
     id: str
@@ -128,16 +146,23 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def subscribes(self, scope: str, stream: str) -> bool:
         """Tell whether it holds back what is cut off a stream."""
-        return self.retention_type in _SUBSCRIBING and any((cut.scope, cut.stream) == (scope, stream) for cut in self.starting)
+        return self.retention_type in _SUBSCRIBING and any(
+            (cut.scope, cut.stream) == (scope, stream) for cut in self.starting
+        )
 
     def needs(self, scope: str, stream: str) -> dict[int, int]:
-        """Return where in a stream that begins what it has not read; empty: at the stream's beginning."""
-        begin = next((cut.at for cut in self.starting if (cut.scope, cut.stream) == (scope, stream)), {})
+        """Return where in a stream that begins what it has not read; empty: at the stream's
+        beginning.
+        """
+        begin = next(
+            (cut.at for cut in self.starting if (cut.scope, cut.stream) == (scope, stream)), {}
+        )
         return self.read.get(f"{scope}/{stream}", begin)
 
 
 class Map(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A key-value table: equal shares of its keys in *partitions* table segments, which are numbered from *first*.
+    """A key-value table: equal shares of its keys in *partitions* table segments, which are
+    numbered from *first*.
 
     A deleted one is kept as a deleted stream is.
     """
@@ -218,7 +243,9 @@ class Change(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Place:
-    """A stream, its transactions, by their ids in hex, oldest first, the writers that note times, and what follows from these."""
+    """A stream, its transactions, by their ids in hex, oldest first, the writers that note times,
+    and what follows from these.
+    """
 
     stream: Stream
     transactions: dict[str, Transaction] = field(default_factory=dict)
@@ -239,7 +266,11 @@ class Scope:
     def empty(self) -> bool:
         """Tell whether nothing is in it any more."""
         there = [place.stream.status != "deleted" for place in self.places.values()]
-        return not (any(there) or self.groups or any(found.status != "deleted" for found in self.maps.values()))
+        return not (
+            any(there)
+            or self.groups
+            or any(found.status != "deleted" for found in self.maps.values())
+        )
 
 
 class State:
@@ -284,7 +315,9 @@ class State:
                     yield scope, name, place
 
     def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, Group]]:
-        """Yield the reader groups, each with its name as scope/group, that hold a stream's retention back."""
+        """Yield the reader groups, each with its name as scope/group, that hold a stream's
+        retention back.
+        """
         for name, found in self.scopes.items():
             for group, now in found.groups.items():
                 if now.subscribes(scope, stream):

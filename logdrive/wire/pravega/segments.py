@@ -1,10 +1,23 @@
-"""Messages that read segments, describe them and govern their lives (specification, sections 1.4 and 3)."""
+"""Messages that read segments, describe them and govern their lives (specification, sections 1.4
+and 3).
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from logdrive.model.framing import Part
-from logdrive.wire.pravega.fields import I8, I32, I64, Blocks, Bool, TailI64, Text, Texts, Uuid, many
+from logdrive.wire.pravega.fields import (
+    I8,
+    I32,
+    I64,
+    Blocks,
+    Bool,
+    TailI64,
+    Text,
+    Texts,
+    Uuid,
+    many,
+)
 from logdrive.wire.pravega.layout import Message, message, record_kind
 
 NO_SCALING, BY_KILOBYTES, BY_EVENTS = 0, 1, 2

@@ -1,7 +1,7 @@
 """A watermark as Java's readers take it from a stream's mark: version 0 of Pravega's serialisation.
 
-Each thing begins with its version and its number of revisions, one byte each after a byte 0; each revision with its number, then
-its length. Here there is one revision of everything.
+Each thing begins with its version and its number of revisions, one byte each after a byte 0; each
+revision with its number, then its length. Here there is one revision of everything.
 """
 
 import struct

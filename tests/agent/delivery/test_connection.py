@@ -1,4 +1,6 @@
-"""Which host, when again, and what a peer that is silent, slow or unwilling does to the rest (D9, codes of E)."""
+"""Which host, when again, and what a peer that is silent, slow or unwilling does to the rest (D9,
+codes of E).
+"""
 
 import pytest
 
@@ -50,7 +52,9 @@ def test_a_draining_receiver_is_left_for_another_at_once__E0() -> None:
 
 
 @pytest.mark.parametrize(("code", "most"), [(3, 30), (4, 4), (1, 4)])
-def test_an_unwilling_receiver_is_asked_again_the_later_the_graver_the_reason(code: int, most: int) -> None:
+def test_an_unwilling_receiver_is_asked_again_the_later_the_graver_the_reason(
+    code: int, most: int
+) -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()

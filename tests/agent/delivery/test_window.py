@@ -1,4 +1,6 @@
-"""Windows: how much goes into one, and how they are packed, as readers of either dialect take them (D1)."""
+"""Windows: how much goes into one, and how they are packed, as readers of either dialect take them
+(D1).
+"""
 
 from typing import cast
 
@@ -20,7 +22,11 @@ from logdrive.wire.lumberjack.reader import FrameReader
 
 
 @pytest.mark.parametrize("codec", ["zstd", "zlib", None])
-@pytest.mark.parametrize("payload", [b'{"message":"x"}' * 100, b'"' + b"\\u0000" * 120_000 + b'"'], ids=["plain", "monotonous"])
+@pytest.mark.parametrize(
+    "payload",
+    [b'{"message":"x"}' * 100, b'"' + b"\\u0000" * 120_000 + b'"'],
+    ids=["plain", "monotonous"],
+)
 def test_a_reader_takes_every_window__D1(codec: Codec | None, payload: bytes) -> None:
     data = b"".join(packed(json_frames(1, [payload]), 1, codec, 1))
     window, run = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1").feed(data)
@@ -38,7 +44,9 @@ def test_zstd_gives_way_to_zlib_where_it_would_look_like_a_bomb__D1() -> None:
     assert head == Window(1).encode()
 
 
-@pytest.mark.parametrize("sizes", [[6, 100], [6, 65_536], [6, 65_537], [6, 300_000], [200_000, 1, 1], []])
+@pytest.mark.parametrize(
+    "sizes", [[6, 100], [6, 65_536], [6, 65_537], [6, 300_000], [200_000, 1, 1], []]
+)
 def test_slices_are_short_and_leave_nothing_out(sizes: list[int]) -> None:
     parts = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
     slices = list(_slices(parts))
@@ -49,7 +57,9 @@ def test_slices_are_short_and_leave_nothing_out(sizes: list[int]) -> None:
 
 
 class Lines:
-    """Stands for an open source that has *left* more runs, each of *records* records and *size* bytes."""
+    """Stands for an open source that has *left* more runs, each of *records* records and *size*
+    bytes.
+    """
 
     state, epoch, backlog = State.OPEN, 1, 0
 
@@ -100,7 +110,9 @@ def gathered(room: Room, *sources: Lines) -> Outgoing:
     ],
 )
 @pytest.mark.parametrize("ahead", [1, 3, 1000])
-def test_a_window_takes_runs_until_it_is_full_and_none_more__D1(size: int, runs: int, ahead: int) -> None:
+def test_a_window_takes_runs_until_it_is_full_and_none_more__D1(
+    size: int, runs: int, ahead: int
+) -> None:
     """Whether each was read by itself, or several at once."""
     window = gathered(Room(MIB), Lines(size, 1, ahead=ahead))
     assert len(window.runs) == runs
@@ -124,4 +136,6 @@ def test_a_window_takes_no_run_more_once_it_has_its_records(each: int, runs: int
 def test_the_records_of_the_largest_window_are_what_a_reader_takes__D1() -> None:
     window = gathered(Room(MIB), Lines(1000, RUN_RECORDS))
     assert LOGDRIVE_1.window - RUN_RECORDS <= window.records <= LOGDRIVE_1.window
-    assert Room(MIB).records == LOGDRIVE_1.window - RUN_RECORDS, "a last run of the most records still fits"
+    assert Room(MIB).records == LOGDRIVE_1.window - RUN_RECORDS, (
+        "a last run of the most records still fits"
+    )

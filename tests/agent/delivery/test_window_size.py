@@ -1,4 +1,6 @@
-"""Windows are as large as the way carries them: a slow link gets small ones, each of which arrives (D1)."""
+"""Windows are as large as the way carries them: a slow link gets small ones, each of which arrives
+(D1).
+"""
 
 import asyncio
 from base64 import b64encode
@@ -16,7 +18,9 @@ FULL = 4 * MIB
 
 
 def _sent(pace: Pace, windows: Sequence[int], seconds: float, now: float = 0.0) -> float:
-    """Send windows at once, and let each take so long; return when the last one was acknowledged."""
+    """Send windows at once, and let each take so long; return when the last one was
+    acknowledged.
+    """
     for size in windows:
         pace.sent(size, now)
     for _ in windows:
@@ -86,7 +90,8 @@ def test_a_backlog_arrives_over_a_slow_link_that_breaks_now_and_then() -> None:
         link.capacity = 16 * KIB
         await world.reader(model=_SlowReader())
         noise = Random(1)
-        world.write(b"".join(b64encode(noise.randbytes(300)) + b"\n" for _ in range(10_000)))  # hardly to be packed
+        # hardly to be packed
+        world.write(b"".join(b64encode(noise.randbytes(300)) + b"\n" for _ in range(10_000)))
         world.start()
         for _ in range(10):
             await world.clock.sleep(60)

@@ -1,4 +1,6 @@
-"""Lines as Lumberjack v1 has them: D frames of text, from which the file can be had back byte for byte (R1, R2)."""
+"""Lines as Lumberjack v1 has them: D frames of text, from which the file can be had back byte for
+byte (R1, R2).
+"""
 
 import json
 from pathlib import Path
@@ -54,13 +56,17 @@ def test_a_line_is_text_with_its_place_and_the_fields_of_its_input() -> None:
         (("line", "first"), ("offset", "100"), *same),
         (("line", "zwölf"), ("offset", "106"), *same),
     ]
-    assert [Data(number, frame.pairs).encode() for number, frame in enumerate(frames_of(run), 7)] == [
-        b"1D" + number.to_bytes(4) + payload for number, payload in enumerate(run.records, 7)
-    ]
+    assert [
+        Data(number, frame.pairs).encode() for number, frame in enumerate(frames_of(run), 7)
+    ] == [b"1D" + number.to_bytes(4) + payload for number, payload in enumerate(run.records, 7)]
 
 
 def test_the_frame_is_the_golden_one() -> None:
-    (vector,) = [each for each in json.loads(VECTORS.read_text()) if each["name"] == "data frame as the agent sends it"]
+    (vector,) = [
+        each
+        for each in json.loads(VECTORS.read_text())
+        if each["name"] == "data frame as the agent sends it"
+    ]
     (run,) = runs_of(b"hello\n", 42, PairEncoder([("service", "web")], "h", "/a", "0f"))
     assert b"".join(run.frames(1)) == bytes.fromhex(vector["hex"])
 
@@ -82,7 +88,10 @@ def test_a_long_line_comes_in_pieces_that_say_so() -> None:
 
 
 odd = st.lists(
-    st.one_of(st.sampled_from([b"\n", b"\r\n", b"\r", b"\xff\xfe", "ä€🦫".encode(), b"\0" * 9, b"\x7f"]), st.binary(max_size=9))
+    st.one_of(
+        st.sampled_from([b"\n", b"\r\n", b"\r", b"\xff\xfe", "ä€🦫".encode(), b"\0" * 9, b"\x7f"]),
+        st.binary(max_size=9),
+    )
 ).map(b"".join)
 
 
@@ -91,9 +100,14 @@ odd = st.lists(
 @example(b"\n" * 3000, 9)
 @example(b"\0" * 300_000 + b"\n\xff" * 3, 0)
 @example(b"\n".join(b"y" * length for length in range(0, 3000, 40)) + b"\n", 5)
-def test_any_file_can_be_had_back_and_runs_stay_within_their_limit__R2(data: bytes, start: int) -> None:
+def test_any_file_can_be_had_back_and_runs_stay_within_their_limit__R2(
+    data: bytes, start: int
+) -> None:
     runs = runs_of(data, start)
-    assert b"".join(file_bytes_of(dict(frame.pairs)) for run in runs for frame in frames_of(run)) == data
+    assert (
+        b"".join(file_bytes_of(dict(frame.pairs)) for run in runs for frame in frames_of(run))
+        == data
+    )
     at = start
     for run in runs:
         assert position_of(run.previous) == at
@@ -107,13 +121,23 @@ def test_any_file_can_be_had_back_and_runs_stay_within_their_limit__R2(data: byt
     ("fields", "tags", "pairs"),
     [
         ({}, [], []),
-        ({"a": "b", "n": 7, "f": 1.5, "t": True, "z": None}, [], [("a", "b"), ("n", "7"), ("f", "1.5"), ("t", "true"), ("z", "null")]),
+        (
+            {"a": "b", "n": 7, "f": 1.5, "t": True, "z": None},
+            [],
+            [("a", "b"), ("n", "7"), ("f", "1.5"), ("t", "true"), ("z", "null")],
+        ),
         ({"a": {"b": {"c": "d"}, "e": []}, "g": {}}, [], [("a.b.c", "d"), ("a.e", "[]")]),
         ({"l": [1, {"m": "n"}]}, ["x", "y"], [("l", '[1,{"m":"n"}]'), ("tags", '["x","y"]')]),
-        ({"line": "mine", "log": {"origin": "too"}}, [], [("fields.line", "mine"), ("fields.log.origin", "too")]),
+        (
+            {"line": "mine", "log": {"origin": "too"}},
+            [],
+            [("fields.line", "mine"), ("fields.log.origin", "too")],
+        ),
     ],
 )
-def test_fields_are_flattened_with_dots(fields: dict[str, Any], tags: list[str], pairs: list[tuple[str, str]]) -> None:
+def test_fields_are_flattened_with_dots(
+    fields: dict[str, Any], tags: list[str], pairs: list[tuple[str, str]]
+) -> None:
     assert flat(fields, tags) == pairs
 
 

@@ -14,12 +14,18 @@ from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import number_of
 from logdrive.model.records import file_bytes
 
-_LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"), min_size=1, max_size=8).map(b"".join)
+_LINES = st.lists(
+    st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"),
+    min_size=1,
+    max_size=8,
+).map(b"".join)
 _ENCODERS: list[Encoder] = [BlockEncoder(), FullEncoder({}, "/a", "0", lambda: 0)]
 
 
 @given(_LINES, st.data(), st.sampled_from(_ENCODERS))
-def test_a_run_from_another_number_on_holds_the_bytes_after_it(text: bytes, data: st.DataObject, encoder: Encoder) -> None:
+def test_a_run_from_another_number_on_holds_the_bytes_after_it(
+    text: bytes, data: st.DataObject, encoder: Encoder
+) -> None:
     chunk = Chunk.whole(text)
     for run in data_runs(chunk, encoder.encode(chunk), 0, 0):
         start = data.draw(st.integers(run.previous >> 16, run.position - 1))

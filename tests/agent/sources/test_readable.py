@@ -1,4 +1,6 @@
-"""What a source is read from may be anything `Readable`: here bytes in memory, with neither handle nor inode."""
+"""What a source is read from may be anything `Readable`: here bytes in memory, with neither handle
+nor inode.
+"""
 
 from uuid import UUID
 
@@ -23,7 +25,9 @@ STORE = UUID(int=7)
 
 
 class Bytes:
-    """Whole lines that are all there from the beginning, given out one at a time, until they are *lost*."""
+    """Whole lines that are all there from the beginning, given out one at a time, until they are
+    *lost*.
+    """
 
     def __init__(self, text: bytes) -> None:
         self._text = text

@@ -1,4 +1,6 @@
-"""One source's states, without files or network: what is in flight, what an answer cancels, which count it takes (D3, D4, G3)."""
+"""One source's states, without files or network: what is in flight, what an answer cancels, which
+count it takes (D3, D4, G3).
+"""
 
 from uuid import UUID
 
@@ -42,7 +44,12 @@ def test_runs_are_sent_in_order_and_acknowledged_in_order__D3() -> None:
     assert sent[3] is None
     assert sent[0] is not None
     assert made.acknowledge(made.epoch, sent[0], 5)
-    assert (made.position, made.acknowledged.bytes, made.acknowledged.events, made.acknowledged.at_ms) == (10, 10, 1, 5)
+    assert (
+        made.position,
+        made.acknowledged.bytes,
+        made.acknowledged.events,
+        made.acknowledged.at_ms,
+    ) == (10, 10, 1, 5)
     assert len(made.kept) == made.sent == 2
 
 
@@ -129,7 +136,13 @@ def test_lives_that_follow_an_undecided_one_wait_for_its_count__G3() -> None:
 
 def test_claims_take_the_highest_open_count_that_fits__G3() -> None:
     claims = Claims(0, many=True)
-    numbers = {0: CLOSED + 5, 1: number_of(10, b"x"), 2: number_of(20, b"x"), 3: number_of(30, b"misfit"), 4: ABSENT}
+    numbers = {
+        0: CLOSED + 5,
+        1: number_of(10, b"x"),
+        2: number_of(20, b"x"),
+        3: number_of(30, b"misfit"),
+        4: ABSENT,
+    }
     for count in claims.questions():
         assert claims.decide(lambda number: True) is None
         claims.answer(Answer(count, numbers.get(count, ABSENT), STORE))

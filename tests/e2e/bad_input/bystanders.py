@@ -1,4 +1,6 @@
-"""Two well-behaved peers over real TLS, one of each dialect, that ship while somebody else misbehaves; and what they were promised."""
+"""Two well-behaved peers over real TLS, one of each dialect, that ship while somebody else
+misbehaves; and what they were promised.
+"""
 
 import asyncio
 import contextlib
@@ -25,7 +27,9 @@ PAUSE_SECONDS = 0.004
 
 @dataclass
 class Promised:
-    """What was acknowledged: of each origin so many bytes of `text`, and these events of the plain peers."""
+    """What was acknowledged: of each origin so many bytes of `text`, and these events of the plain
+    peers.
+    """
 
     identity: str
     native: dict[UUID, int] = field(default_factory=dict)
@@ -35,15 +39,22 @@ class Promised:
         """Find all of it in *ledger*; a plain peer's events may be there more than once."""
         for origin, position in self.native.items():
             delivered = ledger.sources[str(source_id(origin, self.identity))]
-            assert delivered.position >= position, f"{position} bytes were acknowledged, {delivered.position} are there"
+            assert delivered.position >= position, (
+                f"{position} bytes were acknowledged, {delivered.position} are there"
+            )
             assert delivered.data == text(0, delivered.position)
         stored = set(ledger.foreign)
         missing = [event for event in self.foreign if event not in stored]
-        assert not missing, f"{len(missing)} of {len(self.foreign)} acknowledged events are missing, {missing[0]!r} is the first"
+        assert not missing, (
+            f"{len(missing)} of {len(self.foreign)} acknowledged events are missing, "
+            f"{missing[0]!r} is the first"
+        )
 
 
 def text(start: int, end: int) -> bytes:
-    """Return bytes *start* to *end*, both at lines' ends, of the file that the native peer ships."""
+    """Return bytes *start* to *end*, both at lines' ends, of the file that the native peer
+    ships.
+    """
     return b"".join(b"%0*d\n" % (LINE - 1, number) for number in range(start // LINE, end // LINE))
 
 
@@ -95,7 +106,10 @@ class Foreign:
         life = uuid4().hex
         while True:
             began = time.monotonic()
-            events = [b'{"message":"%s %d %d"}' % (life.encode(), self.windows, number) for number in range(7)]
+            events = [
+                b'{"message":"%s %d %d"}' % (life.encode(), self.windows, number)
+                for number in range(7)
+            ]
             await peer.send(window_of(events))
             frame = await peer.next(PATIENCE_SECONDS)
             assert frame == Ack(len(events)), f"{frame} instead of A {len(events)}"
@@ -111,8 +125,12 @@ def window_of(events: list[bytes]) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def others_go_on(port: int, tls: ClientTls, promised: Promised, *, windows: int = 5, slowest: float = 4.0) -> AsyncIterator[None]:
-    """Let both peers ship while the context lasts; each must get *windows* acknowledgements, none later than after *slowest* s."""
+async def others_go_on(
+    port: int, tls: ClientTls, promised: Promised, *, windows: int = 5, slowest: float = 4.0
+) -> AsyncIterator[None]:
+    """Let both peers ship while the context lasts; each must get *windows* acknowledgements, none
+    later than after *slowest* s.
+    """
     transport, native, foreign = SystemTransport(), Native(promised), Foreign(promised)
     plain = ClientTls(tls.ca, tls.cert, tls.key, tls.server_name)
     async with contextlib.AsyncExitStack() as leave, asyncio.TaskGroup() as group:
@@ -130,7 +148,9 @@ async def others_go_on(port: int, tls: ClientTls, promised: Promised, *, windows
             for task in tasks:
                 task.cancel()
     for each in (native, foreign):
-        assert each.slowest < slowest, f"the {type(each).__name__.lower()} peer once waited {each.slowest:.1f} s"
+        assert each.slowest < slowest, (
+            f"the {type(each).__name__.lower()} peer once waited {each.slowest:.1f} s"
+        )
 
 
 async def _until_both(native: Native, foreign: Foreign, windows: int) -> None:

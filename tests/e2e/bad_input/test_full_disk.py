@@ -1,4 +1,6 @@
-"""A full disk: said once, nothing acknowledged that is not kept, connections live, and once there is room all goes on (D2, D3)."""
+"""A full disk: said once, nothing acknowledged that is not kept, connections live, and once there
+is room all goes on (D2, D3).
+"""
 
 import asyncio
 import errno
@@ -44,7 +46,9 @@ class Cramped:
 
     async def foreign(self) -> Peer:
         tls = self.pki.client(name="localhost", alpn=())
-        return Peer(await SystemTransport().connect("127.0.0.1", self.installation.port, tls), "lumberjack")
+        return Peer(
+            await SystemTransport().connect("127.0.0.1", self.installation.port, tls), "lumberjack"
+        )
 
     def again(self) -> None:
         """End the receiver without a word, and start another."""
@@ -71,10 +75,14 @@ def cramped(tmp_path: Path, pki: Pki) -> Iterator[Cramped]:
 
 
 class Shipper(Native):
-    """Goes back to the position it is told, and comes again after a refusal: what an agent does, in a few lines."""
+    """Goes back to the position it is told, and comes again after a refusal: what an agent does, in
+    a few lines.
+    """
 
     async def ship(self, peer: NativePeer, end: int) -> None:
-        """Deliver up to *end*, however often it is refused; *peer* must stay connected all the while."""
+        """Deliver up to *end*, however often it is refused; *peer* must stay connected all the
+        while.
+        """
         registered, index = False, 0
         while self.position < end:
             if not registered:
@@ -109,7 +117,9 @@ class Shipper(Native):
         self.position = position_of(told.number)
 
 
-def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(cramped: Cramped) -> None:
+def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(
+    cramped: Cramped,
+) -> None:
     async def scene() -> None:
         idle, peer, beat = await cramped.native(), await cramped.native(), await cramped.foreign()
         shipper = Shipper(cramped.promised)
@@ -118,10 +128,15 @@ def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(c
         filler = cramped.disk.fill(but=300 * KIB)
         shipping = asyncio.create_task(shipper.ship(peer, 100_000 * LINE))
         await eventually(lambda: shipper.refusals >= 2, 20)
-        with pytest.raises((TransientError, AssertionError)):  # plain Lumberjack has no other way to say it
+        # plain Lumberjack has no other way to say it
+        with pytest.raises((TransientError, AssertionError)):
             await _send(cramped, beat, "during" + "x" * 400_000)
         line = await cramped.said.one_line(
-            "warning", "the store takes nothing", ENOSPC, "log-0", "once the disk has room, it goes on by itself"
+            "warning",
+            "the store takes nothing",
+            ENOSPC,
+            "log-0",
+            "once the disk has room, it goes on by itself",
         )
         assert str(cramped.installation.store) in line
         held = shipper.position
@@ -133,7 +148,10 @@ def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(c
         await _send(cramped, again, "after")
         assert isinstance(await idle.register(0, shipper.origin), Position)
         assert [
-            bool(re.search(words, line)) for words, line in zip(("takes nothing", "takes writes again"), cramped.said.lines(), strict=True)
+            bool(re.search(words, line))
+            for words, line in zip(
+                ("takes nothing", "takes writes again"), cramped.said.lines(), strict=True
+            )
         ]
         for each in (idle, peer, again):
             await each.stream.close()
@@ -154,12 +172,17 @@ async def _send(cramped: Cramped, peer: Peer, what: str) -> None:
 def _cat(cramped: Cramped, shipper: Shipper, held: int) -> None:
     """Read what was stored over the face, which takes no room."""
     run = subprocess.run(
-        command("store", "cat", f"file://{cramped.installation.store}#{STREAM}"), capture_output=True, timeout=30, check=True
+        command("store", "cat", f"file://{cramped.installation.store}#{STREAM}"),
+        capture_output=True,
+        timeout=30,
+        check=True,
     )
     assert run.stdout.count(b"\n") >= held // LINE
 
 
-def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_is_room(cramped: Cramped) -> None:
+def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_is_room(
+    cramped: Cramped,
+) -> None:
     async def scene() -> None:
         shipper = Shipper(cramped.promised)
         peer = await cramped.native()
@@ -168,10 +191,14 @@ def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_i
         filler = cramped.disk.fill()
         cramped.again()
         peer = await cramped.native()
-        shipping = asyncio.create_task(shipper.ship(peer, 5000 * LINE))  # more than the last page has room for
+        # more than the last page has room for
+        shipping = asyncio.create_task(shipper.ship(peer, 5000 * LINE))
         await eventually(lambda: shipper.refusals >= 2, 20)
         lines = [line for line in cramped.said.lines() if "level=warning" in line]
-        assert [bool(re.search(words, line)) for words, line in zip(("can't be announced yet", "takes nothing"), lines, strict=True)]
+        assert [
+            bool(re.search(words, line))
+            for words, line in zip(("can't be announced yet", "takes nothing"), lines, strict=True)
+        ]
         assert not shipping.done()
         filler.unlink()
         await asyncio.wait_for(shipping, 30)
@@ -194,7 +221,8 @@ def test_an_agent_outlasts_a_full_disk_and_delivers_every_byte_once(cramped: Cra
     _until(lambda: bool(cramped.said.lines()), 20, "the receiver says nothing of the full disk")
     time.sleep(2)
     assert [line for line in cramped.said.lines() if "takes nothing" in line], cramped.said.lines()
-    assert len(cramped.said.lines()) <= 2, cramped.said.lines()  # of which one is the agent's connection, if it came late
+    # of which one is the agent's connection, if it came late
+    assert len(cramped.said.lines()) <= 2, cramped.said.lines()
     assert agent.running()
     filler.unlink()
     _until(lambda: _stored(cramped) > 2 * 21_000 * LINE, 45, "it does not go on by itself")

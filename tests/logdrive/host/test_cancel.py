@@ -10,7 +10,11 @@ from logdrive.host.cancel import heed_cancelling
 from tests.support.virtual_time import run
 
 _ROOT = Path(logdrive.__file__).parents[1]
-_SOURCES = [path for folder in ("logdrive", "agent", "receiver") for path in sorted((_ROOT / folder).rglob("*.py"))]
+_SOURCES = [
+    path
+    for folder in ("logdrive", "agent", "receiver")
+    for path in sorted((_ROOT / folder).rglob("*.py"))
+]
 
 
 async def _fails() -> None:
@@ -57,6 +61,12 @@ def _raising_in_groups(source: str) -> Iterator[int]:
 
 
 def test_nothing_is_raised_within_an_except_star_where_it_may_come_out_in_a_group() -> None:
-    """CPython before 3.11.4 wraps it, so a task that was cancelled would end as failed, and nobody would hear of it."""
-    found = [f"{path.relative_to(_ROOT)}:{line}" for path in _SOURCES for line in _raising_in_groups(path.read_text())]
+    """CPython before 3.11.4 wraps it, so a task that was cancelled would end as failed, and nobody
+    would hear of it.
+    """
+    found = [
+        f"{path.relative_to(_ROOT)}:{line}"
+        for path in _SOURCES
+        for line in _raising_in_groups(path.read_text())
+    ]
     assert not found

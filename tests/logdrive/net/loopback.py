@@ -1,4 +1,6 @@
-"""What the tests over real sockets share: a bounded run, a listener that remembers, and log lines caught."""
+"""What the tests over real sockets share: a bounded run, a listener that remembers, and log lines
+caught.
+"""
 
 import asyncio
 import contextlib
@@ -41,15 +43,23 @@ class Echo:
 
 
 @contextlib.asynccontextmanager
-async def listening(tls: ServerTls | None, accept: Accept, transport: SystemTransport | None = None) -> AsyncIterator[int]:
-    """Listen on a free loopback port for as long as the context lasts; the connections' tasks end with it."""
+async def listening(
+    tls: ServerTls | None, accept: Accept, transport: SystemTransport | None = None
+) -> AsyncIterator[int]:
+    """Listen on a free loopback port for as long as the context lasts; the connections' tasks end
+    with it.
+    """
     before = asyncio.all_tasks()
     listener = await (transport or SystemTransport()).listen("127.0.0.1", 0, tls, accept)
     try:
         yield listener.address[1]
     finally:
         await listener.close()
-        left = [task for task in asyncio.all_tasks() if task not in before and task.get_name().startswith("connection ")]
+        left = [
+            task
+            for task in asyncio.all_tasks()
+            if task not in before and task.get_name().startswith("connection ")
+        ]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)

@@ -37,7 +37,9 @@ def batches_of(wanted: Range, segment: Segment, size: int = 1000) -> list[pa.Rec
     return list(raw_batches(STREAM, wanted, chunks_of(wanted, pieces)))
 
 
-def task(directory: Path, segment: Segment, start: int, end: int | None = None, size: int = 1000) -> Written:
+def task(
+    directory: Path, segment: Segment, start: int, end: int | None = None, size: int = 1000
+) -> Written:
     """Do what a Spark task does with a range of *segment*."""
     chunks = batches_of(planned(segment, start, end), segment, size)
     (message,) = write_events(chunks, str(directory / "bronze" / "events"), "snappy")

@@ -1,4 +1,6 @@
-"""Plain Lumberjack v1 and v2 peers over a whole receiver: the rules that satisfy every deployed writer, history 10, rule R4."""
+"""Plain Lumberjack v1 and v2 peers over a whole receiver: the rules that satisfy every deployed
+writer, history 10, rule R4.
+"""
 
 import asyncio
 import base64
@@ -42,12 +44,14 @@ async def _delivered(world: Any) -> list[bytes]:
     return (await ledger(world.disk)).foreign
 
 
-# Windows and acknowledgements --------------------------------------------------------------------------------------------
+# Windows and acknowledgements -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("envelope", [False, True])
 @in_virtual_time
-async def test_a_window_is_acknowledged_with_its_last_number_once_it_is_durable(envelope: bool) -> None:
+async def test_a_window_is_acknowledged_with_its_last_number_once_it_is_durable(
+    envelope: bool,
+) -> None:
     async with receiver() as world:
         peer = await world.foreign()
         world.executor.delay = 2.0
@@ -79,7 +83,7 @@ async def test_numbers_that_run_on_over_windows_are_acknowledged_as_they_are() -
 
 
 @in_virtual_time
-async def test_windows_in_flight_with_the_same_numbers_get_an_acknowledgement_each_and_no_more() -> None:
+async def test_windows_in_flight_with_same_numbers_get_acknowledgement_each_and_no_more() -> None:
     async with receiver() as world:
         peer = await world.foreign()
         await peer.send(*(Window(4).encode() + packed(events(4, first)) for first in (0, 4, 8)))
@@ -93,7 +97,9 @@ async def test_windows_in_flight_with_the_same_numbers_get_an_acknowledgement_ea
 async def test_a_short_window_ends_where_the_next_is_announced() -> None:
     async with receiver() as world:
         peer = await world.foreign()
-        await peer.send(Window(100).encode(), packed(events(3)), Window(2).encode(), packed(events(2, 3)))
+        await peer.send(
+            Window(100).encode(), packed(events(3)), Window(2).encode(), packed(events(2, 3))
+        )
         await _ack(peer, 3)
         await _ack(peer, 2)
     assert await _delivered(world) == events(5)
@@ -162,7 +168,7 @@ async def test_a_waiting_v2_peer_hears_from_us_also_on_a_window_half_received() 
 
 
 @in_virtual_time
-async def test_a_peer_that_takes_no_acknowledgements_is_cut_off_and_does_not_stop_the_others() -> None:
+async def test_a_peer_that_takes_no_acknowledgements_is_cut_off_and_does_not_stop_others() -> None:
     async with receiver() as world:
         world.network.link("deaf", "receiver").capacity = 64
         deaf, good = await world.foreign("deaf"), await world.foreign("good")
@@ -197,7 +203,7 @@ async def test_the_peer_that_only_ended_its_side_still_gets_its_acknowledgement(
         assert await peer.next() is None
 
 
-# Version 1 ---------------------------------------------------------------------------------------------------------------
+# Version 1 --------------------------------------------------------------------------------------
 
 
 @in_virtual_time
@@ -222,17 +228,20 @@ async def test_v1_peers_never_get_a_keepalive_since_they_take_any_answer_for_suc
 
 
 @in_virtual_time
-async def test_v1_streaming_clients_announce_one_window_and_are_acknowledged_each_time_and_when_quiet() -> None:
+async def test_v1_streaming_clients_announce_one_window_and_are_acknowledged_when_quiet() -> None:
     async with receiver() as world:
         peer = await world.foreign()
-        await peer.send(Window(3).encode(b"1"), *(Data(number, (("line", str(number)),)).encode() for number in range(1, 8)))
+        await peer.send(
+            Window(3).encode(b"1"),
+            *(Data(number, (("line", str(number)),)).encode() for number in range(1, 8)),
+        )
         for number in (3, 6, 7):
             await _ack(peer, number, b"1")
         assert await peer.silent(30)
     assert [orjson.loads(record)["line"] for record in await _delivered(world)] == list("1234567")
 
 
-# What is stored ----------------------------------------------------------------------------------------------------------
+# What is stored ---------------------------------------------------------------------------------
 
 
 @in_virtual_time
@@ -242,9 +251,19 @@ async def test_r4_foreign_batches_have_a_header_without_positions() -> None:
         await peer.send(Window(1).encode(), bare(events(1)))
         await _ack(peer, 1)
     (header,) = await headers(world.disk)
-    assert (header["kind"], header["origin"], header["previous"], header["position"], header["mark"]) == ("foreign", None, None, None, None)
+    assert (
+        header["kind"],
+        header["origin"],
+        header["previous"],
+        header["position"],
+        header["mark"],
+    ) == ("foreign", None, None, None, None)
     assert header["source"] == str(source_id(source_id(NAMESPACE, "beat-7"), "dns:beat-7"))
-    assert header["peer"] == {"address": "beat-7", "identity": "dns:beat-7", "dialect": "lumberjack/2"}
+    assert header["peer"] == {
+        "address": "beat-7",
+        "identity": "dns:beat-7",
+        "dialect": "lumberjack/2",
+    }
     assert (header["records"], header["events"], header["attributes"]) == (1, 1, {})
 
 
@@ -259,7 +278,7 @@ async def test_history_10_a_record_that_looks_like_a_header_is_a_record() -> Non
 
 
 @in_virtual_time
-async def test_bytes_that_are_no_json_are_kept_and_acknowledged_so_that_nobody_resends_them_for_ever() -> None:
+async def test_bytes_no_json_are_kept_and_acknowledged_so_nobody_resends_them_for_ever() -> None:
     async with receiver() as world:
         peer = await world.foreign()
         await peer.send(Window(3).encode(), packed([b"not json", b"\xff\x00", b"[1]"]))
@@ -279,17 +298,26 @@ async def test_r3_a_large_window_becomes_several_batches_and_gets_one_acknowledg
     assert await _delivered(world) == events(5000)
 
 
-SIZES = {"1 byte over": RECORD_BYTES + 1, "two records": 2 * RECORD_BYTES, "10 MiB": 10 * MIB, "the limit": EVENT_BYTES}
+SIZES = {
+    "1 byte over": RECORD_BYTES + 1,
+    "two records": 2 * RECORD_BYTES,
+    "10 MiB": 10 * MIB,
+    "the limit": EVENT_BYTES,
+}
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 @in_virtual_time
-async def test_r6_an_event_over_the_limit_of_a_record_is_stored_in_pieces_and_acknowledged_after_them(size: int) -> None:
+async def test_r6_event_over_limit_of_record_stored_in_pieces_and_acknowledged_after_them(
+    size: int,
+) -> None:
     large = b"\xff" * size  # no JSON: pieces are of bytes
     async with receiver() as world:
         peer = await world.foreign()
         world.executor.delay = 1.0
-        sending = asyncio.create_task(peer.send(Window(3).encode(), bare([*events(1), large, *events(1, 1)])))
+        sending = asyncio.create_task(
+            peer.send(Window(3).encode(), bare([*events(1), large, *events(1, 1)]))
+        )
         assert await peer.silent(0.9)
         await _ack(peer, 3)
         await sending
@@ -302,7 +330,9 @@ async def test_r6_an_event_over_the_limit_of_a_record_is_stored_in_pieces_and_ac
 
 
 @in_virtual_time
-async def test_r6_pieces_of_which_the_last_are_not_stored_are_not_acknowledged_and_the_event_sent_again_is_whole() -> None:
+async def test_r6_pieces_which_last_not_stored_not_acknowledged_and_event_sent_again_whole() -> (
+    None
+):
     large = b"l" * EVENT_BYTES  # more than the store writes at once
     async with receiver() as world:
         first = await world.foreign()
@@ -323,8 +353,9 @@ async def test_r6_pieces_of_which_the_last_are_not_stored_are_not_acknowledged_a
 
 
 @in_virtual_time
-async def test_r7_an_event_over_the_limit_of_all_is_a_dead_letter_that_is_logged_counted_and_noted_in_the_stream() -> None:
-    pairs = tuple((f"key {number}", "\x01" * MIB) for number in range(3))  # six times as long in JSON
+async def test_r7_event_over_limit_of_all_dead_letter_logged_counted_and_noted_in_stream() -> None:
+    # six times as long in JSON
+    pairs = tuple((f"key {number}", "\x01" * MIB) for number in range(3))
     frames = b"".join(Data(number, pairs).encode() for number in (1, 2))
     with structlog.testing.capture_logs() as logs:
         async with receiver() as world:
@@ -336,13 +367,20 @@ async def test_r7_an_event_over_the_limit_of_all_is_a_dead_letter_that_is_logged
     found = await headers(world.disk)
     size = len(orjson.dumps(dict(pairs)))
     assert size > EVENT_BYTES
-    assert [(one["mark"]["reason"], one["mark"]["end"], one["records"], one["bytes"]) for one in found] == [("dead_letter", size, 0, 0)] * 2
+    assert [
+        (one["mark"]["reason"], one["mark"]["end"], one["records"], one["bytes"]) for one in found
+    ] == [("dead_letter", size, 0, 0)] * 2
     (dead,) = await stored(world.disk, "logs/events-dead")
     pieces = [orjson.loads(record) for _, records in batches(dead) for record in records]
     first = [piece for piece in pieces if piece["dead_letter"]["id"] == found[0]["mark"]["letter"]]
-    assert orjson.loads(b"".join(base64.b64decode(piece["original_base64"]) for piece in first)) == dict(pairs)
+    assert orjson.loads(
+        b"".join(base64.b64decode(piece["original_base64"]) for piece in first)
+    ) == dict(pairs)
     told = [log for log in logs if "dead letters" in log["event"]]
-    assert [(log["log_level"], log.get("count"), log["bytes"]) for log in told] == [("warning", None, size), ("warning", 2, 2 * size)]
+    assert [(log["log_level"], log.get("count"), log["bytes"]) for log in told] == [
+        ("warning", None, size),
+        ("warning", 2, 2 * size),
+    ]
 
 
 @in_virtual_time
@@ -358,11 +396,13 @@ async def test_s4_two_connections_of_one_host_share_a_segment_and_its_counting_w
     assert sorted(await _delivered(world)) == sorted(events(5) * 2)
 
 
-# Trouble -----------------------------------------------------------------------------------------------------------------
+# Trouble ----------------------------------------------------------------------------------------
 
 
 @in_virtual_time
-async def test_a_sink_that_fails_closes_the_connection_without_acknowledgement_and_the_writer_sends_again() -> None:
+async def test_sink_fails_closes_connection_without_acknowledgement_and_writer_sends_again() -> (
+    None
+):
     async with receiver() as world:
         first, other = await world.foreign(), await world.foreign("beat-2", "cn:beat-2")
         world.disk.fail_write(errno.ENOSPC)
@@ -382,7 +422,8 @@ BAD = {
     "an acknowledgement": b"2A\0\0\0\x01",
     "json of no bytes": b"2W\0\0\0\x012J\0\0\0\x01\0\0\0\0",
     "an envelope in an envelope": b"2W\0\0\0\x01" + Envelope(pack(packed(events(1)))).encode(),
-    "a bomb": b"2W\0\0\0\x01" + Envelope(pack(b"2J\0\0\0\x01\x03\xff\xff\xff" + bytes(67_000_000))).encode(),
+    "a bomb": b"2W\0\0\0\x01"
+    + Envelope(pack(b"2J\0\0\0\x01\x03\xff\xff\xff" + bytes(67_000_000))).encode(),
     "an envelope announced as of 4 GB": b"2W\0\0\0\x012C\xff\xff\xff\xff",
     "an event announced as of 4 GB": b"2W\0\0\0\x012J\0\0\0\x01\xff\xff\xff\xff",
 }
@@ -390,7 +431,9 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 @in_virtual_time
-async def test_a_peer_that_breaks_the_protocol_is_closed_without_acknowledgement_and_the_others_go_on(name: str) -> None:
+async def test_peer_breaks_protocol_is_closed_without_acknowledgement_and_others_go_on(
+    name: str,
+) -> None:
     async with receiver() as world:
         bad, good = await world.foreign("bad", "cn:bad"), await world.foreign()
         await bad.send(BAD[name])

@@ -1,7 +1,5 @@
 """Deliberate bugs in the sink onto a shared store."""
 
-# ruff: noqa: E501 - what is replaced stands here as it stands there
-
 from tests.simulation.bugs.mutant import Mutant
 
 SINK = (

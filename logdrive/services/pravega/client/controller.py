@@ -1,6 +1,8 @@
-"""What a Pravega controller tells of a stream, whoever asks it: which segments there are, which follow which, and where they are.
+"""What a Pravega controller tells of a stream, whoever asks it: which segments there are, which
+follow which, and where they are.
 
-The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, reached through `grpc_extra.over_grpc`.
+The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, reached through
+`grpc_extra.over_grpc`.
 """
 
 from collections.abc import Callable
@@ -37,7 +39,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class StreamSegment:
-    """One segment of a stream: keys in (low, high] go to it. *id* is the epoch that made it, then its number in 32 bits."""
+    """One segment of a stream: keys in (low, high] go to it.
+
+    *id* is the epoch that made it, then its number in 32 bits.
+    """
 
     scope: str
     stream: str
@@ -70,10 +75,16 @@ class Successor:
 
 
 class Controller(Protocol):
-    """One controller. All raise `TransientError` where it does not answer, `NoSuchStreamError`, and `RefusedError` where it won't."""
+    """One controller.
+
+    All raise `TransientError` where it does not answer, `NoSuchStreamError`, and `RefusedError`
+    where it won't.
+    """
 
     async def create(self, scope: str, stream: str, segments: int) -> None:
-        """Make the scope and the stream where they are not there yet, with a fixed number of segments."""
+        """Make the scope and the stream where they are not there yet, with a fixed number of
+        segments.
+        """
         ...
 
     async def current(self, scope: str, stream: str) -> list[StreamSegment]:
@@ -85,7 +96,9 @@ class Controller(Protocol):
         ...
 
     async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
-        """Return the segments that follow *segment*; none where it takes appends or the stream is sealed."""
+        """Return the segments that follow *segment*; none where it takes appends or the stream is
+        sealed.
+        """
         ...
 
     async def endpoint(self, segment: StreamSegment) -> Endpoint:
@@ -93,7 +106,9 @@ class Controller(Protocol):
         ...
 
     async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
-        """Return what the segment store wants to see for the stream, to *update* it or only to read; "" where it wants nothing."""
+        """Return what the segment store wants to see for the stream, to *update* it or only to
+        read; "" where it wants nothing.
+        """
         ...
 
 
@@ -109,7 +124,9 @@ class Past:
 
 
 async def past_of(controller: Controller, scope: str, stream: str) -> Past:
-    """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not what was before it."""
+    """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not
+    what was before it.
+    """
     oldest = await controller.head(scope, stream)
     waiting, later = list(oldest), dict[int, Successor]()
     while waiting:
@@ -120,5 +137,7 @@ async def past_of(controller: Controller, scope: str, stream: str) -> Past:
     return Past(tuple(oldest), later)
 
 
-Controllers = Callable[[str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[Controller]]
+Controllers = Callable[
+    [str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[Controller]
+]
 """How a controller is reached: host, port, TLS and login in, the connection to it out."""

@@ -52,7 +52,10 @@ def expected(wanted: type[M], answer: Message) -> M:
         case SegmentIsTruncated():
             raise TruncatedError(answer.segment, answer.start_offset)
         case AuthTokenCheckFailed():
-            raise TokenError("the service wants a token, or another one: its controller hands them out, to whom it knows")
+            raise TokenError(
+                "the service wants a token, or another one: its controller hands them "
+                "out, to whom it knows"
+            )
         case OperationUnsupported():
             raise RefusedError(f"the service does not serve {answer.operation}")
         case ErrorMessage():

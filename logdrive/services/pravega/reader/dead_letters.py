@@ -83,7 +83,9 @@ def _about(record: bytes) -> dict[str, Any] | None:
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
     kinds = {"id": str, "reason": str, "bytes": int, "piece": int, "pieces": int}
-    sound = isinstance(about, dict) and all(type(about.get(name)) is kind for name, kind in kinds.items())
+    sound = isinstance(about, dict) and all(
+        type(about.get(name)) is kind for name, kind in kinds.items()
+    )
     return about if sound else None
 
 

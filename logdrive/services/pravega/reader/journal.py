@@ -1,6 +1,8 @@
-"""Which segments a stream has, for readers who know only the face of a store: the controller's journal, which they may read, says it.
+"""Which segments a stream has, for readers who know only the face of a store: the controller's
+journal, which they may read, says it.
 
-A controller is not asked: the store may have none running, or be open in this process only to be read.
+A controller is not asked: the store may have none running, or be open in this process only to be
+read.
 """
 
 from collections.abc import AsyncIterator
@@ -18,7 +20,8 @@ _ATTEMPTS: Final = 5
 
 
 async def named_segments(client: SegmentClient, scope: str, stream: str) -> list[str] | None:
-    """Return the full names of the segments that *stream* still has, of all epochs; None where no journal knows of it.
+    """Return the full names of the segments that *stream* still has, of all epochs; None where no
+    journal knows of it.
 
     Raises `TransientError`, and `StorageError` where the journal is unreadable.
     """
@@ -39,11 +42,17 @@ async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | N
         if isinstance(put, StreamPut) and (put.scope, put.stream) == (scope, stream):
             state.apply([put])
     place = state.place(scope, stream)
-    return [name_of(scope, stream, segment.id) for segment in place.stream.segments] if place is not None else None
+    return (
+        [name_of(scope, stream, segment.id) for segment in place.stream.segments]
+        if place is not None
+        else None
+    )
 
 
 async def _puts(pieces: AsyncIterator[Part], offset: int) -> AsyncIterator[Put]:
-    """Yield all puts in order; no more is kept of *pieces* than the record that is not whole yet."""
+    """Yield all puts in order; no more is kept of *pieces* than the record that is not whole
+    yet.
+    """
     rest = b""
     async for piece in pieces:
         rest += piece

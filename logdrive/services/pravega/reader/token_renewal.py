@@ -1,4 +1,6 @@
-"""Tokens for who reads on and on, such as a command that follows a stream: asked for anew as long as a context lasts."""
+"""Tokens for who reads on and on, such as a command that follows a stream: asked for anew as long
+as a context lasts.
+"""
 
 import asyncio
 import contextlib
@@ -15,9 +17,15 @@ from logdrive.services.pravega.reader.segments import Placed
 
 @contextlib.asynccontextmanager
 async def renewed(
-    target: Target, there: Sequence[Placed], *, clock: Clock, update: bool = False, controllers: Controllers = over_grpc
+    target: Target,
+    there: Sequence[Placed],
+    *,
+    clock: Clock,
+    update: bool = False,
+    controllers: Controllers = over_grpc,
 ) -> AsyncIterator[TokenOf | None]:
-    """Yield what tells the token for *there*, segments of one stream that the controller at *target* placed; None where it gave none.
+    """Yield what tells the token for *there*, segments of one stream that the controller at
+    *target* placed; None where it gave none.
 
     Raises `TransientError`, `ConfigError`, `RefusedError`.
     """

@@ -1,4 +1,6 @@
-"""Reading one life: whole lines, exact positions, and never a byte of another life (G4, P1, P3, D4)."""
+"""Reading one life: whole lines, exact positions, and never a byte of another life (G4, P1, P3,
+D4).
+"""
 
 from zlib import crc32
 
@@ -22,7 +24,9 @@ def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
     disk = MemoryDisk(["/logs"])
     disk.write(PATH, content)
     stat = disk.stat(PATH)
-    generation = Generation(Place(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS)
+    generation = Generation(
+        Place(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
+    )
     generation.open(disk)
     generation.first_line = FirstLine.of(content, ended=True)
     generation.look(stat, 0.0)
@@ -79,7 +83,13 @@ def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None
 
 @pytest.mark.parametrize(
     "after",
-    [b"one\ntwo\n", b"one\nTWO\nthree\nfour\n", b"ONE\ntwo\nthree\nfour\n", b"", b"one\nother content here\n"],
+    [
+        b"one\ntwo\n",
+        b"one\nTWO\nthree\nfour\n",
+        b"ONE\ntwo\nthree\nfour\n",
+        b"",
+        b"one\nother content here\n",
+    ],
     ids=["shorter", "same head", "same tail length", "empty", "same first line"],
 )
 def test_another_content_is_a_truncation__G4(after: bytes) -> None:
@@ -157,7 +167,9 @@ def test_a_successor_reads_the_same_file_from_its_beginning__G3() -> None:
     assert (chunk.start, chunk.text) == (0, b"next\n")
 
 
-@given(content=st.text("aä€😀\n", min_size=40, max_size=300).map(str.encode), limit=st.integers(8, 64))
+@given(
+    content=st.text("aä€😀\n", min_size=40, max_size=300).map(str.encode), limit=st.integers(8, 64)
+)
 @settings(max_examples=200)
 def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit: int) -> None:
     _, generation = opened(content)
@@ -170,7 +182,9 @@ def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit
         assert chunk.start == at
         assert chunk.tail_at(at) == content[max(0, at - 256) : at]
         chunk.text.decode()
-        assert chunk.open_end == (b"\n" not in chunk.text and at + len(chunk.text) < len(content)) or len(chunk.text) + at == len(content)
+        assert chunk.open_end == (
+            b"\n" not in chunk.text and at + len(chunk.text) < len(content)
+        ) or len(chunk.text) + at == len(content)
         at += len(chunk.text)
         assert chunk.number_at(at) == generation.number_at(at) == number_of(at, content[:at])
         parts.append(chunk.text)

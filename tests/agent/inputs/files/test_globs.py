@@ -69,12 +69,18 @@ def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryD
 
 def test_directories_looked_into_are_known_even_without_files(disk: MemoryDisk) -> None:
     listing = Listing(disk)
-    list(Inputs([InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]).scan(listing))
+    list(
+        Inputs([InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]).scan(
+            listing
+        )
+    )
     assert listing.listed == ["/logs", "/other"]
     assert list(listing.troubles) == ["/none"]
 
 
-def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked: list[str] = []
     stat = disk.stat
 

@@ -1,4 +1,6 @@
-"""A file that rotates while it is looked for is found: taken for removed, it would be sent a second time (rules G1, G2)."""
+"""A file that rotates while it is looked for is found: taken for removed, it would be sent a second
+time (rules G1, G2).
+"""
 
 from collections.abc import Callable
 
@@ -11,7 +13,9 @@ from tests.support.memory_disk import MemoryDisk
 
 
 class BusyDisk(MemoryDisk):
-    """A disk on which others act: *meanwhile* has what happens behind each listing, the first one first."""
+    """A disk on which others act: *meanwhile* has what happens behind each listing, the first one
+    first.
+    """
 
     meanwhile: list[Callable[[], None]]
 
@@ -25,7 +29,9 @@ class BusyDisk(MemoryDisk):
 
 def rotated(disk: MemoryDisk, most: int) -> None:
     """Rotate a.log as logrotate does, by rename and create, the oldest going first."""
-    there = [number for number in range(most) if f"a.log.{number}" in MemoryDisk.names(disk, "/logs")]
+    there = [
+        number for number in range(most) if f"a.log.{number}" in MemoryDisk.names(disk, "/logs")
+    ]
     for number in reversed(there):
         disk.replace(f"/logs/a.log.{number}", f"/logs/a.log.{number + 1}")
     disk.replace("/logs/a.log", "/logs/a.log.1")
@@ -34,7 +40,9 @@ def rotated(disk: MemoryDisk, most: int) -> None:
 
 @pytest.mark.parametrize("rotations", [0, 1, 3])
 @pytest.mark.parametrize("under_way", [1, 2])
-def test_a_file_is_found_under_the_name_that_a_rotation_gives_it_meanwhile__G1(rotations: int, under_way: int) -> None:
+def test_a_file_is_found_under_the_name_that_a_rotation_gives_it_meanwhile__G1(
+    rotations: int, under_way: int
+) -> None:
     disk = BusyDisk(["/logs"])
     disk.meanwhile = []
     disk.write("/logs/a.log", b"old\n")

@@ -1,4 +1,6 @@
-"""Rules R1, R2 from end to end of the record: what the agent's encoders make of a file, the decoder turns back into the file."""
+"""Rules R1, R2 from end to end of the record: what the agent's encoders make of a file, the decoder
+turns back into the file.
+"""
 
 from pathlib import Path
 
@@ -21,7 +23,12 @@ from receiver.dialects.events import record_of
 from tests.logdrive.pipeline.filling import catch_up
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment
 
-FULL = FullEncoder({"host": {"name": "h"}, "agent": {"type": "logdrive"}}, "/var/log/a.log", "0f" * 16, lambda: 1_790_000_000_000)
+FULL = FullEncoder(
+    {"host": {"name": "h"}, "agent": {"type": "logdrive"}},
+    "/var/log/a.log",
+    "0f" * 16,
+    lambda: 1_790_000_000_000,
+)
 PAIRS = PairEncoder([("service", "web")], "h", "/var/log/a.log", "0f" * 16)
 ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="full records")]
 
@@ -47,7 +54,10 @@ def back(segment: Segment) -> tuple[bytes, list[BatchRow]]:
 
 
 odd = st.lists(
-    st.one_of(st.sampled_from([b"\n", b"\r\n", b"\r", b"\xff\xfe", "ä€🦫".encode(), b"\0" * 9, b'"\\']), st.binary(max_size=9))
+    st.one_of(
+        st.sampled_from([b"\n", b"\r\n", b"\r", b"\xff\xfe", "ä€🦫".encode(), b"\0" * 9, b'"\\']),
+        st.binary(max_size=9),
+    )
 ).map(b"".join)
 
 
@@ -88,7 +98,9 @@ def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: byte
     segment = Segment()
     for cut in PAIRS.encode(Chunk.whole(data)) if data else []:
         assert isinstance(cut.records, PairRecords | PairList)
-        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(cut.records.frames(1))
+        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(
+            cut.records.frames(1)
+        )
         segment.foreign("agent", [record_of(frame) for frame in frames if isinstance(frame, Data)])
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
@@ -100,7 +112,9 @@ def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: byte
     assert all(orjson.loads(fields)["service"] == "web" for fields in rows["fields"].to_pylist())
 
 
-@pytest.mark.parametrize("odd", [{"line": 1}, {"offset": ["1", "2"]}, {"log.eol": None}, {"file": {}}])
+@pytest.mark.parametrize(
+    "odd", [{"line": 1}, {"offset": ["1", "2"]}, {"log.eol": None}, {"file": {}}]
+)
 def test_what_only_looks_like_pairs_of_ours_stays_as_it_came(odd: dict[str, object]) -> None:
     record = {"line": "x", "offset": "3", "file": "/f", "log.origin": "0f"} | odd
     segment = Segment()

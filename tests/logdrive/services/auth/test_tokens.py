@@ -26,7 +26,11 @@ def tokens(secret: bytes = SECRET) -> Tokens:
 
 def made(claims: Mapping[str, Any], secret: bytes = SECRET, algorithm: str = "HS512") -> str:
     usual = {"sub": "segmentstoreresource", "aud": "segmentstore", "iat": EPOCH_MS // 1000}
-    return jwt.encode({name: claim for name, claim in (usual | dict(claims)).items() if claim is not None}, secret, algorithm=algorithm)
+    return jwt.encode(
+        {name: claim for name, claim in (usual | dict(claims)).items() if claim is not None},
+        secret,
+        algorithm=algorithm,
+    )
 
 
 @virtually
@@ -45,7 +49,7 @@ async def test_a_token_has_the_claims_that_pravega_gives_it() -> None:
 
 
 @virtually
-async def test_it_covers_the_segments_of_its_stream_and_no_others_and_no_more_than_it_says() -> None:
+async def test_it_covers_segments_of_its_stream_and_no_others_and_no_more_than_it_says() -> None:
     reading, gate = tokens().signed("logs", {"app": R}), Gate("pass", VirtualClock(), tokens())
     for segment in (S, "logs/app/1.#epoch.1#transaction.00", "logs/app/0.#epoch.0#transient.0.1"):
         assert gate.admit(reading, [segment], R)
@@ -99,12 +103,17 @@ def test_forged_foreign_and_empty_ones_let_nobody_in(token: str) -> None:
     assert not told.value.ended
 
 
-@pytest.mark.parametrize("resource", ["logs/app", "*", "prn::*", "prn::/scope:logs/*", "prn::/scope:logs/stream:app"])
+@pytest.mark.parametrize(
+    "resource", ["logs/app", "*", "prn::*", "prn::/scope:logs/*", "prn::/scope:logs/stream:app"]
+)
 def test_the_ways_to_name_resources_that_pravega_knows_are_read(resource: str) -> None:
-    assert Gate("pass", VirtualClock(), tokens()).admit(made({resource: "READ_UPDATE"}), [S], U) is None
+    assert (
+        Gate("pass", VirtualClock(), tokens()).admit(made({resource: "READ_UPDATE"}), [S], U)
+        is None
+    )
 
 
-def test_the_pass_of_the_process_opens_all_and_nothing_else_does_where_there_are_no_tokens() -> None:
+def test_pass_of_the_process_opens_all_and_nothing_else_does_where_there_are_no_tokens() -> None:
     gate = Gate("pass", VirtualClock())
     assert gate.admit("pass", [S, "x"], U) is None
     for token in ("", "pas", made({"*": "READ"})):

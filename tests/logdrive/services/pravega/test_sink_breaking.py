@@ -1,4 +1,6 @@
-"""Connections to a streaming service that break in the moment in which somebody ends them: whoever was cancelled ends as cancelled."""
+"""Connections to a streaming service that break in the moment in which somebody ends them: whoever
+was cancelled ends as cancelled.
+"""
 
 import asyncio
 from itertools import product
@@ -29,7 +31,9 @@ async def silent_service(network: MemoryNetwork) -> MemoryHost:
 
 
 async def cancelled_after(running: "asyncio.Task[Any]", steps: int) -> None:
-    """Cancel it so many turns of the loop from now, and hold that it ends as cancelled, unless it has ended before."""
+    """Cancel it so many turns of the loop from now, and hold that it ends as cancelled, unless it
+    has ended before.
+    """
     for _ in range(steps):
         await asyncio.sleep(0)
     if running.cancel():
@@ -39,11 +43,14 @@ async def cancelled_after(running: "asyncio.Task[Any]", steps: int) -> None:
 
 @virtually
 async def test_a_link_cancelled_while_its_connection_breaks_ends_as_cancelled() -> None:
-    for capacity, steps in product((1, 1000), range(_TURNS)):  # with room for a byte the Hello is still being written
+    # with room for a byte the Hello is still being written
+    for capacity, steps in product((1, 1000), range(_TURNS)):
         network = MemoryNetwork()
         network.link("client", "service").capacity = capacity
         client = await silent_service(network)
-        running = asyncio.create_task(Link(await client.connect("service", PORT, None), lambda message: None).run())
+        running = asyncio.create_task(
+            Link(await client.connect("service", PORT, None), lambda message: None).run()
+        )
         await asyncio.sleep(1.0)
         network.cut("client", "service")
         await cancelled_after(running, steps)
@@ -55,7 +62,9 @@ async def test_a_link_whose_writing_fails_while_nobody_cancels_tells_why() -> No
     network = MemoryNetwork()
     network.link("client", "service").capacity = 1
     client = await silent_service(network)
-    running = asyncio.create_task(Link(await client.connect("service", PORT, None), lambda message: None).run())
+    running = asyncio.create_task(
+        Link(await client.connect("service", PORT, None), lambda message: None).run()
+    )
     await asyncio.sleep(1.0)
     network.cut("client", "service")
     assert "reset" in str(await running)
@@ -63,7 +72,9 @@ async def test_a_link_whose_writing_fails_while_nobody_cancels_tells_why() -> No
 
 
 def lane(client: MemoryHost) -> Lane:
-    return Lane(client, Target("service", PORT), Outage("service"), clock=VirtualClock(), random=Random(1))
+    return Lane(
+        client, Target("service", PORT), Outage("service"), clock=VirtualClock(), random=Random(1)
+    )
 
 
 @virtually
@@ -79,7 +90,9 @@ async def test_a_lane_cancelled_while_its_connection_breaks_ends_as_cancelled() 
 
 
 @virtually
-async def test_a_lane_cancelled_in_the_moment_in_which_it_gives_a_silent_service_up_ends_as_cancelled() -> None:
+async def test_lane_cancelled_in_moment_in_which_gives_silent_service_up_ends_as_cancelled() -> (
+    None
+):
     for steps in range(_TURNS):
         network = MemoryNetwork()
         client = await silent_service(network)
@@ -90,7 +103,7 @@ async def test_a_lane_cancelled_in_the_moment_in_which_it_gives_a_silent_service
 
 
 @virtually
-async def test_a_lane_outlives_a_connection_that_breaks_in_the_moment_in_which_the_service_is_given_up() -> None:
+async def test_lane_outlives_connection_breaks_in_moment_in_which_service_is_given_up() -> None:
     """Both that it was silent and that it broke end one connection; the next is made as ever."""
     for capacity, steps in product((1, 1000), range(_TURNS)):
         network = MemoryNetwork()

@@ -11,7 +11,13 @@ from logdrive.net.stream import ClientTls, Stream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.client.cluster import served
-from logdrive.services.pravega.client.controller import Controller, Endpoint, Login, StreamSegment, Successor
+from logdrive.services.pravega.client.controller import (
+    Controller,
+    Endpoint,
+    Login,
+    StreamSegment,
+    Successor,
+)
 from logdrive.services.pravega.sink import PravegaSink
 from tests.receiver.world import in_virtual_time
 from tests.support.memory_transport import MemoryNetwork
@@ -42,7 +48,9 @@ class OneSegment:
 
 
 @contextlib.asynccontextmanager
-async def one_segment(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AsyncIterator[Controller]:
+async def one_segment(
+    host: str, port: int, tls: ClientTls | None, login: Login | None
+) -> AsyncIterator[Controller]:
     yield OneSegment()
 
 
@@ -52,7 +60,9 @@ async def greet(stream: Stream) -> None:
 
 
 @in_virtual_time
-async def test_what_the_older_store_still_acknowledges_is_told_though_the_segment_was_said_to_have_moved__D2() -> None:
+async def test_what_older_store_still_acknowledges_told_though_segment_said_have_moved__D2() -> (
+    None
+):
     network = MemoryNetwork()
     store = StoreService(network, sync_seconds=1.0)
     store.start()
@@ -61,9 +71,15 @@ async def test_what_the_older_store_still_acknowledges_is_told_though_the_segmen
     async with connected(network.host("maker"), HOST, PORT) as client:
         await client.create_segment("logs/events/0.#epoch.0")
     async with served(
-        network.host("receiver"), Target("controller", 9090), clock=VirtualClock(), random=Random(1), controllers=one_segment
+        network.host("receiver"),
+        Target("controller", 9090),
+        clock=VirtualClock(),
+        random=Random(1),
+        controllers=one_segment,
     ) as service:
-        sink = await PravegaSink.of_stream(service, "logs", "events", segments=1, store_id=UUID(int=7))
+        sink = await PravegaSink.of_stream(
+            service, "logs", "events", segments=1, store_id=UUID(int=7)
+        )
         (segment,) = sink.segments
         assert await sink.open(segment, UUID(int=1)) == ABSENT
         stored = sink.append(segment, UUID(int=1), [b"x"], 1, ABSENT, 1)

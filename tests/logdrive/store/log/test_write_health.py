@@ -1,4 +1,6 @@
-"""A full disk is told once when it begins and once when it is over, however often it is tried meanwhile."""
+"""A full disk is told once when it begins and once when it is over, however often it is tried
+meanwhile.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -38,7 +38,9 @@ class Rig:
 
     async def write(self, segment: str, data: bytes) -> None:
         number = max(self.store.submitted(segment, WRITER), 0) + 1
-        await self.store.append(segment, data, writer=WRITER, expected=None, number=number, events=1)
+        await self.store.append(
+            segment, data, writer=WRITER, expected=None, number=number, events=1
+        )
 
     def content(self, segment: str) -> bytes:
         info = self.store.info(segment)
@@ -47,7 +49,9 @@ class Rig:
 
 
 @contextlib.asynccontextmanager
-async def rig(disk: MemoryDisk | None = None, *, clean: bool = True, slack: int = 1 << 20, seed: int = 3) -> AsyncIterator[Rig]:
+async def rig(
+    disk: MemoryDisk | None = None, *, clean: bool = True, slack: int = 1 << 20, seed: int = 3
+) -> AsyncIterator[Rig]:
     async with running(disk or MemoryDisk(), delay=0.001, clean=clean) as store:
         yield Rig.on(store, slack=slack, seed=seed)
 

@@ -1,4 +1,6 @@
-"""Envelopes: what opens, and what must not: bombs, streams cut off or damaged, envelopes in envelopes."""
+"""Envelopes: what opens, and what must not: bombs, streams cut off or damaged, envelopes in
+envelopes.
+"""
 
 import gzip
 import random
@@ -39,7 +41,11 @@ def streamed_zstd(data: bytes, **parameters: int) -> bytes:
     return stream.compress(data) + stream.flush()
 
 
-@given(st.lists(st.binary(max_size=50), max_size=8), st.sampled_from(["zlib", "zstd"]), st.integers(1, 3))
+@given(
+    st.lists(st.binary(max_size=50), max_size=8),
+    st.sampled_from(["zlib", "zstd"]),
+    st.integers(1, 3),
+)
 def test_what_is_packed_unpacks(parts: list[bytes], codec: Codec, level: int) -> None:
     data = b"".join(parts)
     assert pack(parts, codec, level) == pack(data, codec, level)
@@ -97,7 +103,7 @@ def test_a_preset_dictionary_is_refused() -> None:
         plainly(packer.compress(FRAME) + packer.flush())
 
 
-def test_what_follows_a_zlib_stream_is_skipped_for_plain_peers_and_refused_in_logdrive_1() -> None:
+def test_what_follows_zlib_stream_is_skipped_for_plain_peers_and_refused_in_logdrive_1() -> None:
     for payload in (zlib.compress(FRAME) + b"junk", zlib.compress(FRAME) * 2):
         assert plainly(payload) == FRAME
         with pytest.raises(EnvelopeError, match="after its zlib stream"):
@@ -120,13 +126,24 @@ def test_a_zstd_frame_opens_whether_or_not_it_tells_its_size(told: bool) -> None
 def test_one_zstd_frame_exactly(told: bool) -> None:
     """Rule D1: one frame; neither bytes nor a frame after it, nor one that is cut off."""
     whole = pack(FRAME, "zstd") if told else streamed_zstd(FRAME)
-    for payload in (whole + b"x", whole * 2, whole[:-1], whole[: len(whole) // 2], whole[:5], whole[:4]):
+    for payload in (
+        whole + b"x",
+        whole * 2,
+        whole[:-1],
+        whole[: len(whole) // 2],
+        whole[:5],
+        whole[:4],
+    ):
         with pytest.raises(EnvelopeError):
             exactly(payload)
 
 
 def test_a_zstd_frame_of_nothing_or_to_be_skipped_is_refused() -> None:
-    for payload in (zstandard.compress(b""), zstandard.compress(b"") + b"x", b"\x50\x2a\x4d\x18\x03\0\0\0abc"):
+    for payload in (
+        zstandard.compress(b""),
+        zstandard.compress(b"") + b"x",
+        b"\x50\x2a\x4d\x18\x03\0\0\0abc",
+    ):
         with pytest.raises(EnvelopeError):
             exactly(payload)
 
@@ -221,13 +238,17 @@ def test_an_envelope_in_an_envelope_is_refused() -> None:
         with pytest.raises(ProtocolError, match="an envelope inside an envelope"):
             reader(dialect).feed(Envelope(pack(inner)).encode())
         with pytest.raises(ProtocolError, match="an envelope inside an envelope"):
-            reader(dialect).feed(Envelope(pack((RUN if dialect == "logdrive/1" else FRAME) + inner)).encode())
+            reader(dialect).feed(
+                Envelope(pack((RUN if dialect == "logdrive/1" else FRAME) + inner)).encode()
+            )
 
 
 @pytest.mark.parametrize("cut", [1, 5, 9, 10, len(FRAME) - 1])
 def test_an_envelope_holds_whole_frames_only(cut: int) -> None:
     with pytest.raises(ProtocolError, match="ends within a frame"):
-        reader().feed(Envelope(pack(FRAME + FRAME[:cut])).encode() + Envelope(pack(FRAME[cut:])).encode())
+        reader().feed(
+            Envelope(pack(FRAME + FRAME[:cut])).encode() + Envelope(pack(FRAME[cut:])).encode()
+        )
 
 
 def test_an_envelope_cut_in_a_data_frame_is_refused() -> None:
@@ -236,11 +257,17 @@ def test_an_envelope_cut_in_a_data_frame_is_refused() -> None:
 
 
 def test_plain_envelopes_may_hold_windows_and_nothing() -> None:
-    stream = Envelope(pack(Window(1).encode() + FRAME)).encode() + Envelope(b"").encode() + Envelope(pack(b"")).encode()
+    stream = (
+        Envelope(pack(Window(1).encode() + FRAME)).encode()
+        + Envelope(b"").encode()
+        + Envelope(pack(b"")).encode()
+    )
     assert events(reader().feed(stream)) == [Window(1), EVENT]
 
 
-@pytest.mark.parametrize("content", [Window(1).encode(), b"2S" + bytes(24), b"2A\0\0\0\0", b"1J\0\0\0\1\0\0\0\2{}"])
+@pytest.mark.parametrize(
+    "content", [Window(1).encode(), b"2S" + bytes(24), b"2A\0\0\0\0", b"1J\0\0\0\1\0\0\0\2{}"]
+)
 def test_envelopes_of_logdrive_1_hold_runs_only(content: bytes) -> None:
     """Rule D1: never an S inside a C, and a W before it."""
     with pytest.raises(ProtocolError, match="can't stand here"):
@@ -256,7 +283,9 @@ def test_refused_envelopes_say_why_in_the_peers_words() -> None:
 @pytest.mark.parametrize("size", [MIB - 1, MIB, MIB + 1, 3 * MIB])
 @pytest.mark.parametrize("level", [0, 1, 9])
 def test_streams_longer_than_a_step_unpack(size: int, level: int) -> None:
-    """Packed and unpacked bytes go in steps; what follows the stream may lie in a later step than its end."""
+    """Packed and unpacked bytes go in steps; what follows the stream may lie in a later step than
+    its end.
+    """
     data = random.Random(size).randbytes(size // 2) + bytes(size - size // 2)
     packed = zlib.compress(data, level)
     assert exactly(packed) == plainly(packed) == plainly(packed + bytes(300 * KIB)) == data

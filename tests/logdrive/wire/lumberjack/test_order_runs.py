@@ -14,7 +14,16 @@ from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import CLOSED
 from logdrive.model.records import DATA, END, GAP
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import Envelope, Frame, JsonRun, RefusalCode, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.frames import (
+    Envelope,
+    Frame,
+    JsonRun,
+    RefusalCode,
+    Run,
+    Source,
+    Window,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, WINDOW_BYTES
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowEnd
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader
@@ -23,7 +32,15 @@ N = 1 << 16  # the number of position 1
 SOURCE = Source(3, ORIGIN, b"{}")
 
 
-def run(previous: int = 0, number: int = N, *, index: int = 3, kind: int = DATA, events: int = 1, records: int = 1) -> Run:
+def run(
+    previous: int = 0,
+    number: int = N,
+    *,
+    index: int = 3,
+    kind: int = DATA,
+    events: int = 1,
+    records: int = 1,
+) -> Run:
     return Run(index, kind, previous, number, 0, 0, events, records)
 
 
@@ -71,7 +88,11 @@ def test_records_may_come_in_several_reads() -> None:
 
 
 def test_numbers_run_on_over_windows() -> None:
-    assert [g.last for g in received(Window(1), run(), js(1), Window(1), run(N, 2 * N), js(2)) if isinstance(g, WindowEnd)] == [1, 2]
+    assert [
+        g.last
+        for g in received(Window(1), run(), js(1), Window(1), run(N, 2 * N), js(2))
+        if isinstance(g, WindowEnd)
+    ] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -158,11 +179,16 @@ def test_a_run_has_at_most_896_kib() -> None:
     """Rule R3: the sum of 8 + payload."""
     half = RUN_BYTES // 2 - 8
     assert len(received(Window(2), run(records=2), js(1, b"x" * half, b"x" * half))) == 2
-    assert refused(Window(2), run(records=2), js(1, b"x" * half), js(2, b"x" * (half + 1))).code == RefusalCode.LIMIT
+    assert (
+        refused(Window(2), run(records=2), js(1, b"x" * half), js(2, b"x" * (half + 1))).code
+        == RefusalCode.LIMIT
+    )
 
 
 def window_of(size: int, start: int = 0) -> list[Frame]:
-    """Return the frames of a window of 12 runs of one record, *size* bytes unpacked, the first of them numbered after *start*."""
+    """Return the frames of a window of 12 runs of one record, *size* bytes unpacked, the first of
+    them numbered after *start*.
+    """
     overhead = len(run().encode()) + len(b"".join(json_frames(1, [b""])))
     frames: list[Frame] = [Window(12)]
     for i in range(start, start + 12):
@@ -179,7 +205,9 @@ def test_a_window_has_at_most_8_mib_unpacked() -> None:
 
 
 def test_numbers_end_before_they_roll_over() -> None:
-    """The writer reconnects before 2^32 - 1; no test sends so many, so this one begins near the end."""
+    """The writer reconnects before 2^32 - 1; no test sends so many, so this one begins near the
+    end.
+    """
     runs = RunReader()
     runs.feed([SOURCE, Window(2), run(records=2)])
     runs._sequence = 2**32 - 4
@@ -231,9 +259,22 @@ HEAD, RECORDS = run(records=2).encode(), json_frames(1, [b"a", b"b"])
 
 def test_whole_runs_come_bare_or_in_envelopes() -> None:
     for window in (HEAD + b"".join(RECORDS), c(HEAD + b"".join(RECORDS))):
-        assert [type(g) for g in through(Window(2).encode(), window)] == [Source, RunReceived, WindowEnd]
-    two = c(run().encode() + b"".join(json_frames(1, [b"a"]))) + run(N, 2 * N).encode() + b"".join(json_frames(2, [b"b"]))
-    assert [type(g) for g in through(Window(2).encode(), two)] == [Source, RunReceived, RunReceived, WindowEnd]
+        assert [type(g) for g in through(Window(2).encode(), window)] == [
+            Source,
+            RunReceived,
+            WindowEnd,
+        ]
+    two = (
+        c(run().encode() + b"".join(json_frames(1, [b"a"])))
+        + run(N, 2 * N).encode()
+        + b"".join(json_frames(2, [b"b"]))
+    )
+    assert [type(g) for g in through(Window(2).encode(), two)] == [
+        Source,
+        RunReceived,
+        RunReceived,
+        WindowEnd,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -250,12 +291,19 @@ def test_a_run_lies_in_one_envelope_or_in_none(window: bytes) -> None:
         through(Window(2).encode(), window)
 
 
-scripts = st.lists(st.lists(st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=4), min_size=1, max_size=3), max_size=4)
+scripts = st.lists(
+    st.lists(
+        st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=4), min_size=1, max_size=3
+    ),
+    max_size=4,
+)
 
 
 @settings(max_examples=60)
 @given(scripts, st.booleans(), st.integers(1, 200))
-def test_every_run_sent_is_received_whole_however_the_stream_is_split(script: list[list[list[bytes]]], packed: bool, step: int) -> None:
+def test_every_run_sent_is_received_whole_however_the_stream_is_split(
+    script: list[list[list[bytes]]], packed: bool, step: int
+) -> None:
     """A script is windows of runs of records."""
     stream, sequence, position, sent = SOURCE.encode(), 0, 0, list[Any]()
     for window in script:
@@ -284,15 +332,24 @@ def test_every_run_sent_is_received_whole_however_the_stream_is_split(script: li
         st.one_of(
             st.builds(Window, st.integers(0, 4)),
             st.builds(
-                run, st.integers(0, 3), st.integers(0, 4), index=st.integers(2, 3), kind=st.integers(0, 3), records=st.integers(0, 3)
+                run,
+                st.integers(0, 3),
+                st.integers(0, 4),
+                index=st.integers(2, 3),
+                kind=st.integers(0, 3),
+                records=st.integers(0, 3),
             ),
-            st.builds(JsonRun.of, st.integers(0, 4), st.lists(st.just(b"{}"), min_size=1, max_size=3)),
+            st.builds(
+                JsonRun.of, st.integers(0, 4), st.lists(st.just(b"{}"), min_size=1, max_size=3)
+            ),
             st.builds(Source, st.integers(2, 3), st.just(ORIGIN), st.sampled_from([b"", b"{}"])),
         ),
         max_size=12,
     )
 )
-def test_frames_in_any_order_raise_only_protocol_errors_and_acknowledge_only_what_came(frames: list[Frame]) -> None:
+def test_frames_in_any_order_raise_only_protocol_errors_and_acknowledge_only_what_came(
+    frames: list[Frame],
+) -> None:
     runs, records = RunReader(), 0
     try:
         for frame in [SOURCE, *frames]:

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from logdrive.errors import ProtocolError
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, Json, JsonRun, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.frames import (
+    Ack,
+    Data,
+    Envelope,
+    Json,
+    JsonRun,
+    Run,
+    Source,
+    Window,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
 from tests.logdrive.wire.lumberjack.streams import (
@@ -33,7 +43,9 @@ RUN = Run(0, 0, 0, 1 << 16, 0, 0, 1, 1)
 
 @settings(max_examples=150)
 @given(plain_streams(), st.integers(1, 50))
-def test_any_split_of_a_plain_stream_gives_the_same_frames(sent: tuple[bytes, list[Any]], step: int) -> None:
+def test_any_split_of_a_plain_stream_gives_the_same_frames(
+    sent: tuple[bytes, list[Any]], step: int
+) -> None:
     stream, expected = sent
     frames = reader()
     assert events(feed_in_steps(frames, stream, step)) == expected
@@ -42,7 +54,9 @@ def test_any_split_of_a_plain_stream_gives_the_same_frames(sent: tuple[bytes, li
 
 @settings(max_examples=150)
 @given(logdrive_streams(), st.integers(1, 80), st.sampled_from(["logdrive/1", "detect"]))
-def test_any_split_of_a_logdrive_stream_gives_the_same_frames(sent: tuple[bytes, list[Any]], step: int, dialect: Dialect) -> None:
+def test_any_split_of_a_logdrive_stream_gives_the_same_frames(
+    sent: tuple[bytes, list[Any]], step: int, dialect: Dialect
+) -> None:
     stream, expected = sent
     frames = reader(dialect)
     assert events(feed_in_steps(frames, stream, step)) == expected
@@ -50,7 +64,9 @@ def test_any_split_of_a_logdrive_stream_gives_the_same_frames(sent: tuple[bytes,
 
 
 @given(reply_streams(), st.integers(1, 40))
-def test_any_split_of_replies_gives_the_same_frames(sent: tuple[bytes, list[Any]], step: int) -> None:
+def test_any_split_of_replies_gives_the_same_frames(
+    sent: tuple[bytes, list[Any]], step: int
+) -> None:
     stream, expected = sent
     assert feed_in_steps(reader("logdrive/1", "writer"), stream, step) == expected
 
@@ -64,18 +80,32 @@ def test_steps_give_what_feed_gives(sent: tuple[bytes, list[Any]]) -> None:
 
 def test_what_came_before_an_envelope_is_given_before_it_is_opened() -> None:
     content = [Envelope(pack(Json(n, b"{}").encode())).encode() for n in (2, 5)]
-    stream = Json(1, b"{}").encode() + content[0] + Json(3, b"{}").encode() + content[1] + Json(8, b"{}").encode()
+    stream = (
+        Json(1, b"{}").encode()
+        + content[0]
+        + Json(3, b"{}").encode()
+        + content[1]
+        + Json(8, b"{}").encode()
+    )
     steps = [[e.sequence for e in events(step)] for step in reader().steps(stream)]
     assert [step for step in steps if step] == [[1], [2], [3], [5], [8]]
 
 
 kinds_and_readers = st.sampled_from(
-    [("lumberjack", "reader"), ("logdrive/1", "reader"), ("detect", "reader"), ("lumberjack", "writer"), ("logdrive/1", "writer")]
+    [
+        ("lumberjack", "reader"),
+        ("logdrive/1", "reader"),
+        ("detect", "reader"),
+        ("lumberjack", "writer"),
+        ("logdrive/1", "writer"),
+    ]
 )
 
 
 def offset_of_error(frames: FrameReader, stream: bytes, step: int) -> int:
-    """Return where *stream* is refused, or up to where it is good; any other error is the test's."""
+    """Return where *stream* is refused, or up to where it is good; any other error is the
+    test's.
+    """
     try:
         feed_in_steps(frames, stream, step)
     except ProtocolError as error:
@@ -85,14 +115,20 @@ def offset_of_error(frames: FrameReader, stream: bytes, step: int) -> int:
 
 @settings(max_examples=300)
 @given(kinds_and_readers, st.binary(max_size=200), st.integers(1, 50))
-def test_garbage_raises_only_protocol_errors(kind: tuple[Dialect, Side], garbage: bytes, step: int) -> None:
+def test_garbage_raises_only_protocol_errors(
+    kind: tuple[Dialect, Side], garbage: bytes, step: int
+) -> None:
     assert 0 <= offset_of_error(reader(*kind), garbage, step) <= len(garbage)
 
 
 @settings(max_examples=300)
 @given(st.sampled_from(["lumberjack", "logdrive/1", "detect"]), st.data(), st.integers(1, 200))
-def test_a_damaged_stream_raises_only_protocol_errors(dialect: Dialect, data: st.DataObject, step: int) -> None:
-    stream = bytearray(data.draw(plain_streams() if dialect == "lumberjack" else logdrive_streams())[0])
+def test_a_damaged_stream_raises_only_protocol_errors(
+    dialect: Dialect, data: st.DataObject, step: int
+) -> None:
+    stream = bytearray(
+        data.draw(plain_streams() if dialect == "lumberjack" else logdrive_streams())[0]
+    )
     for _ in range(data.draw(st.integers(1, 3)) if stream else 0):
         stream[data.draw(st.integers(0, len(stream) - 1))] = data.draw(st.integers(0, 255))
     assert 0 <= offset_of_error(reader(dialect), bytes(stream), step) <= len(stream)
@@ -100,7 +136,9 @@ def test_a_damaged_stream_raises_only_protocol_errors(dialect: Dialect, data: st
 
 @settings(max_examples=200)
 @given(st.sampled_from([b"2C", b"1C"]), st.binary(max_size=60), st.booleans())
-def test_garbage_in_an_envelope_raises_only_protocol_errors(head: bytes, garbage: bytes, packed: bool) -> None:
+def test_garbage_in_an_envelope_raises_only_protocol_errors(
+    head: bytes, garbage: bytes, packed: bool
+) -> None:
     payload = zlib.compress(garbage) if packed else garbage
     stream = head + len(payload).to_bytes(4, "big") + payload
     for dialect in ("lumberjack", "logdrive/1"):
@@ -129,7 +167,9 @@ def test_garbage_in_an_envelope_raises_only_protocol_errors(head: bytes, garbage
         ("logdrive/1", "writer", b"2C"),
     ],
 )
-def test_a_frame_that_is_not_the_peers_to_send_is_refused_from_its_two_bytes(dialect: Dialect, side: Side, head: bytes) -> None:
+def test_a_frame_that_is_not_the_peers_to_send_is_refused_from_its_two_bytes(
+    dialect: Dialect, side: Side, head: bytes
+) -> None:
     with pytest.raises(ProtocolError, match="can't stand here"):
         reader(dialect, side).feed(head)
 
@@ -141,7 +181,9 @@ def test_a_writer_has_no_dialect_to_find_out() -> None:
 
 @pytest.mark.parametrize("first", [Window(1), Data(0, ()), Json(1, b"{}"), Envelope(b"")])
 @pytest.mark.parametrize("version", [b"1", b"2"])
-def test_a_plain_first_frame_makes_the_connection_plain_for_good(first: Window | Data | Json | Envelope, version: bytes) -> None:
+def test_a_plain_first_frame_makes_the_connection_plain_for_good(
+    first: Window | Data | Json | Envelope, version: bytes
+) -> None:
     frames = reader("detect")
     frames.feed(first.encode(version))
     assert (frames.dialect, frames.version) == ("lumberjack", version)
@@ -161,7 +203,12 @@ def test_a_source_as_the_first_frame_makes_the_connection_logdrives_with_its_lim
 
 def test_versions_may_be_mixed_and_the_first_is_the_connections() -> None:
     frames = reader()
-    mixed = Window(3).encode(b"1") + Json(1, b"{}").encode(b"1") + Json(2, b"{}").encode(b"2") + Data(3, ()).encode(b"2")
+    mixed = (
+        Window(3).encode(b"1")
+        + Json(1, b"{}").encode(b"1")
+        + Json(2, b"{}").encode(b"2")
+        + Data(3, ()).encode(b"2")
+    )
     assert events(frames.feed(mixed)) == [Window(3), Json(1, b"{}"), Json(2, b"{}"), Data(3, ())]
     assert frames.version == b"1"
 
@@ -173,15 +220,29 @@ def test_frames_that_run_on_come_as_one_object() -> None:
 
 
 def test_numbers_that_do_not_run_on_begin_another_run() -> None:
-    stream = encoded([*consecutive(0, [b"a", b"b"]), *consecutive(0, [b"c"]), *consecutive(0, [b"d"]), *consecutive(7, [b"e", b"f"])])
-    assert [(run.first, run.last) for run in reader().feed(stream) if isinstance(run, JsonRun)] == [(0, 1), (0, 0), (0, 0), (7, 8)]
+    stream = encoded(
+        [
+            *consecutive(0, [b"a", b"b"]),
+            *consecutive(0, [b"c"]),
+            *consecutive(0, [b"d"]),
+            *consecutive(7, [b"e", b"f"]),
+        ]
+    )
+    assert [(run.first, run.last) for run in reader().feed(stream) if isinstance(run, JsonRun)] == [
+        (0, 1),
+        (0, 0),
+        (0, 0),
+        (7, 8),
+    ]
 
 
 def test_frames_of_another_kind_end_a_run_whatever_their_numbers() -> None:
     mixed: list[Json | Data] = [Json(1, b"{}"), Data(2, (("k", "v"),)), Json(3, b"{}")]
     assert events(reader().feed(encoded(mixed, b"1"))) == mixed
     versions = Json(1, b"{}").encode(b"1") + Json(2, b"{}").encode(b"2")
-    assert [(run.first, run.last) for run in reader().feed(versions) if isinstance(run, JsonRun)] == [(1, 1), (2, 2)]
+    assert [
+        (run.first, run.last) for run in reader().feed(versions) if isinstance(run, JsonRun)
+    ] == [(1, 1), (2, 2)]
 
 
 def test_the_envelope_that_held_a_frame_is_told() -> None:
@@ -223,7 +284,9 @@ def test_a_frame_that_comes_byte_by_byte_is_copied_a_fixed_number_of_times(kind:
 
 
 def lines_run(pairs: int) -> int:
-    """Return how many lines of Python a D frame of so many *pairs* costs that comes byte by byte."""
+    """Return how many lines of Python a D frame of so many *pairs* costs that comes byte by
+    byte.
+    """
     stream, frames, count = Data(1, (("k", "v"),) * pairs).encode(), reader(), 0
 
     def tracer(frame: object, event: str, argument: object) -> Any:
@@ -265,4 +328,8 @@ def test_whole_frames_in_one_read_are_not_copied() -> None:
 
 
 def test_acknowledgements_are_read_from_one_buffer() -> None:
-    assert reader(side="writer").feed(Ack(0).encode() * 2 + Ack(7).encode()) == [Ack(0), Ack(0), Ack(7)]
+    assert reader(side="writer").feed(Ack(0).encode() * 2 + Ack(7).encode()) == [
+        Ack(0),
+        Ack(0),
+        Ack(7),
+    ]

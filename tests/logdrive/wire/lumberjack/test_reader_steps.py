@@ -11,7 +11,15 @@ import pytest
 from logdrive.errors import ProtocolError
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import KEPT, Codec, pack
-from logdrive.wire.lumberjack.frames import Data, Envelope, Frame, Json, JsonRun, RefusalCode, json_frames
+from logdrive.wire.lumberjack.frames import (
+    Data,
+    Envelope,
+    Frame,
+    Json,
+    JsonRun,
+    RefusalCode,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.reader import STEP_FRAMES, FrameReader
 from tests.logdrive.wire.lumberjack.streams import events, reader
@@ -120,7 +128,9 @@ def test_a_long_envelope_that_ends_within_a_frame_is_refused() -> None:
 
 
 def test_more_frames_than_packed_bytes_can_number_are_refused_after_a_few_thousand() -> None:
-    """262,000 frames with equal numbers take 6 kB; frames that count up take a byte each, or more."""
+    """262,000 frames with equal numbers take 6 kB; frames that count up take a byte each, or
+    more.
+    """
     whole = Envelope(zlib.compress(SAME_NUMBER * 262_000, 9)).encode()
     assert len(whole) < 7000
     given: list[Frame] = []

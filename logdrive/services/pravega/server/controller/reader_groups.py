@@ -1,4 +1,6 @@
-"""The controller's methods for reader groups, and for how far they have read (specification, section 6)."""
+"""The controller's methods for reader groups, and for how far they have read (specification,
+section 6).
+"""
 
 from logdrive.services.pravega.server.streams.reader_groups import Groups
 from logdrive.store.streams.state import Cut, Group
@@ -11,19 +13,33 @@ class GroupMethods:
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
 
-    async def create_reader_group(self, request: pb.ReaderGroupConfiguration) -> pb.CreateReaderGroupResponse:
+    async def create_reader_group(
+        self, request: pb.ReaderGroupConfiguration
+    ) -> pb.CreateReaderGroupResponse:
         """Make a group; one that is there is answered as it is, for the client to compare."""
-        group = await self._groups.create(request.scope, request.readerGroupName, _asked(request, generation=0))
-        return pb.CreateReaderGroupResponse(status="SUCCESS", config=_described(request.scope, request.readerGroupName, group))
+        group = await self._groups.create(
+            request.scope, request.readerGroupName, _asked(request, generation=0)
+        )
+        return pb.CreateReaderGroupResponse(
+            status="SUCCESS", config=_described(request.scope, request.readerGroupName, group)
+        )
 
-    async def get_reader_group_config(self, request: pb.ReaderGroupInfo) -> pb.ReaderGroupConfigResponse:
+    async def get_reader_group_config(
+        self, request: pb.ReaderGroupInfo
+    ) -> pb.ReaderGroupConfigResponse:
         """Tell what a group is to read."""
         group = await self._groups.found(request.scope, request.readerGroup)
-        return pb.ReaderGroupConfigResponse(status="SUCCESS", config=_described(request.scope, request.readerGroup, group))
+        return pb.ReaderGroupConfigResponse(
+            status="SUCCESS", config=_described(request.scope, request.readerGroup, group)
+        )
 
-    async def update_reader_group(self, request: pb.ReaderGroupConfiguration) -> pb.UpdateReaderGroupResponse:
+    async def update_reader_group(
+        self, request: pb.ReaderGroupConfiguration
+    ) -> pb.UpdateReaderGroupResponse:
         """Let a group read something else, or from elsewhere."""
-        group = await self._groups.update(request.scope, request.readerGroupName, _asked(request, generation=request.generation))
+        group = await self._groups.update(
+            request.scope, request.readerGroupName, _asked(request, generation=request.generation)
+        )
         return pb.UpdateReaderGroupResponse(status="SUCCESS", generation=group.generation)
 
     async def delete_reader_group(self, request: pb.ReaderGroupInfo) -> pb.DeleteReaderGroupStatus:
@@ -33,12 +49,24 @@ class GroupMethods:
 
     async def list_subscribers(self, request: pb.StreamInfo) -> pb.SubscribersResponse:
         """Tell which groups hold a stream's retention back."""
-        return pb.SubscribersResponse(status="SUCCESS", subscribers=await self._groups.subscribers(request.scope, request.stream))
+        return pb.SubscribersResponse(
+            status="SUCCESS",
+            subscribers=await self._groups.subscribers(request.scope, request.stream),
+        )
 
-    async def update_subscriber_stream_cut(self, request: pb.SubscriberStreamCut) -> pb.UpdateSubscriberStatus:
+    async def update_subscriber_stream_cut(
+        self, request: pb.SubscriberStreamCut
+    ) -> pb.UpdateSubscriberStatus:
         """Take note of how far a group has read a stream."""
         info, cut = request.streamCut.streamInfo, dict(request.streamCut.cut)
-        await self._groups.has_read(request.subscriber, request.readerGroupId, request.generation, info.scope, info.stream, cut)
+        await self._groups.has_read(
+            request.subscriber,
+            request.readerGroupId,
+            request.generation,
+            info.scope,
+            info.stream,
+            cut,
+        )
         return pb.UpdateSubscriberStatus(status="SUCCESS")
 
 
@@ -51,8 +79,14 @@ def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> Group:
         outstanding=request.maxOutstandingCheckpointRequest,
         retention_type=request.retentionType,
         rollover_bytes=request.rolloverSizeBytes,
-        starting=tuple(Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut)) for cut in request.startingStreamCuts),
-        ending=tuple(Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut)) for cut in request.endingStreamCuts),
+        starting=tuple(
+            Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut))
+            for cut in request.startingStreamCuts
+        ),
+        ending=tuple(
+            Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut))
+            for cut in request.endingStreamCuts
+        ),
     )
 
 

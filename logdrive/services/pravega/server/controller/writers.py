@@ -10,10 +10,14 @@ class WriterMethods:
     def __init__(self, writers: Writers) -> None:
         self._writers = writers
 
-    async def note_timestamp_from_writer(self, request: pb.TimestampFromWriter) -> pb.TimestampResponse:
+    async def note_timestamp_from_writer(
+        self, request: pb.TimestampFromWriter
+    ) -> pb.TimestampResponse:
         """Take note of the time that a writer has come to."""
         info, position = request.position.streamInfo, dict(request.position.cut)
-        await self._writers.note(info.scope, info.stream, request.writer, request.timestamp, position)
+        await self._writers.note(
+            info.scope, info.stream, request.writer, request.timestamp, position
+        )
         return pb.TimestampResponse(result="SUCCESS")
 
     async def remove_writer(self, request: pb.RemoveWriterRequest) -> pb.RemoveWriterResponse:

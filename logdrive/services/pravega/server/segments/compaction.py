@@ -1,4 +1,6 @@
-"""Shortens the logs of tables beside what clients ask: whoever changed one last waits for nothing, nor need it stay."""
+"""Shortens the logs of tables beside what clients ask: whoever changed one last waits for nothing,
+nor need it stay.
+"""
 
 import asyncio
 
@@ -15,7 +17,9 @@ class Compacting:
     def consider(self, segment: str) -> None:
         """Begin with *segment* if that is due."""
         if segment not in self._tasks and self._tables.wants_compaction(segment):
-            task = self._tasks[segment] = asyncio.create_task(self._tables.compact(segment), name="pravega-compact")
+            task = self._tasks[segment] = asyncio.create_task(
+                self._tables.compact(segment), name="pravega-compact"
+            )
             task.add_done_callback(lambda _: self._tasks.pop(segment))
 
     async def close(self) -> None:

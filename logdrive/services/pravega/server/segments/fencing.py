@@ -1,7 +1,9 @@
-"""Who set a writer up last, over all connections of a face: the appends of whoever did before are refused (rule S2).
+"""Who set a writer up last, over all connections of a face: the appends of whoever did before are
+refused (rule S2).
 
-Without this an append still on its way over an older connection could be stored after the newer one was told the number. It would
-be a right one, and the newer connection's next append would fail; but the number told would not have been the last word.
+Without this an append still on its way over an older connection could be stored after the newer one
+was told the number. It would be a right one, and the newer connection's next append would fail; but
+the number told would not have been the last word.
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ class Claim:
 
 
 class Claims:
-    """The claims that hold, one a writer and segment; as many as there are writers set up, *most* of them or a few more."""
+    """The claims that hold, one a writer and segment; as many as there are writers set up, *most*
+    of them or a few more.
+    """
 
     def __init__(self, most: int = PRAVEGA_WRITERS_IN_ALL) -> None:
         self._most = most
@@ -28,7 +32,10 @@ class Claims:
 
     @property
     def left(self) -> int:
-        """How many more there may be. No connection should have more than that: so who comes late finds room, too."""
+        """How many more there may be.
+
+        No connection should have more than that: so who comes late finds room, too.
+        """
         return self._most - len(self._latest)
 
     def __len__(self) -> int:

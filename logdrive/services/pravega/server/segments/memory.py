@@ -44,7 +44,9 @@ _log = structlog.get_logger("logdrive.store.pravega")
 
 
 class Budget:
-    """*total* bytes for all connections; *heap* gives back to the system what is free after a peak."""
+    """*total* bytes for all connections; *heap* gives back to the system what is free after a
+    peak.
+    """
 
     def __init__(self, total: int, heap: Heap) -> None:
         self.total = total
@@ -112,7 +114,7 @@ class Budget:
         """Tell whether there would be no room for *holding* if all that is being done were done."""
         return self.used - self._busy > self._room(holding)
 
-    # Those who wait -------------------------------------------------------------------------------
+    # Those who wait ------------------------------------------------------------------------------
 
     def _let_in(self) -> None:
         """Let in those for whom there is room, as many as can read; others later."""
@@ -134,7 +136,7 @@ class Budget:
         self._pass = None
         self._let_in()
 
-    # Those who hold -------------------------------------------------------------------------------
+    # Those who hold ------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         if self._look is None:
@@ -217,7 +219,10 @@ class Holding:
         self._grown_to = 0  # bytes held when it last got on
 
     async def admit(self) -> None:
-        """Return once this connection may take more: a read, or an answer. Several tasks may wait."""
+        """Return once this connection may take more: a read, or an answer.
+
+        Several tasks may wait.
+        """
         while not self._budget.may_read(self):
             await self._budget.wait(self)
 
@@ -232,7 +237,9 @@ class Holding:
             self._read_since = None
 
     def hold(self, unfinished: int, busy: int = 0) -> None:
-        """Say how many bytes there are of messages that are not whole, and of one being answered."""
+        """Say how many bytes there are of messages that are not whole, and of one being
+        answered.
+        """
         grown = unfinished - self._grown_to >= PROGRESS_BYTES
         ended = unfinished < self._grown_to // 2
         if ended:
@@ -259,7 +266,10 @@ class Holding:
 
     def leaves_unfinished(self, now: float) -> bool:
         """Tell whether the peer does not send on, for longer than it may while memory is short."""
-        return self._read_since is not None and self._stalled + now - self._read_since >= STALLED_SECONDS
+        return (
+            self._read_since is not None
+            and self._stalled + now - self._read_since >= STALLED_SECONDS
+        )
 
     def close(self) -> None:
         """Give everything back."""

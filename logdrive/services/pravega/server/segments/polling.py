@@ -40,7 +40,10 @@ class _Tail:
 
 
 class Polling:
-    """The waiting reads. `run` answers them beside whoever calls the rest; raises what the store does."""
+    """The waiting reads.
+
+    `run` answers them beside whoever calls the rest; raises what the store does.
+    """
 
     def __init__(self, store: Store, poll_seconds: float, turn: Turn) -> None:
         self._store, self._poll_seconds, self._turn = store, poll_seconds, turn
@@ -139,7 +142,7 @@ class Polling:
         if self._turn.over:
             await self._turn.next()
 
-    # Watching segments ----------------------------------------------------------------------------
+    # Watching segments ---------------------------------------------------------------------------
 
     def _watch(self, segment: str, tail: _Tail) -> None:
         if tail.watch is None:

@@ -1,4 +1,6 @@
-"""The store's network face: the Pravega segment-store protocol over whatever streams it is given."""
+"""The store's network face: the Pravega segment-store protocol over whatever streams it is
+given.
+"""
 
 import asyncio
 import contextlib
@@ -13,7 +15,9 @@ from logdrive.store.engine import Store
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 POLL_SECONDS: Final = 15.0
-"""How long a read at the tail waits before its empty answer: clients give up after 30 s of silence."""
+"""How long a read at the tail waits before its empty answer: clients give up after 30 s of
+silence.
+"""
 
 _DRAIN_SECONDS: Final = 5.0
 
@@ -21,8 +25,8 @@ _DRAIN_SECONDS: Final = 5.0
 class PravegaFace:
     """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand.
 
-    Without *gate* whoever connects may do all. *held_bytes* bounds what connections hold of messages that are not whole, not
-    done, or not taken.
+    Without *gate* whoever connects may do all. *held_bytes* bounds what connections hold of
+    messages that are not whole, not done, or not taken.
     """
 
     def __init__(
@@ -54,7 +58,10 @@ class PravegaFace:
             self._gone.set()
 
     async def close(self) -> None:
-        """End all connections, within a few seconds: what they submitted is acknowledged first. Close the listener before."""
+        """End all connections, within a few seconds: what they submitted is acknowledged first.
+
+        Close the listener before.
+        """
         self._closed = True
         for connection in list(self._connections):
             connection.stop()

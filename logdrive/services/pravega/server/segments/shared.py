@@ -29,8 +29,17 @@ class Shared:
 
 
 def shared(store: Store, random: Random, held_bytes: int) -> Shared:
-    """Return what the connections of a new face of *store* share; they hold *held_bytes* of messages at most."""
+    """Return what the connections of a new face of *store* share; they hold *held_bytes* of
+    messages at most.
+    """
     tables = Tables(store)
     return Shared(
-        store, Claims(), tables, Compacting(tables), Merging(store), Transients(store, random), Turns(), Budget(held_bytes, Heap())
+        store,
+        Claims(),
+        tables,
+        Compacting(tables),
+        Merging(store),
+        Transients(store, random),
+        Turns(),
+        Budget(held_bytes, Heap()),
     )

@@ -1,6 +1,8 @@
-"""Key-value tables of Pravega's clients: each is some table segments among which they spread the keys themselves.
+"""Key-value tables of Pravega's clients: each is some table segments among which they spread the
+keys themselves.
 
-What is in them is nobody's business here: clients read and change table segments at the face (`logdrive.store.tables`).
+What is in them is nobody's business here: clients read and change table segments at the face
+(`logdrive.store.tables`).
 """
 
 from typing import Final
@@ -26,8 +28,14 @@ class Maps:
         """Make a table as *asked*."""
         map_segment(scope, name, 0)
         longest = TableLimits().fixed_key
-        if not 1 <= asked.partitions <= MAX_PARTITIONS or asked.primary < 1 or not 0 <= asked.secondary <= longest - asked.primary:
-            raise PreconditionError(f"a table has 1 to {MAX_PARTITIONS} partitions, and keys of 1 to {longest} bytes")
+        if (
+            not 1 <= asked.partitions <= MAX_PARTITIONS
+            or asked.primary < 1
+            or not 0 <= asked.secondary <= longest - asked.primary
+        ):
+            raise PreconditionError(
+                f"a table has 1 to {MAX_PARTITIONS} partitions, and keys of 1 to {longest} bytes"
+            )
         async with self._catalogue.turn():
             before = (await self._catalogue.scope(scope)).maps.get(name)
             if before is not None and before.status != "deleted":
@@ -35,7 +43,9 @@ class Maps:
             first = before.first + before.partitions if before is not None else 0
             if self._catalogue.store.info(map_segment(scope, name, first)) is not None:
                 raise MapExistsError(f"clients of the face have a table {scope}/{name}")
-            await self._catalogue.change([MapPut(scope, name, replace(asked, first=first, status="active"))])
+            await self._catalogue.change(
+                [MapPut(scope, name, replace(asked, first=first, status="active"))]
+            )
 
     async def delete(self, scope: str, name: str) -> None:
         """Remove a table with all that it has."""

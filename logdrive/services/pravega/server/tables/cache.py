@@ -17,7 +17,10 @@ _OTHERS_SECONDS: Final = 1.0
 
 
 class KeptTables:
-    """One index for each table used lately. It is right if the segment's bytes, with what was submitted here, are those taken in."""
+    """One index for each table used lately.
+
+    It is right if the segment's bytes, with what was submitted here, are those taken in.
+    """
 
     def __init__(self, store: Store, limits: TableLimits) -> None:
         self._store, self._limits = store, limits
@@ -25,7 +28,10 @@ class KeptTables:
         self._loading: dict[str, asyncio.Event] = {}
 
     async def table(self, segment: str) -> Table:
-        """Return the index of *segment*, read from it where there is no right one. Raises `NoSuchSegmentError`, `NotATableError`."""
+        """Return the index of *segment*, read from it where there is no right one.
+
+        Raises `NoSuchSegmentError`, `NotATableError`.
+        """
         while True:
             table = self._tables.get(segment)
             if table is not None and self._is_right(segment, table):
@@ -42,7 +48,10 @@ class KeptTables:
         return self._tables.get(segment)
 
     def has(self, segment: str, table: Table) -> bool:
-        """Whether *table* is still the index of *segment*. A log may come to have the same length again after a failure."""
+        """Whether *table* is still the index of *segment*.
+
+        A log may come to have the same length again after a failure.
+        """
         return self._tables.get(segment) is table and self._is_right(segment, table)
 
     def forget(self, segment: str) -> None:
@@ -50,7 +59,9 @@ class KeptTables:
         self._tables.pop(segment, None)
 
     async def caught_up(self, segment: str, table: Table, length: int) -> None:
-        """Let go of *table* where the segment was submitted up to *length* instead, once what others appended is durable."""
+        """Let go of *table* where the segment was submitted up to *length* instead, once what
+        others appended is durable.
+        """
         if self._tables.get(segment) is table:
             self.forget(segment)
         if length > table.position:
@@ -62,7 +73,11 @@ class KeptTables:
             return True
         info = self._store.info(segment)
         failed = table.pending is not None and table.pending.exception() is not None
-        return not failed and info is not None and (info.start, info.length) == (table.start, table.position)
+        return (
+            not failed
+            and info is not None
+            and (info.start, info.length) == (table.start, table.position)
+        )
 
     async def _load(self, segment: str) -> None:
         done = self._loading[segment] = asyncio.Event()

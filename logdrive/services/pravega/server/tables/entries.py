@@ -1,13 +1,16 @@
-"""How a table's changes stand in its segment: back to back, each in 17 bytes of head, its key and its value.
+"""How a table's changes stand in its segment: back to back, each in 17 bytes of head, its key and
+its value.
 
-Offsets are those of the segment. An entry's version is its own offset, unless it says another: then it was moved here from there.
+Offsets are those of the segment. An entry's version is its own offset, unless it says another: then
+it was moved here from there.
 """
 
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-_HEAD: Final = struct.Struct("!biiq")  # layout 0, bytes of the key, bytes of the value or -1, version
+# layout 0, bytes of the key, bytes of the value or -1, version
+_HEAD: Final = struct.Struct("!biiq")
 HEAD: Final = _HEAD.size
 _LAYOUT: Final = 0
 _REMOVED: Final = -1
@@ -15,7 +18,10 @@ _OWN: Final = -(1 << 63)
 
 
 class LogEntry(NamedTuple):
-    """One change: *key* gets a value of *size* bytes at *version*, or is removed where that is -1. It begins at *offset*."""
+    """One change: *key* gets a value of *size* bytes at *version*, or is removed where that is -1.
+
+    It begins at *offset*.
+    """
 
     key: bytes
     version: int
@@ -39,7 +45,10 @@ class LogEntry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What an entry is to say. *value* None removes the key; *version* None is the entry's own offset."""
+    """What an entry is to say.
+
+    *value* None removes the key; *version* None is the entry's own offset.
+    """
 
     key: bytes
     value: bytes | None
@@ -53,14 +62,21 @@ def encode(changes: Sequence[Change], base: int) -> tuple[list[bytes], list[LogE
     for key, value, version in changes:
         size = _REMOVED if value is None else len(value)
         entry = LogEntry(key, base if version is None else version, base, size)
-        parts += (_HEAD.pack(_LAYOUT, len(key), size, _OWN if version is None else version), key, value or b"")
+        parts += (
+            _HEAD.pack(_LAYOUT, len(key), size, _OWN if version is None else version),
+            key,
+            value or b"",
+        )
         entries.append(entry)
         base += entry.length
     return parts, entries
 
 
 def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> list[LogEntry]:
-    """Return up to *most* whole entries from *at* in *data*, which stands from *base*. Raises ValueError where there is something else."""
+    """Return up to *most* whole entries from *at* in *data*, which stands from *base*.
+
+    Raises ValueError where there is something else.
+    """
     entries: list[LogEntry] = []
     while len(data) - at >= HEAD and len(entries) < most:
         layout, key_size, size, version = _HEAD.unpack_from(data, at)
@@ -70,6 +86,13 @@ def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> l
         end = key_at + key_size + max(size, 0)
         if end > len(data):
             break
-        entries.append(LogEntry(data[key_at : key_at + key_size], base + at if version == _OWN else version, base + at, size))
+        entries.append(
+            LogEntry(
+                data[key_at : key_at + key_size],
+                base + at if version == _OWN else version,
+                base + at,
+                size,
+            )
+        )
         at = end
     return entries

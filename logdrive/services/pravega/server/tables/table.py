@@ -10,7 +10,8 @@ from logdrive.wire.pravega.tables import ANY_VERSION, TableKey
 
 
 class Table:
-    """Keys and where their values stand in the segment, whose bytes [*start*, *position*) are taken in, pending ones too.
+    """Keys and where their values stand in the segment, whose bytes [*start*, *position*) are taken
+    in, pending ones too.
 
     *pending* is the append submitted last; what is answered from here is true once that is durable.
     """
@@ -62,7 +63,10 @@ class Table:
             insort(self._ordered, entry.key)
 
     def expect(self, keys: Iterable[TableKey]) -> None:
-        """Compare the versions of those of *keys* that have one. Raises `KeyNotThereError`, `KeyVersionError`."""
+        """Compare the versions of those of *keys* that have one.
+
+        Raises `KeyNotThereError`, `KeyVersionError`.
+        """
         for key in keys:
             found = self._entries.get(key.key)
             if key.version == ANY_VERSION or (found is None and key.version < 0):
@@ -72,14 +76,20 @@ class Table:
             if found.version != key.version:
                 raise KeyVersionError
 
-    def page(self, after: bytes, low: bytes, high: bytes, *, count: int, size: int, values: bool) -> Iterator[LogEntry]:
-        """Return the entries of the keys in [*low*, *high*] and above *after*, in their order; b"" is no bound.
+    def page(
+        self, after: bytes, low: bytes, high: bytes, *, count: int, size: int, values: bool
+    ) -> Iterator[LogEntry]:
+        """Return the entries of the keys in [*low*, *high*] and above *after*, in their order; b""
+        is no bound.
 
-        Stops at *count*, or once there are *size* bytes; one at least is returned where there is one.
+        Stops at *count*, or once there are *size* bytes; one at least is returned where there is
+        one.
         """
         if self._ordered is None:
             self._ordered = sorted(self._entries)
-        at = max(bisect_right(self._ordered, after) if after else 0, bisect_left(self._ordered, low))
+        at = max(
+            bisect_right(self._ordered, after) if after else 0, bisect_left(self._ordered, low)
+        )
         end = bisect_right(self._ordered, high) if high else len(self._ordered)
         for key in self._ordered[at : min(end, at + max(count, 1))]:
             entry = self._entries[key]

@@ -1,4 +1,7 @@
-"""The values of a table, read from its segment. Each is a read of its own, some 50 µs: who wants many lets others go on meanwhile."""
+"""The values of a table, read from its segment.
+
+Each is a read of its own, some 50 µs: who wants many lets others go on meanwhile.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +15,11 @@ from logdrive.store.errors import SegmentTruncatedError
 AT_ONCE: Final = 100
 
 
-async def values(store: Store, segment: str, entries: Sequence[LogEntry], limits: TableLimits) -> list[bytes] | None:
-    """Return the values of *entries*, which are durable; None where one does not stand there any more.
+async def values(
+    store: Store, segment: str, entries: Sequence[LogEntry], limits: TableLimits
+) -> list[bytes] | None:
+    """Return the values of *entries*, which are durable; None where one does not stand there any
+    more.
 
     Then the table was compacted meanwhile, or it is another one of that name.
     """

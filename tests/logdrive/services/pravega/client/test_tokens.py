@@ -12,7 +12,11 @@ from tests.support.virtual_time import EPOCH_MS, VirtualClock
 
 def token(lasts: int) -> str:
     """Return an unsigned token that ends *lasts* seconds after the clock's beginning."""
-    claims = base64.urlsafe_b64encode(b'{"sub":"x","exp":%d}' % (EPOCH_MS // 1000 + lasts)).rstrip(b"=").decode()
+    claims = (
+        base64.urlsafe_b64encode(b'{"sub":"x","exp":%d}' % (EPOCH_MS // 1000 + lasts))
+        .rstrip(b"=")
+        .decode()
+    )
     return f"head.{claims}.signature"
 
 
@@ -59,8 +63,10 @@ async def test_one_without_an_end_is_kept_until_it_is_refused() -> None:
 
 
 @in_virtual_time
-async def test_tokens_are_renewed_by_themselves_before_they_end_when_refused_and_when_asking_failed_before() -> None:
-    signer = Signer(token(600), TransientError("away"), RefusedError("not now"), token(1200), token(1800))
+async def test_tokens_are_renewed_before_they_end_when_refused_and_after_a_failed_try() -> None:
+    signer = Signer(
+        token(600), TransientError("away"), RefusedError("not now"), token(1200), token(1800)
+    )
     tokens = Tokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
     running = asyncio.create_task(tokens.run())
     await tokens.fresh("logs", "app")

@@ -1,4 +1,6 @@
-"""The writers of one connection: how many are remembered, and what a set-up under way keeps from happening (rules S2, S4)."""
+"""The writers of one connection: how many are remembered, and what a set-up under way keeps from
+happening (rules S2, S4).
+"""
 
 import asyncio
 import contextlib
@@ -19,7 +21,10 @@ from tests.support.pravega_peer import S, World, in_world
 @contextlib.asynccontextmanager
 async def writers_of(made: World, most: int = 100) -> AsyncIterator[Writers]:
     await made.store.create(S)
-    link = Link(await made.client.connect("server", made.port, None), lambda message: writers.receive(message))
+    link = Link(
+        await made.client.connect("server", made.port, None),
+        lambda message: writers.receive(message),
+    )
     writers = Writers(link, most=most)
     carrying = asyncio.create_task(link.run())
     yield writers
@@ -28,7 +33,9 @@ async def writers_of(made: World, most: int = 100) -> AsyncIterator[Writers]:
 
 
 @in_world
-async def test_beyond_the_limit_the_writer_not_used_for_longest_is_forgotten_and_set_up_again_at_will__S4(made: World) -> None:
+async def test_beyond_limit_writer_not_used_for_longest_forgotten_and_set_up_again_at_will__S4(
+    made: World,
+) -> None:
     async with writers_of(made, most=2) as writers:
         first, second, third = (UUID(int=n) for n in (1, 2, 3))
         kept = await writers.set_up(S, first)
@@ -51,7 +58,9 @@ async def test_a_writer_with_appends_in_flight_is_not_forgotten__S2(made: World)
 
 
 @in_world
-async def test_while_a_set_up_is_under_way_nothing_is_appended_from_an_older_number__S2(made: World) -> None:
+async def test_while_a_set_up_is_under_way_nothing_is_appended_from_an_older_number__S2(
+    made: World,
+) -> None:
     async with writers_of(made) as writers:
         older = await writers.set_up(S, W)
         asking = [asyncio.create_task(writers.set_up(S, W)) for _ in range(5)]

@@ -1,4 +1,6 @@
-"""Where readers find a stream's segments: at a face all epochs of a stream that was scaled, and each at the store that has it."""
+"""Where readers find a stream's segments: at a face all epochs of a stream that was scaled, and
+each at the store that has it.
+"""
 
 import asyncio
 import contextlib
@@ -10,7 +12,13 @@ from uuid import UUID
 from logdrive.net.stream import ClientTls, Stream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.client.controller import Controller, Endpoint, Login, StreamSegment, Successor
+from logdrive.services.pravega.client.controller import (
+    Controller,
+    Endpoint,
+    Login,
+    StreamSegment,
+    Successor,
+)
 from logdrive.services.pravega.reader.journal import named_segments
 from logdrive.services.pravega.reader.segments import placed, readable
 from logdrive.services.pravega.reader.stream import Readable, followed, merged
@@ -98,7 +106,9 @@ class Spread:
 
 
 @contextlib.asynccontextmanager
-async def at_spread(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AsyncIterator[Controller]:
+async def at_spread(
+    host: str, port: int, tls: ClientTls | None, login: Login | None
+) -> AsyncIterator[Controller]:
     yield Spread()
 
 
@@ -117,12 +127,18 @@ async def test_who_follows_a_stream_goes_on_with_the_segments_of_a_scaling(made:
 
     async def write(number: int, epoch: int) -> None:
         segment = f"logs/app/{number}.#epoch.{epoch}"
-        await made.store.append(segment, line(number), writer=WRITER, expected=None, number=1, events=1)
+        await made.store.append(
+            segment, line(number), writer=WRITER, expected=None, number=1, events=1
+        )
 
     async with contextlib.AsyncExitStack() as stack:
 
         async def later(known: AbstractSet[str]) -> list[Readable]:
-            fresh = [one for one in await placed(made.client, target, "logs", "app") if one.state.segment not in known]
+            fresh = [
+                one
+                for one in await placed(made.client, target, "logs", "app")
+                if one.state.segment not in known
+            ]
             return await stack.enter_async_context(readable(made.client, fresh))
 
         arrived: asyncio.Queue[bytes] = asyncio.Queue()
@@ -156,13 +172,24 @@ def test_lines_are_read_from_each_store_that_has_some() -> None:
                 store = await stack.enter_async_context(running(MemoryDisk()))
                 segment = f"logs/app/{number}.#epoch.0"
                 await store.create(segment)
-                await store.append(segment, line(number), writer=WRITER, expected=None, number=1, events=1)
+                await store.append(
+                    segment, line(number), writer=WRITER, expected=None, number=1, events=1
+                )
                 host = network.host(f"store-{number}")
-                serving = listening(store, f"store-{number}", 6000, None, transport=host, disk=MemoryDisk(["/store"]))
+                serving = listening(
+                    store,
+                    f"store-{number}",
+                    6000,
+                    None,
+                    transport=host,
+                    disk=MemoryDisk(["/store"]),
+                )
                 await stack.enter_async_context(serving)
             await network.host("controller").listen("controller", 9090, None, greet)
             reader = network.host("reader")
-            there = await placed(reader, Target("controller", 9090), "logs", "app", controllers=at_spread)
+            there = await placed(
+                reader, Target("controller", 9090), "logs", "app", controllers=at_spread
+            )
             segments = await stack.enter_async_context(readable(reader, there))
             assert len({id(one.client) for one in segments}) == 2
             assert b"".join([text async for text in merged(segments)]) == b"line 0\nline 1\n"

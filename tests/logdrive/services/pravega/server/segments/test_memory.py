@@ -121,7 +121,9 @@ async def test_who_brings_more_or_was_idle_before_or_waits_for_us_is_not_without
 
 @virtually
 async def test_where_nothing_long_ends_half_of_the_memory_is_freed() -> None:
-    """All wait for memory, so nobody can make progress; but for the one that reads beyond the limit, and trickles."""
+    """All wait for memory, so nobody can make progress; but for the one that reads beyond the
+    limit, and trickles.
+    """
     held = _Held()
     overdrawn = held.holding("overdrawn", 1 * MIB)
     waiting = [held.holding(str(number), (number + 2) * MIB, reads=False) for number in range(4)]
@@ -178,7 +180,7 @@ async def test_a_peak_is_given_back_to_the_system_once() -> None:
     assert held.trims == 1
 
 
-# At the face -------------------------------------------------------------------------------------
+# At the face ------------------------------------------------------------------------------------
 
 
 def _half(size: int = _MESSAGE) -> bytes:
@@ -218,7 +220,9 @@ def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_
             good, idle = await made.peer(), await made.peer()
             assert isinstance(await good.ask(SetupAppend(1, W, S)), AppendSetup)
             attacks = [asyncio.create_task(_send_half(await made.peer())) for _ in range(20)]
-            frame = b"".join(map(bytes, encode(AppendBlockEnd(W, 600_000, bytes(600_000), 1, 1, 1))))
+            frame = b"".join(
+                map(bytes, encode(AppendBlockEnd(W, 600_000, bytes(600_000), 1, 1, 1)))
+            )
             began = asyncio.get_running_loop().time()
             for at in range(0, len(frame), 70_000):
                 await good.stream.write([frame[at : at + 70_000]])
@@ -302,7 +306,9 @@ async def test_data_that_is_durable_does_not_wait_for_its_acknowledgement_to_be_
         assert sys.getrefcount(data) > others
         await asyncio.sleep(1)
         for number in range(2):  # the log keeps the last groups until the next
-            await made.store.append(S, b"x", writer=UUID(int=99), expected=None, number=number, events=1)
+            await made.store.append(
+                S, b"x", writer=UUID(int=99), expected=None, number=number, events=1
+            )
         assert made.store.info(S).length == len(data) + 2  # type: ignore[union-attr]
         assert sys.getrefcount(data) == others
         appending.end()

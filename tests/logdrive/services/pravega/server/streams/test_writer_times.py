@@ -55,7 +55,9 @@ def test_a_position_is_a_place_that_the_stream_has_or_had() -> None:
                 with pytest.raises(PositionError):
                     await timed.note("a", 1, wrong)
             await timed.split(0)
-            await there.streams.truncate(SCOPE, STREAM, {segment_id(2, 1): 0, segment_id(3, 1): 0, 1: 0})
+            await there.streams.truncate(
+                SCOPE, STREAM, {segment_id(2, 1): 0, segment_id(3, 1): 0, 1: 0}
+            )
             await timed.note("a", 1, {0: 10, 1: 1000, segment_id(2, 1): -1})
             assert await noted(there, "a") == Noted(1, {1: 1000, segment_id(2, 1): 0})
 
@@ -69,7 +71,10 @@ def test_who_is_not_there_is_told_and_names_have_bounds() -> None:
             await timed.made()
             with pytest.raises(NoSuchWriterError):
                 await timed.remove("a")
-            for scope, stream, error in ((SCOPE, "none", NoSuchStreamError), ("none", STREAM, NoSuchScopeError)):
+            for scope, stream, error in (
+                (SCOPE, "none", NoSuchStreamError),
+                ("none", STREAM, NoSuchScopeError),
+            ):
                 with pytest.raises(error):
                     await timed.writers.note(scope, stream, "a", 1, {})
                 with pytest.raises(error):
