@@ -11,26 +11,26 @@ from typing import Any, Final
 import structlog
 
 from agent.config import STATE_DIR_REMEDY, AgentConfig, InputTable
-from agent.delivery.connection import Connection
-from agent.delivery.dialect import Services
+from agent.delivery.connection import Connector
+from agent.delivery.dialect import SessionServices
 from agent.delivery.encoders import Encoders
-from agent.delivery.reader import Producer
-from agent.failures import cause_of
-from agent.inputs.files.deleted_files import Held
-from agent.inputs.files.globs import Inputs
+from agent.delivery.reader import SourceReader
+from agent.failures import first_cause
+from agent.inputs.files.deleted_files import DeletedFiles
+from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.restore import Restorer
 from agent.inputs.files.start_position import decide_start
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner, Watcher
-from agent.sources.checkpoint import CheckpointFile, DamagedError
-from agent.sources.checkpointer import Keeper
+from agent.sources.checkpoint import CheckpointDamagedError, CheckpointFile
+from agent.sources.checkpointer import Checkpointer
 from agent.sources.first_run import Arrival
-from agent.sources.identity import Namer, machine_agent_id
-from agent.sources.queue import Demand
-from agent.sources.registry import Book
-from agent.sources.source import Counting, Source, State
+from agent.sources.identity import Fingerprinter, machine_agent_id
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import Counting, Source, SourceState
 from agent.status import Status
-from agent.summary import Summary
+from agent.summary import AgentSummary
 from logdrive.errors import ConfigError, Mistake, UnavailableError
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, words_of
@@ -71,10 +71,10 @@ class Agent:
         self._config, self._clock, self._disk = config, clock, disk
         self._log = log if log is not None else structlog.get_logger("agent")
         agent, host = agent_id(config, disk), config.agent.host or os.uname().nodename
-        self._namer = Namer(agent, host, disk)
-        self._inputs = Inputs(config.input)
-        self.book = Book(host, agent, self._inputs)
-        self.demand = Demand()
+        self._namer = Fingerprinter(agent, host, disk)
+        self._inputs = FileInputs(config.input)
+        self.book = SourceRegistry(host, agent, self._inputs)
+        self.demand = SendQueue()
         encoders = Encoders(agent, host, clock)
         self.tailer = Tailer(
             self.book,
@@ -86,11 +86,11 @@ class Agent:
             max_open_files=config.agent.max_open_files,
             close_idle_seconds=config.agent.close_idle_seconds,
             handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
-            held=Held(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
+            held=DeletedFiles(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
             log=self._log,
         )
-        producer = Producer(self.tailer, clock, encoders.of)
-        services = Services(
+        producer = SourceReader(self.tailer, clock, encoders.of)
+        services = SessionServices(
             self.book,
             self.demand,
             self.tailer,
@@ -101,7 +101,7 @@ class Agent:
             config.output,
             self._log,
         )
-        self.connection = Connection(services, transport, encoders)
+        self.connection = Connector(services, transport, encoders)
         self._scanner = Scanner(
             self._inputs,
             self.book,
@@ -114,11 +114,11 @@ class Agent:
         self._restorer = Restorer(
             self._inputs, self.book, self.tailer, self._namer, disk, clock, self._log
         )
-        self._summary = Summary(
+        self._summary = AgentSummary(
             self.book, self.tailer.living, clock, self._log, when_idle=when_idle
         )
         self._file = CheckpointFile(disk, config.agent.state_dir)
-        self._keeper = Keeper(
+        self._keeper = Checkpointer(
             self.book,
             self._file,
             clock=clock,
@@ -179,7 +179,7 @@ class Agent:
         first_run = True
         try:
             checkpoint = self._file.read(self.book.agent)
-        except DamagedError as error:
+        except CheckpointDamagedError as error:
             self._log.warning(
                 "checkpoint can't be used: starting as without one",
                 reason=str(error),
@@ -247,7 +247,7 @@ class Agent:
                     connection.cancel()
                     ended.set()
         except ExceptionGroup as failures:
-            raise cause_of(failures) from failures
+            raise first_cause(failures) from failures
         finally:
             watcher.close()
 
@@ -293,7 +293,7 @@ class Agent:
 
 def _is_outstanding(source: Source, until: float) -> bool:
     """Tell whether *source* has something to send that can still be sent."""
-    if source.state is State.PAUSED and source.retry_at > until:
+    if source.state is SourceState.PAUSED and source.retry_at > until:
         return False
     return bool(source.kept) or source.has_more
 

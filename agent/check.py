@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from agent.app import agent_id
 from agent.config import STATE_DIR_REMEDY, AgentConfig
 from agent.delivery.dialect_choice import choose, offered
-from agent.inputs.files.globs import Found, Inputs, Listing
+from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.pattern_check import overlooked
-from agent.sources.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown
+from agent.sources.checkpoint import (
+    Checkpoint,
+    CheckpointDamagedError,
+    CheckpointEntry,
+    CheckpointFile,
+    path_of,
+    shown,
+)
 from agent.sources.identity import FirstLine
 from logdrive.address import host_port
 from logdrive.errors import LogdriveError, StorageError
@@ -64,7 +71,7 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
     """
     checkpoint, finding = _checkpoint(config, disk)
     listing = Listing(disk)
-    inputs = Inputs(config.input)
+    inputs = FileInputs(config.input)
     found = list(inputs.scan(listing))
     files = [_file(config, each, checkpoint, disk) for each in found]
     findings = [_state_dir(config.agent.state_dir, disk), finding]
@@ -106,7 +113,7 @@ def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Fin
     file = CheckpointFile(disk, config.agent.state_dir)
     try:
         checkpoint = file.read(agent_id(config, disk), touch=False)
-    except DamagedError as error:
+    except CheckpointDamagedError as error:
         # it has been here before, which is all that is known
         left = Checkpoint(agent="") if error.ours else None
         return left, Finding(
@@ -124,7 +131,7 @@ def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Fin
 
 
 def _file(
-    config: AgentConfig, found: Found, checkpoint: Checkpoint | None, disk: Disk
+    config: AgentConfig, found: MatchedFile, checkpoint: Checkpoint | None, disk: Disk
 ) -> CheckedFile:
     number = next(index for index, table in enumerate(config.input) if table is found.settings)
     try:
@@ -143,7 +150,7 @@ def _file(
     return CheckedFile(shown(found.path), number, found.stat.size, plan)
 
 
-def _plan(found: Found, checkpoint: Checkpoint | None) -> str:
+def _plan(found: MatchedFile, checkpoint: Checkpoint | None) -> str:
     entry = _entry(found, checkpoint)
     if entry is not None:
         position = max(position_of(entry.number), entry.start)
@@ -154,7 +161,7 @@ def _plan(found: Found, checkpoint: Checkpoint | None) -> str:
     return "from 0, unless the receiver knows it"
 
 
-def _entry(found: Found, checkpoint: Checkpoint | None) -> Entry | None:
+def _entry(found: MatchedFile, checkpoint: Checkpoint | None) -> CheckpointEntry | None:
     """Return the living entry for the inode that was found, the one known by the same name
     first.
     """

@@ -17,7 +17,7 @@ from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK, WINDOW_BYTES, WIND
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-Dialect = Literal["logdrive/1", "lumberjack/2", "lumberjack/1", "auto"]
+DialectSetting = Literal["logdrive/1", "lumberjack/2", "lumberjack/1", "auto"]
 
 _LABEL_BYTES = ATTRIBUTES_BYTES - 8 * KIB
 """Fields and tags of an input, encoded: the path (4 KiB at most) and names still fit beside
@@ -110,7 +110,7 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     hosts: Annotated[list[str], msgspec.Meta(min_length=1)]
     tls: Literal["off"] | ClientTlsConfig
-    dialect: Dialect = "logdrive/1"
+    dialect: DialectSetting = "logdrive/1"
     records: Literal["block", "full"] = "block"
     compression: Literal["zstd", "zlib", "none"] = "zlib"
     level: Annotated[int, msgspec.Meta(ge=1, le=9)] = 1

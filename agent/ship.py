@@ -16,22 +16,22 @@ from typing import Any, Final, Literal
 import structlog
 
 from agent.config import InputTable, OutputTable
-from agent.delivery.connection import Connection
-from agent.delivery.dialect import Services
+from agent.delivery.connection import Connector
+from agent.delivery.dialect import SessionServices
 from agent.delivery.encoders import Encoders
-from agent.delivery.reader import Producer
-from agent.failures import cause_of
-from agent.inputs.files.deleted_files import Held
+from agent.delivery.reader import SourceReader
+from agent.failures import first_cause
+from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import Inputs
+from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.handle_shortage import CODES
 from agent.inputs.files.tail import Tailer
-from agent.sources.identity import Namer, machine_agent_id
-from agent.sources.place import Place
-from agent.sources.queue import Demand
-from agent.sources.registry import Book
-from agent.sources.source import Acknowledged, Counting, Source, State
+from agent.sources.identity import Fingerprinter, machine_agent_id
+from agent.sources.place import FileLocation
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import Acknowledged, Counting, Source, SourceState
 from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
@@ -81,9 +81,9 @@ async def ship(
     """
     log = structlog.get_logger("agent")
     agent = agent or _machine_agent(disk)
-    namer = Namer(agent, host or os.uname().nodename, disk)
+    namer = Fingerprinter(agent, host or os.uname().nodename, disk)
     settings = labels or InputTable(paths=["/"])
-    book, demand = Book(namer.host, agent, Inputs([settings])), Demand()
+    book, demand = SourceRegistry(namer.host, agent, FileInputs([settings])), SendQueue()
     encoders = Encoders(agent, namer.host, clock)
     tailer = Tailer(
         book,
@@ -94,14 +94,14 @@ async def ship(
         encoder_of=encoders.of,
         max_open_files=len(files),
         close_idle_seconds=0.0,
-        held=Held(math.inf, sys.maxsize),
+        held=DeletedFiles(math.inf, sys.maxsize),
         scans=False,
         log=log,
     )
     _follow(files, settings, tailer, namer, disk)
-    producer = Producer(tailer, clock, encoders.of)
-    services = Services(book, demand, tailer, producer, clock, executor, random, output, log)
-    connection = Connection(services, transport, encoders, patient=False)
+    producer = SourceReader(tailer, clock, encoders.of)
+    services = SessionServices(book, demand, tailer, producer, clock, executor, random, output, log)
+    connection = Connector(services, transport, encoders, patient=False)
     shipment = _Shipment(services, tailer, connection, give_up_seconds, progress)
     return await shipment.run(stop or asyncio.Event())
 
@@ -120,7 +120,7 @@ def _machine_agent(disk: Disk) -> str:
 
 
 def _follow(
-    files: Sequence[str], settings: InputTable, tailer: Tailer, namer: Namer, disk: Disk
+    files: Sequence[str], settings: InputTable, tailer: Tailer, namer: Fingerprinter, disk: Disk
 ) -> None:
     """Follow every file, each once, however it is named.
 
@@ -135,7 +135,7 @@ def _follow(
                 mistakes.append(Mistake("file", name, "it is no regular file"))
                 continue
             name = disk.real_path(path)
-            place = Place(
+            place = FileLocation(
                 path,
                 name,
                 namer.mount_of(os.path.dirname(name)),
@@ -169,9 +169,9 @@ class _Shipment:
 
     def __init__(
         self,
-        services: Services,
+        services: SessionServices,
         tailer: Tailer,
-        connection: Connection,
+        connection: Connector,
         give_up_seconds: float,
         progress: Callable[[Shipped], None] | None,
     ) -> None:
@@ -192,7 +192,7 @@ class _Shipment:
                 shipped = await self._wait(stop)
                 connection.cancel()
         except ExceptionGroup as failures:
-            raise cause_of(failures) from failures
+            raise first_cause(failures) from failures
         return shipped
 
     async def _wait(self, stop: asyncio.Event) -> Shipped:
@@ -229,7 +229,7 @@ class _Shipment:
             (
                 source.problem
                 for source in self._services.book.sources
-                if source.state is State.IDLE and source.problem
+                if source.state is SourceState.IDLE and source.problem
             ),
             "",
         )
@@ -240,7 +240,7 @@ class _Shipment:
         """
         for source in self._services.book.sources:
             if (
-                source.state is State.PAUSED
+                source.state is SourceState.PAUSED
                 and source.retry_at - self._services.clock.monotonic() > self._give_up_seconds / 2
             ):
                 raise TransientError(source.problem)
@@ -268,4 +268,4 @@ class _Shipment:
 
 
 def _complete(source: Source) -> bool:
-    return source.state is State.OPEN and not source.kept and not source.has_more
+    return source.state is SourceState.OPEN and not source.kept and not source.has_more

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.inputs.files.followed import Followed
-from agent.sources.registry import Book
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Acknowledged, Source
 from logdrive.host.clock import Clock
 
@@ -15,7 +15,7 @@ _SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DeliveryProgress:
     """What is acknowledged since the start, and what is left.
 
     *files* and *unread_bytes* are of files followed now.
@@ -29,7 +29,9 @@ class Standing:
     unread_bytes: int
 
     @classmethod
-    def of(cls, book: Book, followed: Mapping[tuple[int, int], Followed]) -> "Standing":
+    def of(
+        cls, book: SourceRegistry, followed: Mapping[tuple[int, int], Followed]
+    ) -> "DeliveryProgress":
         """Return how *book* and the files *followed* stand. About 1 µs a source."""
         total = Acknowledged()
         total.add(book.finished)
@@ -40,7 +42,7 @@ class Standing:
         return cls(total.events, total.bytes, total.gap_bytes, len(followed), behind, unread)
 
 
-class Summary:
+class AgentSummary:
     """Tells how far the agent is.
 
     *lines* and *bytes* are those of the minute; `total` tells those since the start.
@@ -51,7 +53,7 @@ class Summary:
 
     def __init__(
         self,
-        book: Book,
+        book: SourceRegistry,
         followed: Mapping[tuple[int, int], Followed],
         clock: Clock,
         log: Any,
@@ -61,13 +63,13 @@ class Summary:
         self._book, self._followed, self._clock, self._log = book, followed, clock, log
         self._when_idle = when_idle
         self._idle = False
-        self._last = Standing.of(book, followed)
+        self._last = DeliveryProgress.of(book, followed)
 
     async def run(self) -> None:
         """Tell each minute, for ever, unless nothing was acknowledged and nothing is left."""
         while True:
             await self._clock.sleep(_SECONDS)
-            last, now = self._last, Standing.of(self._book, self._followed)
+            last, now = self._last, DeliveryProgress.of(self._book, self._followed)
             self._last = now
             moved = (now.lines, now.bytes, now.gap_bytes) != (
                 last.lines,
@@ -89,7 +91,7 @@ class Summary:
 
     def total(self) -> dict[str, int]:
         """Return what was acknowledged since the start."""
-        now = Standing.of(self._book, self._followed)
+        now = DeliveryProgress.of(self._book, self._followed)
         return {"lines": now.lines, "bytes": now.bytes, "files": now.files}
 
     def left(self, problem: str) -> dict[str, Any]:

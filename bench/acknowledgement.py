@@ -24,9 +24,9 @@ from bench.processes import (
     free_port,
     wait_for_listener,
 )
-from logdrive.net.stream import ClientTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import Ack, Frame, Position
+from logdrive.wire.lumberjack.frames import AckFrame, Frame, PositionFrame
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -36,7 +36,7 @@ _ONE_BY_ONE = 100  # windows of the benchmark that has one in flight
 class _Writer:
     """Sends windows and notes how long each waited."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
         self.waited: list[float] = []
@@ -50,7 +50,7 @@ class _Writer:
     async def register(self, source: bytes) -> None:
         """Send S and wait for its P."""
         await self._stream.write([source])
-        while not any(isinstance(frame, Position) for frame in await self._frames()):
+        while not any(isinstance(frame, PositionFrame) for frame in await self._frames()):
             pass
 
     async def send(self, windows: list[bytes], in_flight: int) -> None:
@@ -69,7 +69,7 @@ class _Writer:
         before = len(sent)
         while len(sent) == before:
             for frame in await self._frames():
-                if isinstance(frame, Ack) and frame.sequence:
+                if isinstance(frame, AckFrame) and frame.sequence:
                     self.waited.append(time.monotonic() - sent.popleft())
 
 

@@ -15,7 +15,15 @@ from logdrive.model import records as record
 from logdrive.model.limits import BLOCK_TEXT_BYTES
 from logdrive.model.numbers import number_of
 from logdrive.wire.lumberjack.envelope import pack, unpack
-from logdrive.wire.lumberjack.frames import EVENT, SHORT, Envelope, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.frames import (
+    EVENT,
+    SHORT,
+    EnvelopeFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
@@ -35,7 +43,9 @@ def _text(setting: Setting) -> tuple[bytes, int]:
 
 def block_stream(data: bytes) -> Iterator[bytes]:
     """Yield what a writer of `logdrive/1` sends for *data*: S, then windows of one packed run."""
-    yield Source(0, UUID(int=1), b'{"host":"web-01","path":"/var/log/nginx/access.log"}').encode()
+    yield SourceFrame(
+        0, UUID(int=1), b'{"host":"web-01","path":"/var/log/nginx/access.log"}'
+    ).encode()
     start = previous = sequence = 0
     while start < len(data):
         payloads: list[bytes] = []
@@ -51,10 +61,10 @@ def block_stream(data: bytes) -> Iterator[bytes]:
             payloads.append(record.block(start, end, lines, text.decode()))
             start, events = end, events + lines
         number = number_of(start, data[start - 256 : start])
-        run = Run(0, record.DATA, previous, number, 0, 0, events, len(payloads))
+        run = RunFrame(0, record.DATA, previous, number, 0, 0, events, len(payloads))
         yield (
-            Window(len(payloads)).encode()
-            + Envelope(pack([run.encode(), *json_frames(sequence + 1, payloads)])).encode()
+            WindowFrame(len(payloads)).encode()
+            + EnvelopeFrame(pack([run.encode(), *json_frames(sequence + 1, payloads)])).encode()
         )
         sequence, previous = sequence + len(payloads), number
 
@@ -63,7 +73,9 @@ def _full_stream(payloads: list[bytes]) -> Iterator[bytes]:
     """Yield what a writer of plain Lumberjack v2 sends: windows of 2,048 events, each packed."""
     for start in range(0, len(payloads), _WINDOW):
         window = payloads[start : start + _WINDOW]
-        yield Window(len(window)).encode() + Envelope(pack(json_frames(1, window))).encode()
+        yield (
+            WindowFrame(len(window)).encode() + EnvelopeFrame(pack(json_frames(1, window))).encode()
+        )
 
 
 def _payloads(setting: Setting) -> list[bytes]:

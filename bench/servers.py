@@ -22,7 +22,7 @@ from logdrive.errors import LogdriveError
 from logdrive.host.clock import SystemClock
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.cluster import served
+from logdrive.services.pravega.client.cluster import open_cluster
 from logdrive.services.pravega.sink import PravegaSink
 from tests.pravega.real import MissingError, fetch, real_pravega
 
@@ -116,7 +116,7 @@ def with_sink(
     """Return what *use* does with a sink onto a stream at *server*, which is made."""
 
     async def main() -> T:
-        async with served(
+        async with open_cluster(
             SystemTransport(), server.service, clock=SystemClock(), random=Random(1)
         ) as service:
             sink = await PravegaSink.of_stream(

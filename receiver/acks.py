@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Window:
+class OpenWindow:
     """One window of one connection: what holds it, and the sequence number that acknowledges it
     once it has ended.
     """
@@ -32,8 +32,8 @@ class AckQueue:
 
     def __init__(self, acknowledge: Callable[[list[int]], None]) -> None:
         self._acknowledge = acknowledge
-        self._waiting: deque[Window] = deque()
-        self._current: Window | None = None
+        self._waiting: deque[OpenWindow] = deque()
+        self._current: OpenWindow | None = None
         self._finished: asyncio.Event | None = None
         self.count = 0
         """How many windows have begun, ever."""
@@ -56,21 +56,21 @@ class AckQueue:
         return any(window.holds or window.last is not None for window in self._waiting)
 
     @property
-    def current(self) -> Window:
+    def current(self) -> OpenWindow:
         """The window that is being received; it begins when it is first asked for."""
         if self._current is None:
             self.count += 1
-            self._current = Window(self.count)
+            self._current = OpenWindow(self.count)
             self._waiting.append(self._current)
         return self._current
 
-    def hold(self) -> Window:
+    def hold(self) -> OpenWindow:
         """Hold the current window until `release`."""
         window = self.current
         window.holds += 1
         return window
 
-    def release(self, window: Window) -> None:
+    def release(self, window: OpenWindow) -> None:
         """End one hold of *window*."""
         window.holds -= 1
         self._flush()

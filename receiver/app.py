@@ -21,12 +21,12 @@ from logdrive.store.running import either
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
 from receiver.listener import Sessions
-from receiver.memory_budget import Memory
-from receiver.open_sink import Address, Opened, opened
+from receiver.memory_budget import MemoryBudget
+from receiver.open_sink import HostPort, OpenedSink, open_sink
 from receiver.router import Router
-from receiver.services import Services
-from receiver.source_quota import Shares
-from receiver.summary import Summary
+from receiver.services import ReceiverServices
+from receiver.source_quota import SourceQuota
+from receiver.summary import ReceiverSummary
 from receiver.writers import CountingWriters, WriterTable
 
 
@@ -36,10 +36,10 @@ class Started:
     what it holds in memory.
     """
 
-    address: Address
-    pravega: Address | None
+    address: HostPort
+    pravega: HostPort | None
     counters: Counters
-    memory: Memory
+    memory: MemoryBudget
 
 
 async def run(
@@ -66,7 +66,7 @@ async def run(
     acknowledged, and the process must end.
     """
     random = random or SystemRandom()
-    sinks = opened(
+    sinks = open_sink(
         config,
         clock=clock,
         disk=disk,
@@ -95,15 +95,17 @@ async def run(
         await _end(sessions, services, config.drain_seconds)
 
 
-def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Random) -> Services:
+def _services(
+    config: ReceiverConfig, found: OpenedSink, clock: Clock, random: Random
+) -> ReceiverServices:
     heap = Heap()
-    return Services(
+    return ReceiverServices(
         listen=config.listen,
         clock=clock,
         random=random,
-        memory=Memory(config.limits.total_bytes, config.limits.connection_bytes, heap.change),
+        memory=MemoryBudget(config.limits.total_bytes, config.limits.connection_bytes, heap.change),
         heap=heap,
-        shares=Shares(config.limits.sources_bytes),
+        shares=SourceQuota(config.limits.sources_bytes),
         router=Router(found.sink),
         sink=found.sink,
         writers=WriterTable(),
@@ -113,11 +115,11 @@ def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Rando
     )
 
 
-def _summary(services: Services) -> Summary:
-    return Summary(services.counters, services.clock, structlog.get_logger("receiver"))
+def _summary(services: ReceiverServices) -> ReceiverSummary:
+    return ReceiverSummary(services.counters, services.clock, structlog.get_logger("receiver"))
 
 
-async def _end(sessions: Sessions, services: Services, seconds: float) -> None:
+async def _end(sessions: Sessions, services: ReceiverServices, seconds: float) -> None:
     log = structlog.get_logger("receiver")
     error = services.failure.error
     if error is not None:

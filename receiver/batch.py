@@ -14,9 +14,9 @@ from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD, Part, event_head, framed
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.numbers import position_of
-from logdrive.model.pieces import DEAD_LETTER, Letter, Piece, cuts
+from logdrive.model.pieces import DEAD_LETTER, EventPiece, Letter, cuts
 from logdrive.model.records import DATA, KINDS, mark_of
-from logdrive.wire.lumberjack.frames import Run
+from logdrive.wire.lumberjack.frames import RunFrame
 
 FOREIGN: Final = "foreign"
 _NO_MARK = msgspec.Raw(b"null")
@@ -31,7 +31,7 @@ class SourceBatches:
         self._source, self._origin, self._store = str(source), str(origin), store
         self._attributes, self._peer = msgspec.Raw(attributes), peer
 
-    def batch(self, run: Run, events: Sequence[Part], size: int, received: int) -> list[Part]:
+    def batch(self, run: RunFrame, events: Sequence[Part], size: int, received: int) -> list[Part]:
         """Return the batch of *run*; its records are *size* bytes of Pravega events.
 
         *received* is ms since 1970.
@@ -79,7 +79,7 @@ class ForeignBatches:
         """
         view, name = memoryview(payload), str(event)
         for start, end in cuts(len(payload)):
-            piece = Piece(name, start, end, len(payload))
+            piece = EventPiece(name, start, end, len(payload))
             header = self._header(
                 EVENT_HEAD + end - start, 1, int(piece.last), received, piece.encode()
             )

@@ -20,10 +20,10 @@ from logdrive.host.disk import Disk
 from logdrive.model.units import MIB
 from logdrive.net.identity import names_in
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ServerTls, Stream, Transport
-from logdrive.services.auth.open import accessing
+from logdrive.net.stream import ByteStream, ServerTls, Transport
+from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.store.opening import LOCK_NAME
 from logdrive.store.retention import first_of
 from receiver.config import ReceiverConfig, SinkConfig
@@ -95,7 +95,9 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             target = Target(stream.host, stream.port, sink.settings, login=sink.credentials)
-            there = await placed(transport, target, stream.scope, stream.stream, update=True)
+            there = await locate_segments(
+                transport, target, stream.scope, stream.stream, update=True
+            )
     except TimeoutError:
         return [
             Finding(
@@ -130,7 +132,7 @@ async def _logins(config: ReceiverConfig, clock: Clock, disk: Disk) -> list[Find
     if auth is None:
         return []
     try:
-        async with accessing(auth, disk=disk, clock=clock, random=SystemRandom()):
+        async with open_access(auth, disk=disk, clock=clock, random=SystemRandom()):
             return [Finding("listen.auth", True, f"users of {auth.users} come in, others don't")]
     except ConfigError as error:
         where = "listen.auth." if error.file == "listen" else f"{error.file}: "
@@ -218,7 +220,7 @@ async def _address(
     return [Finding(f"{name}.address", True, f"{host}:{port} is free")]
 
 
-async def _turn_away(stream: Stream) -> None:
+async def _turn_away(stream: ByteStream) -> None:
     stream.abort()
 
 

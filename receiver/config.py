@@ -26,7 +26,7 @@ ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-Memory = Annotated[int, msgspec.Meta(ge=8 * MIB)]
+MemorySize = Annotated[int, msgspec.Meta(ge=8 * MIB)]
 
 
 class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -138,9 +138,9 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     *sources_bytes* is the memory for registered sources, of all connections.
     """
 
-    connection_bytes: Memory = 32 * MIB
-    total_bytes: Memory = 128 * MIB
-    sources_bytes: Memory = 512 * MIB
+    connection_bytes: MemorySize = 32 * MIB
+    total_bytes: MemorySize = 128 * MIB
+    sources_bytes: MemorySize = 512 * MIB
 
 
 class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

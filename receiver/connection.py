@@ -9,13 +9,19 @@ from typing import Any
 import msgspec
 
 from logdrive.errors import StorageError
-from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import CONNECTION, VERSION_2, Ack, Refusal, RefusalCode
+from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.frames import (
+    CONNECTION,
+    VERSION_2,
+    AckFrame,
+    RefusalCode,
+    RefusalFrame,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from receiver.acks import AckQueue
-from receiver.memory_budget import Account
+from receiver.memory_budget import Allocation
 from receiver.outbox import Outbox
-from receiver.services import Services
+from receiver.services import ReceiverServices
 
 _TO_BE_MENDED = (
     RefusalCode.NOT_ALLOWED,
@@ -25,7 +31,7 @@ _TO_BE_MENDED = (
 )
 
 
-class Farewell(Exception):  # noqa: N818 - it ends a conversation, which need be nobody's error
+class Disconnect(Exception):  # noqa: N818 - it ends a conversation, which need be nobody's error
     """We end the connection on purpose; a `logdrive/1` peer is told *code* and *text* (rule D1:
     before every deliberate close).
 
@@ -40,10 +46,12 @@ class Farewell(Exception):  # noqa: N818 - it ends a conversation, which need be
         self.code, self.text, self.finish, self.told = code, text, finish, told
 
 
-class Link:
+class ConnectionContext:
     """What a session has of its connection. *version* is the byte that acknowledgements carry."""
 
-    def __init__(self, services: Services, stream: Stream, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, services: ReceiverServices, stream: ByteStream, group: asyncio.TaskGroup
+    ) -> None:
         self.services = services
         self.peer = stream.peer
         self.host = stream.peer.address.rpartition(":")[0]
@@ -51,11 +59,11 @@ class Link:
         self.log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
         self.version = VERSION_2
         self.outbox = Outbox(stream)
-        self.account: Account = services.memory.account()
+        self.account: Allocation = services.memory.account()
         self.acks = AckQueue(self._acknowledge)
         self.offset = 0
         """Bytes of the peer's stream in whole frames so far."""
-        self.farewell: Farewell | None = None
+        self.farewell: Disconnect | None = None
         self._finishing = False
         self.on_leave: Callable[[], None] = lambda: None
         self._group = group
@@ -73,7 +81,7 @@ class Link:
         for task in list(self._tasks):
             task.cancel()
 
-    def leave(self, farewell: Farewell) -> None:
+    def leave(self, farewell: Disconnect) -> None:
         """End the connection as soon as its reader looks up, which `on_leave` makes it do; the
         first reason counts.
         """
@@ -102,7 +110,7 @@ class Link:
         if index != CONNECTION and code in _TO_BE_MENDED:
             self.log.warning("source refused", index=index, code=int(code), reason=text)
         self.outbox.put(
-            Refusal(
+            RefusalFrame(
                 index, code, text.encode()[: LOGDRIVE_1.error_text].decode(errors="ignore")
             ).encode()
         )
@@ -124,5 +132,5 @@ class Link:
         if self.services.failure.error is not None:  # a disk that failed once is not believed again
             return
         for number in numbers:
-            self.outbox.put(Ack(number).encode(self.version), ack=True)
+            self.outbox.put(AckFrame(number).encode(self.version), ack=True)
         self.services.counters.windows_acknowledged += len(numbers)

@@ -45,7 +45,7 @@ _OVERDRAWN_SECONDS: Final = 10.0
 """So long a peer that is overdrawn may take to end its window, whatever it sends meanwhile."""
 
 
-class Memory:
+class MemoryBudget:
     """The total over all connections, in bytes.
 
     *on_change* is told by how much it grew or shrank.
@@ -58,20 +58,20 @@ class Memory:
         self._on_change = on_change
         self.used = 0
         self.submitted = 0
-        self._overdrawn: Account | None = None
+        self._overdrawn: Allocation | None = None
         self._overdrawn_from = 0.0  # seconds that its peer had had before
         # who holds little, and who more, as they came
-        self._waiting: tuple[dict[Account, None], ...] = ({}, {})
+        self._waiting: tuple[dict[Allocation, None], ...] = ({}, {})
         self._next_much = False  # whether one of the latter is overdrawn next
-        self._holders: dict[Account, None] = {}  # of parts of windows
+        self._holders: dict[Allocation, None] = {}  # of parts of windows
         self._pass: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
 
-    def account(self) -> "Account":
+    def account(self) -> "Allocation":
         """Return a new connection's account."""
-        return Account(self)
+        return Allocation(self)
 
-    def may_read(self, account: "Account") -> bool:
+    def may_read(self, account: "Allocation") -> bool:
         """Decide whether *account* may read once; it may become the one that is overdrawn."""
         if self._fits(account) or (self._overdrawn is account and not account.over):
             return True
@@ -80,7 +80,7 @@ class Memory:
             return True
         return False
 
-    def patience(self, account: "Account") -> float | None:
+    def patience(self, account: "Allocation") -> float | None:
         """Return for how many seconds more *account*'s peer may keep the others waiting; None where
         it does not.
         """
@@ -88,7 +88,7 @@ class Memory:
             return None
         return max(0.0, self._overdrawn_from + _OVERDRAWN_SECONDS - account.waited)
 
-    async def wait(self, account: "Account") -> None:
+    async def wait(self, account: "Allocation") -> None:
         """Return once *account* may read."""
         queue = self._waiting[account.holds_much]
         queue[account] = None
@@ -98,7 +98,7 @@ class Memory:
         finally:
             queue.pop(account, None)  # cancelled
 
-    def move(self, account: "Account", *, buffered: int = 0, submitted: int = 0) -> None:
+    def move(self, account: "Allocation", *, buffered: int = 0, submitted: int = 0) -> None:
         """Book a change of what *account* holds."""
         self.used += buffered + submitted
         self.submitted += submitted
@@ -112,7 +112,7 @@ class Memory:
         if any(self._waiting) and (buffered < 0 or submitted < 0):
             self._let_in()
 
-    def close(self, account: "Account") -> None:
+    def close(self, account: "Allocation") -> None:
         """Let somebody else be overdrawn."""
         if self._overdrawn is account:
             self._overdrawn = None
@@ -130,10 +130,10 @@ class Memory:
         """
         return self.used - self.submitted > self._room(much)
 
-    def _fits(self, account: "Account") -> bool:
+    def _fits(self, account: "Allocation") -> bool:
         return self.used <= self._room(account.holds_much) and not account.over
 
-    def _overdraw(self, account: "Account") -> None:
+    def _overdraw(self, account: "Allocation") -> None:
         self._overdrawn, self._overdrawn_from = account, account.waited
 
     # Those who wait ------------------------------------------------------------------------------
@@ -215,10 +215,10 @@ class Memory:
         self._let_in()
         self._watch()
 
-    def _stalled(self, now: float) -> list["Account"]:
+    def _stalled(self, now: float) -> list["Allocation"]:
         return [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
 
-    def _evict(self, accounts: list["Account"], wanted: int, now: float) -> int:
+    def _evict(self, accounts: list["Allocation"], wanted: int, now: float) -> int:
         """Close connections of *accounts*, those that hold most first, until *wanted* bytes will
         come free; return the rest.
         """
@@ -233,7 +233,7 @@ class Memory:
         return wanted
 
 
-class Account:
+class Allocation:
     """What one connection holds: *buffered* bytes of unfinished frames and windows, and *submitted*
     ones on their way to the disk.
 
@@ -253,7 +253,7 @@ class Account:
         "waited",
     )
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
         self.buffered = self.submitted = 0
         self.evict: Callable[[str], None] = lambda reason: None

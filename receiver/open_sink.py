@@ -17,11 +17,11 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.model.units import MIB
 from logdrive.net.stream import Transport
-from logdrive.services.auth.gate import Gate
-from logdrive.services.auth.open import accessing
+from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.auth.open import open_access
 from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.cluster import Service, served
+from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.server.controlled import controlled
 from logdrive.services.pravega.server.controller.serving import Serving
@@ -30,18 +30,18 @@ from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
-from logdrive.store.running import Failure, running
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.running import Failure, open_store
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.journal import SEGMENT as JOURNAL
 from logdrive.store.streams.streams import Streams
 from receiver.config import ReceiverConfig
 
 T = TypeVar("T")
-Address = tuple[str, int]
+HostPort = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedSink:
     """*sink* is the stream's, *dead* that of the stream beside it; *failure* is told of a disk that
     failed; *face*: where it listens.
     """
@@ -49,11 +49,11 @@ class Opened:
     sink: Sink
     dead: Sink
     failure: Failure
-    face: Address | None = None
+    face: HostPort | None = None
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_sink(
     config: ReceiverConfig,
     *,
     clock: Clock,
@@ -64,7 +64,7 @@ async def opened(
     stop: asyncio.Event,
     controllers: Controllers,
     serving: Serving | None = None,
-) -> AsyncIterator[Opened | None]:
+) -> AsyncIterator[OpenedSink | None]:
     """Yield the sinks while the context lasts; None where *stop* came before the service answered.
 
     Raises `ConfigError` where an address, a certificate or the store's directory can't be had,
@@ -79,7 +79,7 @@ async def opened(
         return
     limits = store_limits(config)
     target = Target(address.host, address.port, config.sink.settings)
-    connections = served(
+    connections = open_cluster(
         transport,
         target,
         clock=clock,
@@ -90,7 +90,7 @@ async def opened(
     )
     async with connections as service:
         sinks = await _unless(stop, _at_service(config, service))
-        yield Opened(*sinks, Failure()) if sinks is not None else None
+        yield OpenedSink(*sinks, Failure()) if sinks is not None else None
         for sink in sinks or ():  # not after an exception, which lets go at once
             await sink.close()
 
@@ -105,9 +105,9 @@ async def _embedded(
     executor: Executor,
     random: Random,
     serving: Serving | None,
-) -> AsyncIterator[Opened]:
+) -> AsyncIterator[OpenedSink]:
     failure = Failure()
-    store_runs = running(
+    store_runs = open_store(
         path,
         failure,
         disk=disk,
@@ -118,11 +118,11 @@ async def _embedded(
         retention=[table.policy for table in config.retention],
     )
     async with (
-        accessing(config.listen.auth, disk=disk, clock=clock, random=random) as access,
+        open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
         _face(config, store, transport, disk, access.gate if access else None) as face,
     ):
-        catalogue = Catalogue(store, clock=clock, random=random)
+        catalogue = Catalog(store, clock=clock, random=random)
         sink = await _embedded_sink(
             config, store, catalogue, config.sink.stream, config.sink.segments
         )
@@ -135,13 +135,13 @@ async def _embedded(
             serving=serving,
             access=access,
         ):
-            yield Opened(sink, dead, failure, face)
+            yield OpenedSink(sink, dead, failure, face)
 
 
 async def _embedded_sink(
     config: ReceiverConfig,
     store: Store,
-    catalogue: Catalogue,
+    catalogue: Catalog,
     stream: StreamAddress | ServiceAddress,
     segments: int,
 ) -> EmbeddedSink:
@@ -157,8 +157,12 @@ async def _embedded_sink(
 
 @contextlib.asynccontextmanager
 async def _face(
-    config: ReceiverConfig, store: Store, transport: Transport, disk: Disk, gate: Gate | None
-) -> AsyncIterator[Address | None]:
+    config: ReceiverConfig,
+    store: Store,
+    transport: Transport,
+    disk: Disk,
+    gate: TokenVerifier | None,
+) -> AsyncIterator[HostPort | None]:
     face = config.listen.pravega
     if face is None:
         yield None
@@ -181,7 +185,7 @@ def store_limits(config: ReceiverConfig) -> StoreLimits:
     )
 
 
-async def _at_service(config: ReceiverConfig, service: Service) -> tuple[PravegaSink, PravegaSink]:
+async def _at_service(config: ReceiverConfig, service: Cluster) -> tuple[PravegaSink, PravegaSink]:
     log = structlog.get_logger("receiver").bind(uri=config.sink.uri)
     log.info("looking for the stream")
     stream, dead, store = config.sink.stream, config.sink.dead_letters, config.sink.service_id

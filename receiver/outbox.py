@@ -10,7 +10,7 @@ import asyncio
 from logdrive.errors import TransientError
 from logdrive.host import faults
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 
 _WAITING_BYTES = 256 * KIB
 _WRITE_SECONDS = 30.0
@@ -22,7 +22,7 @@ class Outbox:
     After a failure *broken* says why: the stream is aborted, nothing more is sent.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._parts: list[bytes] = []
         self._size = 0

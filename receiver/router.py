@@ -10,7 +10,7 @@ from logdrive.services.sink import Sink
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class RouteKey:
     """What a route may depend on: who speaks, where it was heard, and the input's fields and tags.
 
     Never the path.
@@ -30,7 +30,7 @@ class Router:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def sink_for(self, traits: Traits) -> Sink:
+    def sink_for(self, traits: RouteKey) -> Sink:
         """Return the stream of a source with *traits*; its segment there is the source id's, as
         routing key (rule D6).
         """

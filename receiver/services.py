@@ -13,14 +13,14 @@ from logdrive.services.sink import Sink
 from logdrive.store.running import Failure
 from receiver.config import ListenConfig
 from receiver.counters import Counters
-from receiver.memory_budget import Memory
+from receiver.memory_budget import MemoryBudget
 from receiver.router import Router
-from receiver.source_quota import Shares
+from receiver.source_quota import SourceQuota
 from receiver.writers import CountingWriters, WriterTable
 
 
 @dataclass(kw_only=True)
-class Services:
+class ReceiverServices:
     """One of each.
 
     *dead* writes to the dead-letter stream; *failure* is told what ends the receiver: a disk that
@@ -30,8 +30,8 @@ class Services:
     listen: ListenConfig
     clock: Clock
     random: Random
-    memory: Memory
-    shares: Shares
+    memory: MemoryBudget
+    shares: SourceQuota
     router: Router
     sink: Sink
     writers: WriterTable

@@ -7,24 +7,24 @@ register all they can.
 """
 
 
-class Shares:
+class SourceQuota:
     """What all connections hold of *total* bytes."""
 
     def __init__(self, total: int) -> None:
         self.total = total
         self.used = 0
 
-    def share(self) -> "Share":
+    def share(self) -> "QuotaShare":
         """Return a new connection's share, which is empty."""
-        return Share(self)
+        return QuotaShare(self)
 
 
-class Share:
+class QuotaShare:
     """What one connection holds."""
 
     __slots__ = ("_shares", "used")
 
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: SourceQuota) -> None:
         self._shares = shares
         self.used = 0
 

@@ -8,7 +8,7 @@ from receiver.counters import Counters
 _SECONDS: Final = 60.0
 
 
-class Summary:
+class ReceiverSummary:
     """Tells what came in a minute.
 
     *lines* and *bytes* are of the batches handed to the sink, *bytes* as they are stored there.

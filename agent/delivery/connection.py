@@ -7,22 +7,22 @@ import contextlib
 from typing import Final
 
 from agent.config import OutputTable
-from agent.delivery.dialect import EndedError, RefusedError, Services, Talk
+from agent.delivery.dialect import EndedError, ReceiverRefusedError, SendingDialect, SessionServices
 from agent.delivery.dialect_choice import NATIVE, Choice, choose, offered
-from agent.delivery.encoders import Encoders, Form
-from agent.delivery.logdrive1 import NativeTalk
-from agent.delivery.lumberjack import PlainTalk
-from agent.delivery.session import Session
+from agent.delivery.encoders import Encoders, EncodingForm
+from agent.delivery.logdrive1 import Logdrive1Sender
+from agent.delivery.lumberjack import LumberjackSender
+from agent.delivery.session import SenderSession
 from agent.sources.recast import recast
 from logdrive.address import host_port
 from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
-from logdrive.host.cancel import heed_cancelling
+from logdrive.host.cancel import raise_if_cancelled
 from logdrive.net.backoff import Backoff
-from logdrive.net.stream import ClientTls, Peer, Stream, Transport
+from logdrive.net.stream import ByteStream, ClientTls, Peer, Transport
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
 
-_PLAIN_FORMS: Final[dict[str, Form]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
+_PLAIN_FORMS: Final[dict[str, EncodingForm]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
 _LONG_PAUSE_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 60.0
 """A connection that ended while it rested is made again when there is something to send, or after
@@ -40,7 +40,7 @@ _NOT_SOON: Final = (
 )
 
 
-class Connection:
+class Connector:
     """One task: connect, serve, fail, wait, again, with the hosts in turn.
 
     Only being cancelled ends it; not *patient*, a failure does that will stay until somebody
@@ -50,7 +50,12 @@ class Connection:
     """
 
     def __init__(
-        self, services: Services, transport: Transport, encoders: Encoders, *, patient: bool = True
+        self,
+        services: SessionServices,
+        transport: Transport,
+        encoders: Encoders,
+        *,
+        patient: bool = True,
     ) -> None:
         self._services, self._transport, self._encoders = services, transport, encoders
         settings = services.settings
@@ -62,7 +67,7 @@ class Connection:
         self._patient, self._doubtful = patient, 0
         self._choice: Choice | None = None
         self._answer_in_1: set[str] = set()
-        self.session: Session | None = None
+        self.session: SenderSession | None = None
         self.host = ""
         self.problem = ""
 
@@ -80,7 +85,7 @@ class Connection:
             except ConfigError:
                 raise
             except (TransientError, ProtocolError) as error:
-                heed_cancelling()
+                raise_if_cancelled()
                 if self._stays(error) and not self._patient:
                     if isinstance(error, ProtocolError):
                         raise RejectedError(
@@ -92,11 +97,11 @@ class Connection:
     async def _serve(self, host: str) -> None:
         """Serve one connection to its end, which is an exception."""
         stream = await self._connect(host)
-        session: Session | None = None
+        session: SenderSession | None = None
         try:
             choice = self._choose(host, stream.peer)
             talk = self._talk(choice)
-            session = self.session = Session(self._services, talk, stream)
+            session = self.session = SenderSession(self._services, talk, stream)
             self.host, self.problem = host, ""
             self._tell(host, stream.peer, choice)
             await session.run()
@@ -126,7 +131,7 @@ class Connection:
                 self._backoff.reset()
             await self._close(stream)
 
-    async def _connect(self, host: str) -> Stream:
+    async def _connect(self, host: str) -> ByteStream:
         name, port = host_port(host)
         try:
             async with asyncio.timeout(self._services.settings.connect_seconds):
@@ -136,7 +141,7 @@ class Connection:
                 f"no connection within {self._services.settings.connect_seconds:g} s"
             ) from None
 
-    async def _close(self, stream: Stream) -> None:
+    async def _close(self, stream: ByteStream) -> None:
         with contextlib.suppress(LogdriveError):
             await stream.close()
 
@@ -161,7 +166,7 @@ class Connection:
             )
         return choice
 
-    def _talk(self, choice: Choice) -> Talk:
+    def _talk(self, choice: Choice) -> SendingDialect:
         """Begin to speak a dialect: what was read for another one is made anew where that has no
         place for it.
         """
@@ -171,8 +176,8 @@ class Connection:
             for source in services.book.sources:
                 recast(source, self._encoders.of(source))
         if choice.dialect == NATIVE:
-            return NativeTalk(services, _codec(settings))
-        return PlainTalk(services, "zlib" if _codec(settings) else None, choice)
+            return Logdrive1Sender(services, _codec(settings))
+        return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
     def _tell(self, host: str, peer: Peer, choice: Choice) -> None:
         """Say what is spoken and why, as a warning where that is news, and less than was hoped
@@ -202,7 +207,7 @@ class Connection:
             return self._doubtful >= _TOO_OFTEN
         self._doubtful = 0
         return isinstance(error, RejectedError | ProtocolError) or (
-            isinstance(error, RefusedError) and error.code in _NOT_SOON
+            isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         )
 
     async def _wait(self, host: str, error: LogdriveError) -> None:
@@ -220,7 +225,7 @@ class Connection:
         self._turn += 1
         seconds = self._backoff.next()
         if (
-            isinstance(error, RefusedError)
+            isinstance(error, ReceiverRefusedError)
             and error.code == RefusalCode.DRAINING
             and len(self._hosts) > 1
         ):
@@ -228,7 +233,7 @@ class Connection:
         elif self._backoff.failures < len(self._hosts):
             seconds = 0.0  # the others were not tried yet
         elif isinstance(error, ProtocolError) or (
-            isinstance(error, RefusedError) and error.code in _NOT_SOON
+            isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
         ):
             seconds += _LONG_PAUSE_SECONDS
         tell = services.log.warning if self._patient else services.log.info

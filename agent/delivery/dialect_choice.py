@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from agent.config import Dialect
+from agent.config import DialectSetting
 from logdrive.net.stream import Peer
 from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2
 
@@ -11,7 +11,7 @@ NATIVE: Final = "logdrive/1"
 _V2: Final = "lumberjack/2"
 _V1: Final = "lumberjack/1"
 
-Spoken = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
+DialectName = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Choice:
     *fell_back*: logdrive/1 was wanted and was not to be had.
     """
 
-    dialect: Spoken
+    dialect: DialectName
     reason: str
     fell_back: bool = False
 
@@ -31,7 +31,7 @@ class Choice:
         return VERSION_1 if self.dialect == _V1 else VERSION_2
 
 
-def offered(configured: Dialect) -> tuple[str, ...]:
+def offered(configured: DialectSetting) -> tuple[str, ...]:
     """Return what to offer in the TLS handshake, the best first.
 
     Plain readers may know nothing of ALPN, so it is not asked of them.
@@ -41,7 +41,7 @@ def offered(configured: Dialect) -> tuple[str, ...]:
     return (NATIVE,) if configured == NATIVE else ()
 
 
-def choose(configured: Dialect, peer: Peer, *, answers_in_1: bool = False) -> Choice | None:
+def choose(configured: DialectSetting, peer: Peer, *, answers_in_1: bool = False) -> Choice | None:
     """Return what to speak with *peer*, None where that would not be what was *configured*.
 
     *answers_in_1*: it answered a window of version 2 in version 1 before.

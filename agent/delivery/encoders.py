@@ -13,7 +13,7 @@ from agent.sources.checkpoint import shown
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 
-Form = Literal["block", "full", "beats", "pairs"]
+EncodingForm = Literal["block", "full", "beats", "pairs"]
 """What lines are made into: blocks; full records; full records with the `@metadata` of Beats;
 pairs.
 """
@@ -26,7 +26,7 @@ class Encoders:
     """*form* may change between connections, with the dialect."""
 
     def __init__(self, agent: str, host: str, clock: Clock) -> None:
-        self.form: Form = "block"
+        self.form: EncodingForm = "block"
         self._block = BlockEncoder()
         self._clock = clock
         self._host = host
@@ -37,7 +37,7 @@ class Encoders:
         }
         self._metadata = {"@metadata": {"beat": "logdrive", "type": "_doc", "version": ours}}
 
-    def change(self, form: Form) -> bool:
+    def change(self, form: EncodingForm) -> bool:
         """Make *form* from now on; tell whether what was made before can't be sent beside it."""
         before, self.form = self.form, form
         return before != form and not (before in _NATIVE and form in _NATIVE)

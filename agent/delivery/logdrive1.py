@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
-from agent.delivery.dialect import RefusedError, Services
-from agent.delivery.window import Room
+from agent.delivery.dialect import ReceiverRefusedError, SessionServices
+from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
 from agent.sources.checkpoint import path_of, shown
-from agent.sources.registration import MORE_COUNTS, Answer
-from agent.sources.source import Outcome, Source, State
+from agent.sources.registration import MORE_COUNTS, StoredNumber
+from agent.sources.source import NextStep, Source, SourceState
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.host.disk import words_of
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
@@ -22,12 +22,12 @@ from logdrive.wire.lumberjack.frames import (
     SEQUENCES,
     VERSION_2,
     Frame,
-    Position,
-    Refusal,
+    PositionFrame,
     RefusalCode,
+    RefusalFrame,
 )
-from logdrive.wire.lumberjack.frames import Run as RunFrame
-from logdrive.wire.lumberjack.frames import Source as SourceFrame
+from logdrive.wire.lumberjack.frames import RunFrame as RunFrame
+from logdrive.wire.lumberjack.frames import SourceFrame as SourceFrame
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, LOGDRIVE_1, UNANSWERED_SOURCES
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -61,17 +61,17 @@ class _Index:
     answered: bool = False
 
 
-class NativeTalk:
+class Logdrive1Sender:
     """Registers sources and acts on their Ps. An index is never given twice on a connection."""
 
     numbering: Literal["window", "connection"] = "connection"
     version = VERSION_2
     until: float | None = None
 
-    def __init__(self, services: Services, codec: Codec | None) -> None:
+    def __init__(self, services: SessionServices, codec: Codec | None) -> None:
         self._services = services
         self.codec = codec
-        self.room = Room(services.settings.window_bytes)
+        self.room = WindowRoom(services.settings.window_bytes)
         self.reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
         self._indices: dict[int, _Index] = {}
         self._of: dict[Source, list[int]] = {}
@@ -107,7 +107,7 @@ class NativeTalk:
         now = services.clock.monotonic()
         services.demand.begin(services.book.sources, now)
         self._paused = dict.fromkeys(
-            source for source in services.book.sources if source.state is State.PAUSED
+            source for source in services.book.sources if source.state is SourceState.PAUSED
         )
 
     def greet(self) -> list[bytes]:
@@ -132,7 +132,7 @@ class NativeTalk:
         now = self._services.clock.monotonic()
         for source in list(self._paused):
             source.connected(now)
-            if source.state is not State.PAUSED:
+            if source.state is not SourceState.PAUSED:
                 del self._paused[source]
                 self._services.demand.ask(source)
         return min((source.retry_at for source in self._paused), default=None)
@@ -140,7 +140,7 @@ class NativeTalk:
     def _rest_idle(self, frames: list[bytes]) -> None:
         """Free the indices of sources that rest: nobody may have more than so many."""
         for source in list(self._of):
-            if source.state is State.OPEN and not source.kept and not source.has_more:
+            if source.state is SourceState.OPEN and not source.kept and not source.has_more:
                 self._free(source)
                 source.disconnected()
         frames += self._to_free
@@ -201,32 +201,32 @@ class NativeTalk:
     def take(self, frame: Frame) -> None:
         """Act on a P or an E.
 
-        Raises `RefusedError` for an E that ends the connection, `ProtocolError` for an index never
-        given.
+        Raises `ReceiverRefusedError` for an E that ends the connection, `ProtocolError` for an
+        index never given.
         """
-        if not isinstance(frame, Position | Refusal):
+        if not isinstance(frame, PositionFrame | RefusalFrame):
             return
-        if isinstance(frame, Refusal) and frame.index == CONNECTION:
-            raise RefusedError(frame.code, frame.text)
+        if isinstance(frame, RefusalFrame) and frame.index == CONNECTION:
+            raise ReceiverRefusedError(frame.code, frame.text)
         if frame.index >= self._next_index:
             raise ProtocolError(
                 f"an answer for the index {frame.index}, which names no source",
                 offset=self.reader.offset,
             )
         if (
-            isinstance(frame, Position)
+            isinstance(frame, PositionFrame)
             and frame.number < 0
             and frame.number not in (ABSENT, NOT_KEPT, LOST)
         ):
             raise ProtocolError(
                 f"the number {frame.number}, which no store has", offset=self.reader.offset
             )
-        if isinstance(frame, Position):
+        if isinstance(frame, PositionFrame):
             self._position(frame)
         else:
             self._refusal(frame)
 
-    def _position(self, frame: Position) -> None:
+    def _position(self, frame: PositionFrame) -> None:
         known = self._answered(frame.index)
         if known is None or known.source is None:
             return
@@ -242,33 +242,33 @@ class NativeTalk:
             return
         services.book.changed = True
         self._act(source, outcome, known.count, frame.index)
-        if outcome is Outcome.GO_ON:
+        if outcome is NextStep.GO_ON:
             self._compare_stores(source, old_number, old_store)
 
-    def _outcome(self, source: Source, count: int, frame: Position) -> Outcome:
+    def _outcome(self, source: Source, count: int, frame: PositionFrame) -> NextStep:
         """Let *source* judge what it was told.
 
         Raises OSError where its file does not give the bytes to judge by.
         """
         now_ms = self._services.clock.now_ms()
         store = self._told.setdefault(frame.store, frame.store)
-        if source.state is State.ASKING:
-            return source.answer(Answer(count, frame.number, store), now_ms)
+        if source.state is SourceState.ASKING:
+            return source.answer(StoredNumber(count, frame.number, store), now_ms)
         return source.told(frame.number, store, now_ms)
 
-    def _act(self, source: Source, outcome: Outcome, count: int, index: int) -> None:
+    def _act(self, source: Source, outcome: NextStep, count: int, index: int) -> None:
         services = self._services
-        if outcome is Outcome.ASK_MORE:
+        if outcome is NextStep.ASK_MORE:
             services.demand.ask(source)
-        elif outcome is Outcome.ASK_NEXT:
+        elif outcome is NextStep.ASK_NEXT:
             services.log.error(
                 "position does not fit", path=self._path(source), count=count, reason=source.problem
             )
             self._free(source)
             services.demand.ask(source)
-        elif outcome is Outcome.DONE:
+        elif outcome is NextStep.DONE:
             self.finished(source)
-        elif outcome is Outcome.GO_ON:
+        elif outcome is NextStep.GO_ON:
             own = next(i for i in self._of[source] if self._indices[i].count == source.count)
             self._free(source, keep=own)
             if source.has_more:
@@ -299,11 +299,11 @@ class NativeTalk:
         services = self._services
         now = services.clock.monotonic()
         for source in services.book.sources:
-            if source.state is State.IDLE and (source.must_register or concerned(source)):
+            if source.state is SourceState.IDLE and (source.must_register or concerned(source)):
                 source.must_register = True
                 services.demand.want(source, now)
 
-    def _refusal(self, frame: Refusal) -> None:
+    def _refusal(self, frame: RefusalFrame) -> None:
         known = self._answered(frame.index)
         if known is not None and known.source is not None:
             self._pause(known.source, frame.code, f"refused (E {frame.code}): {frame.text}")

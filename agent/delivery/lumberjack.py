@@ -10,9 +10,9 @@ registered under `logdrive/1` waits for it, where the dialect was left to be agr
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from agent.delivery.dialect import Services
+from agent.delivery.dialect import SessionServices
 from agent.delivery.dialect_choice import Choice
-from agent.delivery.window import Room
+from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
 from agent.sources.first_run import tell_start
 from agent.sources.source import Source
@@ -29,7 +29,7 @@ _LOOK_AGAIN_SECONDS: Final = 60.0
 WAITS: Final = "waits for a receiver that speaks logdrive/1, under which it was registered"
 
 
-class PlainTalk:
+class LumberjackSender:
     """Sends what the checkpoint says was not acknowledged.
 
     *choice* is one of the plain dialects.
@@ -37,12 +37,12 @@ class PlainTalk:
 
     numbering: Literal["window", "connection"] = "window"
 
-    def __init__(self, services: Services, codec: Codec | None, choice: Choice) -> None:
+    def __init__(self, services: SessionServices, codec: Codec | None, choice: Choice) -> None:
         self._services = services
         self._fell_back = choice.fell_back
         self.version = choice.version
         self.codec = codec
-        self.room = Room(4 * MIB, _WINDOW_EVENTS, marks=False)
+        self.room = WindowRoom(4 * MIB, _WINDOW_EVENTS, marks=False)
         self.reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         self.until: float | None = None
         self.awaiting = False

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from agent.records.batch import NOT_WANTED, SHIPPED, Mark, Run, data_runs, gap_run
 from agent.records.blocks import Encoder
 from agent.sources.input import Input
-from agent.sources.readable import TruncatedError
+from agent.sources.readable import SourceTruncatedError
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 
 
-class Producer:
+class SourceReader:
     """Reads only when asked for a run, so that nothing is in memory that the connection has no room
     for.
     """
@@ -49,5 +49,5 @@ class Producer:
                     generation.take_back(chunk, runs[-1].position)
             elif source.must_end:
                 source.end(Mark(SHIPPED), now_ms)
-        except (TruncatedError, OSError) as error:
+        except (SourceTruncatedError, OSError) as error:
             self._input.failed(source, error)

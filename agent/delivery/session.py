@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from agent.delivery.dialect import EndedError, SentRuns, Services, Talk
+from agent.delivery.dialect import EndedError, SendingDialect, SentRuns, SessionServices
 from agent.delivery.window import gather, is_light, packed
-from agent.delivery.window_size import Pace
-from agent.failures import cause_of
+from agent.delivery.window_size import WindowSizer
+from agent.failures import first_cause
 from logdrive.host import faults
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import Ack
+from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.frames import AckFrame
 from logdrive.wire.lumberjack.order import AckTracker
 
 _PACKED_AHEAD: Final = 2
@@ -31,19 +31,19 @@ _LOOKS: Final = 4
 """How often within its time limit the peer's silence is looked at."""
 
 
-class Session:
+class SenderSession:
     """Serves one connection; discard it afterwards.
 
     *progress* counts answers that moved something.
     """
 
-    def __init__(self, services: Services, talk: Talk, stream: Stream) -> None:
+    def __init__(self, services: SessionServices, talk: SendingDialect, stream: ByteStream) -> None:
         self._services, self._talk, self._stream = services, talk, stream
         self._acks: AckTracker[SentRuns] = AckTracker(talk.numbering, talk.version)
         self._outbox: asyncio.Queue[list[bytes] | asyncio.Task[list[bytes]]] = asyncio.Queue(
             _PACKED_AHEAD
         )
-        self._pace = Pace(talk.room.size)
+        self._pace = WindowSizer(talk.room.size)
         self._last = 0  # sequence number sent last
         self._heard = self._moved = services.clock.monotonic()
         self.progress = 0
@@ -72,7 +72,7 @@ class Session:
                 # (CPython 3.11)
                 await self._build(group)
         except ExceptionGroup as failures:
-            raise cause_of(failures) from failures
+            raise first_cause(failures) from failures
         finally:
             self._talk.end()
 
@@ -162,14 +162,14 @@ class Session:
         while data := await self._stream.read():
             self._heard, self.heard = self._services.clock.monotonic(), True
             for frame in reader.feed(data):
-                if isinstance(frame, Ack):
+                if isinstance(frame, AckFrame):
                     self._acknowledged(frame, reader.offset)
                 else:
                     self._talk.take(frame)
                     self._move()
         raise EndedError("the receiver closed the connection", idle=self.settled)
 
-    def _acknowledged(self, ack: Ack, offset: int) -> None:
+    def _acknowledged(self, ack: AckFrame, offset: int) -> None:
         for runs in self._acks.ack(ack.sequence, version=ack.version, offset=offset):
             faults.reach("agent.ack.before_apply")
             self._pace.acknowledged(self._services.clock.monotonic())

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from agent.delivery.reader import Producer
+from agent.delivery.reader import SourceReader
 from agent.records.batch import Run
-from agent.sources.queue import Demand
+from agent.sources.queue import SendQueue
 from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.units import KIB
 from logdrive.wire.lumberjack.envelope import Codec, pack
-from logdrive.wire.lumberjack.frames import VERSION_2, Envelope, Window
+from logdrive.wire.lumberjack.frames import VERSION_2, EnvelopeFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 
 _SMALL_BYTES: Final = 4 * KIB
@@ -23,7 +23,7 @@ _FULL = 15 / 16
 
 
 @dataclass(slots=True)
-class Outgoing:
+class OutgoingWindow:
     """The runs of one window, each with its source and the epoch that it was sent in."""
 
     runs: list[tuple[Source, int, Run]] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class WindowRoom:
     """How large a window may get."""
 
     size: int
@@ -52,7 +52,7 @@ class Room:
     marks: bool = True
     """Gaps and ends can be told."""
 
-    def left(self, window: Outgoing) -> bool:
+    def left(self, window: OutgoingWindow) -> bool:
         """Tell whether another run may be added."""
         return (
             window.size < self.size * _FULL
@@ -61,11 +61,13 @@ class Room:
         )
 
 
-def gather(demand: Demand, producer: Producer, room: Room, now: float) -> Outgoing:
+def gather(
+    demand: SendQueue, producer: SourceReader, room: WindowRoom, now: float
+) -> OutgoingWindow:
     """Return a window of what is read at once of the sources that have waited longest, then of the
     same again while there is room.
     """
-    window = Outgoing()
+    window = OutgoingWindow()
     while room.left(window) and (source := demand.next_ready()) is not None:
         first = run = producer.next_run(source)
         while run is not None:
@@ -77,7 +79,7 @@ def gather(demand: Demand, producer: Producer, room: Room, now: float) -> Outgoi
     return window
 
 
-def is_light(window: Outgoing, codec: Codec | None) -> bool:
+def is_light(window: OutgoingWindow, codec: Codec | None) -> bool:
     """Tell whether packing is not worth a thread.
 
     Never with zlib, whose levels here are all fast (2 ms for a full window): handing windows over
@@ -100,11 +102,11 @@ def packed(
 
     zstd packs monotonous text tighter than readers believe; then zlib, which can't, is taken.
     """
-    head = Window(records).encode(version)
+    head = WindowFrame(records).encode(version)
     if codec is None:
         return [head + b"".join(frames)]
     text = b"".join(frames)
     payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
     if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):
         payload = pack(text, "zlib", 1)
-    return [head, Envelope(payload).encode(version)]
+    return [head, EnvelopeFrame(payload).encode(version)]

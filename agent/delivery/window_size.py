@@ -16,7 +16,7 @@ _LEAST_BYTES: Final = 64 * KIB
 _SOON_SECONDS, _LATE_SECONDS = 2.0, 8.0
 
 
-class Pace:
+class WindowSizer:
     """Begins with small windows on each connection; *size* becomes twice that of one that went
     through soon, half that of a slow one.
     """

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from agent.records.blocks import Cut, Records
-from agent.records.chunk import Chunk
+from agent.records.blocks import EncodedRun, Records
+from agent.records.chunk import TextChunk
 from agent.records.pairs import PairList
 from logdrive.model import records as record
 from logdrive.model.framing import EVENT_HEAD
@@ -68,7 +68,7 @@ class Mark:
     store: UUID | None = None
 
 
-def data_runs(chunk: Chunk, cuts: list[Cut], previous: int, read_ms: int) -> list[Run]:
+def data_runs(chunk: TextChunk, cuts: list[EncodedRun], previous: int, read_ms: int) -> list[Run]:
     """Return the runs of one chunk, the first from *previous* on."""
     runs = []
     for cut in cuts:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from logdrive.model import records as record
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
@@ -53,7 +53,7 @@ class Records(Sequence[bytes], ABC):
 
 
 @dataclass(slots=True)
-class Cut:
+class EncodedRun:
     """The records of one run: *end* is the position after them, *size* what they weigh against
     `RUN_BYTES`.
     """
@@ -64,13 +64,13 @@ class Cut:
     size: int = 0
 
 
-class Cuts:
+class EncodedRuns:
     """Runs in the making: a record that does not fit the last one opens another."""
 
     def __init__(
         self, most_records: int = RUN_RECORDS, new_list: Callable[[], list[bytes]] = list
     ) -> None:
-        self.runs: list[Cut] = []
+        self.runs: list[EncodedRun] = []
         self._most, self._new_list = most_records, new_list
         self._open = new_list()  # the last run's records while there is room for more
 
@@ -86,14 +86,14 @@ class Cuts:
         size = EVENT_HEAD + len(payload)
         if not self._open or len(self._open) >= self._most or self.runs[-1].size + size > RUN_BYTES:
             self._open = self._new_list()
-            self.runs.append(Cut(end, self._open))
+            self.runs.append(EncodedRun(end, self._open))
         cut = self.runs[-1]
         self._open.append(payload)
         cut.end = end
         cut.events += events
         cut.size += size
 
-    def add_run(self, cut: Cut) -> None:
+    def add_run(self, cut: EncodedRun) -> None:
         """Append a whole run, to which nothing is added."""
         self.runs.append(cut)
         self._open = self._new_list()
@@ -102,7 +102,7 @@ class Cuts:
 class Encoder(Protocol):
     """Turns text of one source into runs."""
 
-    def encode(self, chunk: Chunk) -> list[Cut]:
+    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
         """Return the runs for *chunk*, which is not empty, or for its beginning.
 
         A last line without newline is one of its own.
@@ -111,7 +111,7 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LinePart:
     """A line, or a part of one, as it goes into a record of its own (rule R2)."""
 
     start: int
@@ -132,7 +132,7 @@ class Piece:
 class BlockEncoder:
     """Blocks where possible, lean records where not."""
 
-    def encode(self, chunk: Chunk) -> list[Cut]:
+    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
         """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
         work = _Blocks(chunk)
         work.all()
@@ -145,7 +145,7 @@ class _Blocks:
     Places count from the data's beginning.
     """
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: TextChunk) -> None:
         self.text, self.begin, self.end, self.open_end = (
             chunk.data,
             chunk.begin,
@@ -153,7 +153,7 @@ class _Blocks:
             chunk.open_end,
         )
         self.zero = chunk.start - chunk.begin  # the position of place 0
-        self.cuts = Cuts()
+        self.cuts = EncodedRuns()
 
     def all(self) -> None:
         text, at = self.text, self.begin
@@ -230,7 +230,7 @@ class _Blocks:
             self.cuts.add(piece.lean(), piece.end, 1)
 
 
-def pieces(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> Iterator[Piece]:
+def pieces(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> Iterator[LinePart]:
     """Yield the line *text[at:end]* as one piece, or as several where it is longer than
     `PIECE_BYTES`; no byte is left out.
 
@@ -250,12 +250,12 @@ def pieces(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> Iter
         yield _piece(line, zero + at, "", PARTIAL if open_end else ())
 
 
-def _piece(data: bytes, start: int, eol: str, flags: tuple[str, ...] = ()) -> Piece:
+def _piece(data: bytes, start: int, eol: str, flags: tuple[str, ...] = ()) -> LinePart:
     end = start + len(data) + len(eol)
     try:
-        return Piece(start, end, data.decode(), eol, None, flags)
+        return LinePart(start, end, data.decode(), eol, None, flags)
     except UnicodeDecodeError:
-        return Piece(
+        return LinePart(
             start, end, data.decode(errors="replace"), eol, base64.b64encode(data).decode(), flags
         )
 

@@ -11,7 +11,7 @@ CHUNK_BYTES: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class TextChunk:
     """Text from position *start* on, whole lines unless the last is cut on purpose; with *open_end*
     more of that line follows.
 
@@ -25,7 +25,7 @@ class Chunk:
     open_end: bool = False
 
     @classmethod
-    def whole(cls, data: bytes) -> "Chunk":
+    def whole(cls, data: bytes) -> "TextChunk":
         """Return all there is of a file."""
         return cls(0, data, 0, len(data))
 

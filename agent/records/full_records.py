@@ -13,8 +13,8 @@ from typing import Any, Final, overload
 
 import orjson
 
-from agent.records.blocks import Cut, Piece, Records
-from agent.records.chunk import Chunk
+from agent.records.blocks import EncodedRun, LinePart, Records
+from agent.records.chunk import TextChunk
 from agent.records.lines import cut_lines
 from logdrive.kernel.loops import full_frames
 from logdrive.model.framing import EVENT_HEAD
@@ -94,7 +94,7 @@ class FullEncoder:
         )
         self._now_ms = now_ms
 
-    def encode(self, chunk: Chunk) -> list[Cut]:
+    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
         """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
         return cut_lines(chunk, _Full(self._prefix()))
 
@@ -130,7 +130,7 @@ class _Full:
         records = FullRecords(self._prefix, offsets, messages, count)
         return records if records.size <= RUN_BYTES else None
 
-    def record(self, piece: Piece) -> bytes:
+    def record(self, piece: LinePart) -> bytes:
         """Return one line, or a part of one, as a full record; `log` names what differs from a
         plain line.
         """

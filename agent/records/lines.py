@@ -6,15 +6,23 @@ ends, without an end, that are not UTF-8, or too long for a record.
 
 from typing import Final, Protocol
 
-from agent.records.blocks import PIECE_BYTES, Cut, Cuts, Piece, Records, line_places, pieces
-from agent.records.chunk import Chunk
+from agent.records.blocks import (
+    PIECE_BYTES,
+    EncodedRun,
+    EncodedRuns,
+    LinePart,
+    Records,
+    line_places,
+    pieces,
+)
+from agent.records.chunk import TextChunk
 from logdrive.kernel.loops import place_lines
 
 RUN_EVENTS: Final = 512
 """Four runs make a window of 2,048 events, what Lumberjack's writers usually send."""
 
 
-class Form(Protocol):
+class RecordForm(Protocol):
     """What a line's record looks like. Made anew for each chunk."""
 
     def records(self, data: bytes, offsets: bytes, count: int) -> Records | None:
@@ -25,7 +33,7 @@ class Form(Protocol):
         """
         ...
 
-    def record(self, piece: Piece) -> bytes:
+    def record(self, piece: LinePart) -> bytes:
         """Return one line, or a part of one, as a record."""
         ...
 
@@ -34,7 +42,7 @@ class Form(Protocol):
         ...
 
 
-def cut_lines(chunk: Chunk, form: Form) -> list[Cut]:
+def cut_lines(chunk: TextChunk, form: RecordForm) -> list[EncodedRun]:
     """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
     work = _Lines(chunk, form)
     work.all()
@@ -44,7 +52,7 @@ def cut_lines(chunk: Chunk, form: Form) -> list[Cut]:
 class _Lines:
     """One call's work. Places count from the data's beginning."""
 
-    def __init__(self, chunk: Chunk, form: Form) -> None:
+    def __init__(self, chunk: TextChunk, form: RecordForm) -> None:
         self._text, self._begin, self._end, self._open_end = (
             chunk.data,
             chunk.begin,
@@ -53,7 +61,7 @@ class _Lines:
         )
         self._zero = chunk.start - chunk.begin  # the position of place 0
         self._form = form
-        self.cuts = Cuts(RUN_EVENTS, form.singles)
+        self.cuts = EncodedRuns(RUN_EVENTS, form.singles)
 
     def all(self) -> None:
         text, at = self._text, self._begin
@@ -81,7 +89,7 @@ class _Lines:
             for line_at, line_end in line_places(self._text, at, end):
                 self._pieces(line_at, line_end)
         else:
-            self.cuts.add_run(Cut(self._zero + end, records, count, records.size))
+            self.cuts.add_run(EncodedRun(self._zero + end, records, count, records.size))
         return end
 
     def _pieces(self, at: int, end: int) -> None:

@@ -15,14 +15,14 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, overload
 
-from agent.records.blocks import Cut, Piece, Records
-from agent.records.chunk import Chunk
+from agent.records.blocks import EncodedRun, LinePart, Records
+from agent.records.chunk import TextChunk
 from agent.records.flatten import EOL, FILE, FLAGS, HOST, LINE, OFFSET, ORIGIN, ORIGINAL
 from agent.records.lines import cut_lines
 from logdrive.kernel.plain import packed_numbers
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import RUN_BYTES
-from logdrive.wire.lumberjack.frames import LENGTH, Data
+from logdrive.wire.lumberjack.frames import LENGTH, KeyValueFrame
 
 _KIND: Final = b"1D"
 _SEQUENCE: Final = struct.Struct("!2sI")
@@ -33,12 +33,12 @@ Pair = tuple[str, str]
 
 def body(pairs: Sequence[Pair]) -> bytes:
     """Return a D frame of *pairs* without its version, type and sequence number."""
-    return Data(0, tuple(pairs)).encode()[_SEQUENCE.size :]
+    return KeyValueFrame(0, tuple(pairs)).encode()[_SEQUENCE.size :]
 
 
 def pairs_of(payload: bytes) -> dict[str, str]:
     """Return the pairs of a body."""
-    return dict(Data.decode(_NO_SEQUENCE + payload, 0, 0).pairs)
+    return dict(KeyValueFrame.decode(_NO_SEQUENCE + payload, 0, 0).pairs)
 
 
 class PairList(list[bytes]):
@@ -132,7 +132,7 @@ class PairEncoder:
     def __init__(self, fields: Sequence[Pair], host: str, path: str, origin: str) -> None:
         self._form = _Pairs([(HOST, host), (FILE, path), (ORIGIN, origin), *fields])
 
-    def encode(self, chunk: Chunk) -> list[Cut]:
+    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
         """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
         return cut_lines(chunk, self._form)
 
@@ -164,7 +164,7 @@ class _Pairs:
         records = PairRecords(self._around, offsets, data[:-1], count)
         return records if records.size <= RUN_BYTES else None
 
-    def record(self, piece: Piece) -> bytes:
+    def record(self, piece: LinePart) -> bytes:
         """Return one line, or a part of one, as a body."""
         pairs = [(LINE, piece.message), (OFFSET, str(piece.start)), *self._same]
         if piece.eol != "\n":

@@ -29,7 +29,7 @@ FILE_NAME: Final = "checkpoint.json"
 VERSION: Final = 1
 
 
-class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One source.
 
     *span* and *crc* tell its first line, *number* and *store* what was acknowledged last and by
@@ -85,14 +85,14 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     version: int = VERSION
     agent: str
     written: int = 0
-    entries: list[Entry] = []
+    entries: list[CheckpointEntry] = []
 
     def snapshot(self) -> bytes:
         """Return it as it is written; entries change afterwards."""
         return msgspec.json.encode(self)
 
 
-class DamagedError(Exception):
+class CheckpointDamagedError(Exception):
     """The checkpoint can't be used; it is moved to *aside*. Never leaves the agent."""
 
     def __init__(self, reason: str, aside: str, *, ours: bool) -> None:
@@ -112,7 +112,8 @@ class CheckpointFile:
     def read(self, agent: str, *, touch: bool = True) -> Checkpoint | None:
         """Return it, None where there is none.
 
-        Raises `DamagedError`, having moved aside what can't be used, unless *touch* forbids.
+        Raises `CheckpointDamagedError`, having moved aside what can't be used, unless *touch*
+        forbids.
 
         One of another agent id can't be, either: its names are not ours. Raises `StorageError`
         where the disk does not give it.
@@ -129,7 +130,7 @@ class CheckpointFile:
         if reason:
             if touch:
                 self._move_aside(reason)
-            raise DamagedError(
+            raise CheckpointDamagedError(
                 reason, f"{self.path}.damaged", ours=checkpoint is None or checkpoint.agent == agent
             )
         return checkpoint

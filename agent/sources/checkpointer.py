@@ -5,7 +5,7 @@ import contextlib
 from typing import Any, Final
 
 from agent.sources.checkpoint import Checkpoint, CheckpointFile
-from agent.sources.registry import Book
+from agent.sources.registry import SourceRegistry
 from logdrive.errors import StorageError
 from logdrive.host.clock import Clock
 from logdrive.host.executor import Executor
@@ -16,7 +16,7 @@ _SHARE: Final = 20
 _DAY_MS: Final = 86_400_000
 
 
-class Keeper:
+class Checkpointer:
     """Turns the book into the checkpoint.
 
     A write that fails is told and tried again: the checkpoint is only a cache.
@@ -24,7 +24,7 @@ class Keeper:
 
     def __init__(
         self,
-        book: Book,
+        book: SourceRegistry,
         file: CheckpointFile,
         *,
         clock: Clock,

@@ -15,11 +15,11 @@ from uuid import UUID
 
 from agent.records.batch import FIRST_RUN, Mark, end_run
 from agent.sources.identity import FirstLine, Identity
-from agent.sources.place import Place
-from agent.sources.queue import Demand
+from agent.sources.place import FileLocation
+from agent.sources.queue import SendQueue
 from agent.sources.readable import Labels
-from agent.sources.registry import Book
-from agent.sources.source import Outcome, Source
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import NextStep, Source
 from logdrive.host.clock import Clock
 from logdrive.model.numbers import LOST, NOT_KEPT
 
@@ -45,11 +45,18 @@ def tell_start(log: Any, number: int, files: int) -> None:
 class Arrival(Source):
     """The source of the agent itself.
 
-    It registers first on the first connection; later ones register what `Book.ended` has of it.
+    It registers first on the first connection; later ones register what `SourceRegistry.ended` has
+    of it.
     """
 
     def __init__(
-        self, book: Book, demand: Demand, clock: Clock, path: str, labels: Labels, log: Any
+        self,
+        book: SourceRegistry,
+        demand: SendQueue,
+        clock: Clock,
+        path: str,
+        labels: Labels,
+        log: Any,
     ) -> None:
         identity = Identity(book.agent, book.host, "", 0, 0, b"")
         super().__init__(
@@ -59,9 +66,9 @@ class Arrival(Source):
         self._deciding = False
         self.ended = Mark(FIRST_RUN)
         self.must_register = True
-        book.add(self, Place(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
+        book.add(self, FileLocation(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
 
-    def told(self, number: int, store: UUID, now_ms: int) -> Outcome:
+    def told(self, number: int, store: UUID, now_ms: int) -> NextStep:
         """Take the store's answer: decide where files begin, and leave a record where it has
         none.
         """

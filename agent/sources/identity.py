@@ -63,7 +63,7 @@ class Identity:
         return self.origin(0)
 
 
-class Namer:
+class Fingerprinter:
     """Knows who this agent is, and where file systems are mounted."""
 
     def __init__(self, agent: str, host: str, disk: Disk) -> None:

@@ -6,7 +6,7 @@ from agent.sources.identity import Identity
 from agent.sources.source import Counting, Source
 
 
-class Family:
+class Incarnations:
     """All that is known of one *stem*: living sources, and the highest count that has ended."""
 
     __slots__ = ("highest_ended", "identity", "members", "stem")

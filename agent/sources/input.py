@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from agent.sources.readable import TruncatedError
+from agent.sources.readable import SourceTruncatedError
 from agent.sources.source import Source
 
 
@@ -23,6 +23,6 @@ class Input(Protocol):
         """
         ...
 
-    def failed(self, source: Source, error: TruncatedError | OSError) -> None:
+    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Act on what reading *source* raised."""
         ...

@@ -13,7 +13,7 @@ def same_birth(one_ns: int, other_ns: int) -> bool:
 
 
 @dataclass(slots=True)
-class Place:
+class FileLocation:
     """Where a file is: *path* is the name that its lines are known by, *name* the one seen last, ""
     once it has none.
     """

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from agent.sources.source import Source, State
+from agent.sources.source import Source, SourceState
 from logdrive.model.units import KIB
 
 BULK_BYTES: Final = 256 * KIB
@@ -20,7 +20,7 @@ _SOURCES_PER_PAUSE: Final = 1000
 """With more open sources than this the pause grows with their number."""
 
 
-class Demand:
+class SendQueue:
     """Ordered by who came first. *changed* is set whenever something came to be wanted."""
 
     def __init__(self) -> None:
@@ -36,11 +36,11 @@ class Demand:
         """Take notice that *source* has something to send or to ask; while it awaits an answer,
         that comes first.
         """
-        if source.state is State.IDLE:
+        if source.state is SourceState.IDLE:
             if source not in self.waiting:
                 self.waiting[source] = None
                 self.changed.set()
-        elif source.state is State.OPEN:
+        elif source.state is SourceState.OPEN:
             if source not in self.ready:
                 self.ready[source] = now
                 self.changed.set()

@@ -2,11 +2,11 @@
 
 from typing import Any, Protocol
 
-from agent.records.chunk import Chunk
-from agent.sources.place import Place
+from agent.records.chunk import TextChunk
+from agent.sources.place import FileLocation
 
 
-class TruncatedError(Exception):
+class SourceTruncatedError(Exception):
     """The life is over: the file is shorter, or other, than what was read of it.
 
     Never leaves the agent.
@@ -48,7 +48,7 @@ class Readable(Protocol):
     """
 
     @property
-    def place(self) -> Place:
+    def place(self) -> FileLocation:
         """Where the bytes are; its path is the name that their lines are known by."""
         ...
 
@@ -108,18 +108,18 @@ class Readable(Protocol):
     def number_at(self, position: int) -> int:
         """Return the number of *position*.
 
-        Raises `TruncatedError` where its bytes are not there.
+        Raises `SourceTruncatedError` where its bytes are not there.
         """
         ...
 
-    def read(self, now: float) -> Chunk | None:
+    def read(self, now: float) -> TextChunk | None:
         """Return the next lines, None where there are none.
 
-        Raises `TruncatedError` or OSError; *now* is the clock's, in seconds.
+        Raises `SourceTruncatedError` or OSError; *now* is the clock's, in seconds.
         """
         ...
 
-    def take_back(self, chunk: Chunk, position: int) -> None:
+    def take_back(self, chunk: TextChunk, position: int) -> None:
         """Give out again what of *chunk*, the last one read, lies behind *position*."""
         ...
 

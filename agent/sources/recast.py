@@ -10,7 +10,7 @@ import orjson
 
 from agent.records.batch import Run, gone
 from agent.records.blocks import Encoder
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.flatten import EOL, FLAGS, LINE, ORIGINAL
 from agent.records.pairs import PairList, PairRecords, pairs_of
 from agent.sources.source import Source
@@ -37,7 +37,7 @@ def _anew(run: Run, encoder: Encoder) -> list[Run]:
     start, at, previous = position_of(run.previous), 0, run.previous
     runs = list[Run]()
     while at < len(text):  # an encoder may stop where the runs get too many
-        for cut in encoder.encode(Chunk(start + at, text, at, len(text), open_end)):
+        for cut in encoder.encode(TextChunk(start + at, text, at, len(text), open_end)):
             at = cut.end - start
             number = run.number if at == len(text) else _number(cut.end, text[:at][-TAIL_BYTES:])
             runs.append(Run(DATA, previous, number, cut.records, cut.events, cut.size, run.read_ms))

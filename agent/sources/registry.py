@@ -7,10 +7,10 @@ from uuid import UUID
 
 from agent.config import InputTable
 from agent.records.batch import FIRST_RUN, REMOVED, Mark, end_run
-from agent.sources.checkpoint import Entry, path_of, shown, text_of
+from agent.sources.checkpoint import CheckpointEntry, path_of, shown, text_of
 from agent.sources.identity import FirstLine, Identity
-from agent.sources.incarnations import Family
-from agent.sources.place import Place
+from agent.sources.incarnations import Incarnations
+from agent.sources.place import FileLocation
 from agent.sources.readable import Labels, LabelsByPath, Readable
 from agent.sources.source import Acknowledged, Counting, Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
@@ -24,7 +24,7 @@ _NO_LABELS = InputTable(paths=["/"])
 
 
 @dataclass(slots=True)
-class Book:
+class SourceRegistry:
     """*sources* in the order in which they were met, *ended* by origin (rule G6).
 
     *absent* are entries of the checkpoint whose files can't be looked for now, or that no input
@@ -34,10 +34,10 @@ class Book:
     host: str
     agent: str
     inputs: LabelsByPath
-    sources: dict[Source, Entry] = field(default_factory=dict)
-    ended: dict[UUID, Entry] = field(default_factory=dict)
-    absent: dict[UUID, Entry] = field(default_factory=dict)
-    families: dict[UUID, Family] = field(default_factory=dict)
+    sources: dict[Source, CheckpointEntry] = field(default_factory=dict)
+    ended: dict[UUID, CheckpointEntry] = field(default_factory=dict)
+    absent: dict[UUID, CheckpointEntry] = field(default_factory=dict)
+    families: dict[UUID, Incarnations] = field(default_factory=dict)
     finished: Acknowledged = field(default_factory=Acknowledged)
     """What was acknowledged of sources that have ended since the start."""
     after_write: list[Callable[[], None]] = field(default_factory=list)
@@ -47,9 +47,9 @@ class Book:
 
     # Sources -------------------------------------------------------------------------------------
 
-    def family(self, stem: UUID, identity: Identity | None = None) -> Family:
+    def family(self, stem: UUID, identity: Identity | None = None) -> Incarnations:
         """Return the lives that look alike under *stem*."""
-        family = self.families.setdefault(stem, Family(stem, identity))
+        family = self.families.setdefault(stem, Incarnations(stem, identity))
         family.identity = family.identity or identity
         return family
 
@@ -79,11 +79,11 @@ class Book:
         self.add(source, generation.place, first_line)
         return source
 
-    def add(self, source: Source, place: Place, first_line: FirstLine) -> None:
+    def add(self, source: Source, place: FileLocation, first_line: FirstLine) -> None:
         """Enter a source."""
         family = self.family(source.names.stem)
         family.members.append(source)
-        self.sources[source] = Entry(
+        self.sources[source] = CheckpointEntry(
             origin=source.origin,
             stem=family.stem,
             path=text_of(place.path),
@@ -98,7 +98,7 @@ class Book:
         self.changed = True
 
     def restored(
-        self, entry: Entry, generation: Readable | None, identity: Identity | None
+        self, entry: CheckpointEntry, generation: Readable | None, identity: Identity | None
     ) -> Source:
         """Make the source of a checkpoint's *entry*; without *generation* its bytes are gone."""
         family = self.family(entry.stem, identity)
@@ -139,7 +139,7 @@ class Book:
             self.changed = True
         return waiting
 
-    def enter_ended(self, entry: Entry) -> None:
+    def enter_ended(self, entry: CheckpointEntry) -> None:
         """Enter a source whose end record was acknowledged."""
         self.ended[entry.origin] = entry
         family = self.family(entry.stem)
@@ -192,7 +192,7 @@ class Book:
             if entry.ended == FIRST_RUN
         ]
 
-    def _revived(self, entry: Entry, now_ms: int) -> Source:
+    def _revived(self, entry: CheckpointEntry, now_ms: int) -> Source:
         del self.ended[entry.origin]
         entry.done = None
         source = self.restored(entry, None, None)
@@ -218,7 +218,7 @@ class Book:
 
     # The checkpoint ------------------------------------------------------------------------------
 
-    def entry(self, source: Source) -> Entry:
+    def entry(self, source: Source) -> CheckpointEntry:
         """Return the checkpoint's entry of a source as it stands now."""
         entry = self.sources[source]
         entry.origin, entry.count, entry.counting = (
@@ -246,7 +246,7 @@ class Book:
             entry.ended, entry.exact = source.ended.reason, source.ended.exact
         return entry
 
-    def entries(self, now_ms: int, keep_ms: int) -> list[Entry]:
+    def entries(self, now_ms: int, keep_ms: int) -> list[CheckpointEntry]:
         """Return all that goes into the checkpoint; what ended more than *keep_ms* ago is
         dropped.
         """

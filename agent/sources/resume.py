@@ -15,7 +15,7 @@ from logdrive.model.records import END
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KnownPosition:
     """What the agent knows of a source.
 
     *kept* are its unacknowledged runs; they begin at *number*, the one acknowledged last.
@@ -59,7 +59,9 @@ class Closed:
     """The store has all of this life, its end record included."""
 
 
-def resume(standing: Standing, number: int, store: UUID, now_ms: int) -> Resumed | Misfit | Closed:
+def resume(
+    standing: KnownPosition, number: int, store: UUID, now_ms: int
+) -> Resumed | Misfit | Closed:
     """Return what the P (*number*, *store*) asks for."""
     if number == NOT_KEPT:
         return Resumed(standing.number, standing.kept)
@@ -85,7 +87,7 @@ def resume(standing: Standing, number: int, store: UUID, now_ms: int) -> Resumed
     return Resumed(told, [gap, *standing.kept], stepped_back=True)
 
 
-def _closed(standing: Standing, number: int) -> Misfit | Closed:
+def _closed(standing: KnownPosition, number: int) -> Misfit | Closed:
     ends_so = (
         bool(standing.kept) and standing.kept[-1].kind == END and standing.kept[-1].number == number
     )
@@ -96,11 +98,11 @@ def _closed(standing: Standing, number: int) -> Misfit | Closed:
     )
 
 
-def _known(standing: Standing, number: int) -> bool:
+def _known(standing: KnownPosition, number: int) -> bool:
     return number == standing.number or any(run.number == number for run in standing.kept)
 
 
-def _from(standing: Standing, number: int) -> list[Run]:
+def _from(standing: KnownPosition, number: int) -> list[Run]:
     """Return the kept runs after *number*; none where it lies inside of one and the bytes can be
     read anew.
     """

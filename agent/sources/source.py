@@ -19,8 +19,8 @@ from uuid import UUID
 
 from agent.records.batch import NOT_WANTED, Mark, Run, end_run, gap_run, gone
 from agent.sources.readable import Readable
-from agent.sources.registration import Answer, Claims
-from agent.sources.resume import Closed, Misfit, Resumed, Standing, resume
+from agent.sources.registration import IncarnationSearch, StoredNumber
+from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
 from logdrive.model.numbers import is_closed, position_of
 from logdrive.model.records import END
 
@@ -58,7 +58,7 @@ class Counting(Enum):
     """It follows a life whose own count is still being asked for."""
 
 
-class State(Enum):
+class SourceState(Enum):
     """What a source may do on the connection there is."""
 
     IDLE = auto()
@@ -68,7 +68,7 @@ class State(Enum):
     DONE = auto()
 
 
-class Outcome(Enum):
+class NextStep(Enum):
     """What is to be done after an answer."""
 
     WAIT = auto()
@@ -148,7 +148,7 @@ class Source:
         self.kept: list[Run] = []
         self.sent = 0
         self.epoch = 0
-        self.state = State.IDLE
+        self.state = SourceState.IDLE
         self.ended: Mark | None = None
         """Why nothing more will be read, once that is so."""
         self.closes_when_complete = False
@@ -173,7 +173,7 @@ class Source:
         self.refusals = 0
         self.retry_at = 0.0
         self.acknowledged = Acknowledged()
-        self._claims: Claims | None = None
+        self._claims: IncarnationSearch | None = None
 
     # What there is to do -------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Source:
     @property
     def has_more(self) -> bool:
         """Whether there is something to send or to read."""
-        if self.state is State.DONE:
+        if self.state is SourceState.DONE:
             return False
         if self.sent < len(self.kept) or self.opens_with_gap or self.must_end:
             return True
@@ -238,7 +238,7 @@ class Source:
     @property
     def finished(self) -> bool:
         """Whether the store has all of it, its end record included."""
-        return self.state is State.DONE
+        return self.state is SourceState.DONE
 
     @property
     def may_register(self) -> bool:
@@ -255,8 +255,8 @@ class Source:
             self._take_count(self.names.next_count(self))
         if self._claims is None:
             many = self.counting is Counting.MANY
-            self._claims = Claims(0 if many else self.count, many=many)
-        self.state = State.ASKING
+            self._claims = IncarnationSearch(0 if many else self.count, many=many)
+        self.state = SourceState.ASKING
         return [
             (count, self.origin if count == self.count else self.names.origin(count))
             for count in self._claims.questions()
@@ -267,27 +267,31 @@ class Source:
         """Whether the next answer decides nothing, as more are to come: its file need not be looked
         at for that.
         """
-        return self.state is State.ASKING and self._claims is not None and self._claims.lacking > 1
+        return (
+            self.state is SourceState.ASKING
+            and self._claims is not None
+            and self._claims.lacking > 1
+        )
 
-    def answer(self, answer: Answer, now_ms: int) -> Outcome:
+    def answer(self, answer: StoredNumber, now_ms: int) -> NextStep:
         """Take one answer to `questions`."""
         assert self._claims is not None
         self._claims.answer(answer)
         if self._claims.waiting:
-            return Outcome.WAIT
+            return NextStep.WAIT
         decided = self._claims.decide(self._claimable)
         if decided is None:
-            return Outcome.ASK_MORE
+            return NextStep.ASK_MORE
         self._claims = None
         self._take_count(decided.count)
         return self.told(decided.number, decided.store, now_ms)
 
-    def told(self, number: int, store: UUID, now_ms: int) -> Outcome:
+    def told(self, number: int, store: UUID, now_ms: int) -> NextStep:
         """Take a P for the count decided on, the first or a later one (rule D3)."""
         self.epoch += 1
         self.sent = 0
         self.must_register = self.stepped_back = False
-        standing = Standing(
+        standing = KnownPosition(
             self.number,
             self.store,
             list(self.kept),
@@ -300,11 +304,11 @@ class Source:
             case Closed():
                 self.number, self.store = number, store
                 self._finish()
-                return Outcome.DONE
+                return NextStep.DONE
             case Misfit(reason):
                 self.problem = reason
                 self._next_count()
-                return Outcome.ASK_NEXT
+                return NextStep.ASK_NEXT
             case Resumed(told, kept, stepped_back):
                 self.number, self.store, self.kept, self.stepped_back = (
                     told,
@@ -312,7 +316,7 @@ class Source:
                     kept,
                     stepped_back,
                 )
-                self.state = State.OPEN
+                self.state = SourceState.OPEN
                 self._forget_start(told)
                 if (
                     self.readable
@@ -320,7 +324,7 @@ class Source:
                     and self.generation.position != position_of(self.cursor)
                 ):
                     self.generation.go_to(self.cursor)
-                return Outcome.GO_ON
+                return NextStep.GO_ON
 
     def _forget_start(self, told: int) -> None:
         """A store that has bytes of before the start knows better: these were wanted when the
@@ -347,7 +351,7 @@ class Source:
         """Begin to send on a connection that keeps no numbers: plain Lumberjack, from what was
         acknowledged last.
         """
-        self.state = State.OPEN
+        self.state = SourceState.OPEN
         self.counting = Counting.KNOWN
         if (
             self.readable
@@ -364,7 +368,7 @@ class Source:
         self.sends_again()
         self.number, self.store = 0, None
         self.kept.clear()
-        self.state = State.IDLE
+        self.state = SourceState.IDLE
         self._claims = None
         if self.generation is not None and self.readable:
             self.generation.go_to(0)
@@ -457,16 +461,16 @@ class Source:
 
     def connected(self, now: float) -> None:
         """Take notice of a new connection, or that time has passed: a pause may be over."""
-        if self.state is State.PAUSED and now >= self.retry_at:
-            self.state = State.IDLE
+        if self.state is SourceState.PAUSED and now >= self.retry_at:
+            self.state = SourceState.IDLE
 
     def disconnected(self) -> None:
         """Take notice that the connection is gone: what was in flight may or may not be stored."""
         self.epoch += 1
         self.sent = 0
         self._claims = None
-        if self.state in (State.ASKING, State.OPEN):
-            self.state = State.IDLE
+        if self.state in (SourceState.ASKING, SourceState.OPEN):
+            self.state = SourceState.IDLE
 
     def refused(self, reason: str, retry_at: float) -> None:
         """Take an E: the source is dead until *retry_at*.
@@ -478,7 +482,7 @@ class Source:
         self.refusals += 1
         self.retry_at = retry_at
         self.read_again()
-        self.state = State.PAUSED
+        self.state = SourceState.PAUSED
 
     def read_again(self) -> None:
         """Keep nothing that can be read again from what was acknowledged last.
@@ -493,6 +497,6 @@ class Source:
     def _finish(self) -> None:
         self.kept.clear()
         self.sent = 0
-        self.state = State.DONE
+        self.state = SourceState.DONE
         if self.generation is not None:
             self.generation.end()

@@ -18,7 +18,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessOptions:
     """What a command was given to come in with."""
 
     tls: ClientTls | None
@@ -39,7 +39,9 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
         login: Login | None,
         **others: Any,
     ) -> Any:
-        return command(*args, access=Access(_tls(ca, cert, key, server_name), login), **others)
+        return command(
+            *args, access=AccessOptions(_tls(ca, cert, key, server_name), login), **others
+        )
 
     return _with(
         login_options(_standing_for(command, given)),

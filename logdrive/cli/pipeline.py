@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logdrive.cli.access import Access, access_options
+from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.cli.runtime import ending_signals
@@ -78,7 +78,7 @@ def run(
     once: bool,
     reader: str | None,
     master: str | None,
-    access: Access,
+    access: AccessOptions,
     as_json: bool,
 ) -> None:
     """Read a stream into the tables DIR/bronze/events and DIR/bronze/batches, each byte once, until
@@ -219,7 +219,7 @@ def _configured(path: str, once: bool, master: str | None) -> "Plan":
 
 
 def _asked(
-    source: str | None, target: str | None, once: bool, master: str | None, access: Access
+    source: str | None, target: str | None, once: bool, master: str | None, access: AccessOptions
 ) -> "Plan":
     from logdrive.pipeline.run import Plan
 

@@ -20,7 +20,7 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.run import Outcome, Plan, Tell
+    from logdrive.pipeline.run import Plan, RunResult, Tell
 
 _STARTING = "starting Spark, which may take half a minute"
 
@@ -71,7 +71,7 @@ def shown(
             yield
             progress.update(task, description="reading")
 
-        def tell(so_far: "Outcome") -> None:
+        def tell(so_far: "RunResult") -> None:
             progress.update(task, total=so_far.there, completed=so_far.bytes)
 
         yield starting, tell

@@ -19,7 +19,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from agent.config import Dialect, OutputTable
+from agent.config import DialectSetting, OutputTable
 from agent.ship import Shipped, output_to
 from agent.ship import ship as ship_files
 from agent.sources.identity import machine_agent_id
@@ -74,7 +74,7 @@ _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
 )
 @click.option(
     "--dialect",
-    type=click.Choice(get_args(Dialect)),
+    type=click.Choice(get_args(DialectSetting)),
     default="logdrive/1",
     show_default=True,
     help="What to speak; auto: logdrive/1 where the receiver does, else plain Lumberjack, with "
@@ -97,7 +97,7 @@ def ship(
     server_name: str | None,
     plain: bool,
     agent_id: str | None,
-    dialect: Dialect,
+    dialect: DialectSetting,
     give_up: float,
     as_json: bool,
 ) -> int:

@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.table import Table
 
 from logdrive.address import ServiceAddress
-from logdrive.cli.access import Access, access_options
+from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.runtime import Machine
@@ -33,7 +33,7 @@ from logdrive.services.pravega.reader.position import position, set_position
 from logdrive.services.pravega.reader.stream import (
     Contents,
     Later,
-    Readable,
+    ReadableSegment,
     contents,
     followed,
     merged,
@@ -104,7 +104,7 @@ def run(path: str, log_level: str) -> None:
 @click.argument("uri")
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def list_(uri: str, access: Access, as_json: bool) -> None:
+def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     """List the segments of a stream: lengths, batches, events, sources.
 
     The store of a running receiver is reached through its network face: its configuration needs
@@ -112,7 +112,7 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
     """
     address = address_of(uri)
 
-    async def ask(segments: Sequence[Readable], later: Later) -> list[Contents]:
+    async def ask(segments: Sequence[ReadableSegment], later: Later) -> list[Contents]:
         return [await contents(segment.client, segment.state) for segment in segments]
 
     found = with_segments(address, access, ask)
@@ -149,11 +149,11 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
 @click.argument("uri")
 @access_options
 @click.option("--follow", is_flag=True, help="Go on with what arrives.")
-def cat(uri: str, access: Access, follow: bool) -> None:
+def cat(uri: str, access: AccessOptions, follow: bool) -> None:
     """Print the lines of a stream as their files had them, segment after segment."""
     address = address_of(uri)
 
-    async def copy(segments: Sequence[Readable], later: Later) -> None:
+    async def copy(segments: Sequence[ReadableSegment], later: Later) -> None:
         async for text in followed(segments, later) if follow else merged(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
@@ -174,7 +174,7 @@ def cat(uri: str, access: Access, follow: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def readers(
-    uri: str, reader: str, access: Access, at_end: bool, forget: bool, as_json: bool
+    uri: str, reader: str, access: AccessOptions, at_end: bool, forget: bool, as_json: bool
 ) -> None:
     """Show how far READER, which a [[retention]] table names, has read a stream, and how many bytes
     it is behind.
@@ -184,7 +184,7 @@ def readers(
     address = address_of(uri)
 
     async def ask(
-        segments: Sequence[Readable], later: Later
+        segments: Sequence[ReadableSegment], later: Later
     ) -> list[tuple[SegmentState, int | None]]:
         for one in segments if at_end or forget else ():
             await set_position(

@@ -3,7 +3,7 @@
 import asyncio
 
 
-def heed_cancelling() -> None:
+def raise_if_cancelled() -> None:
     """Raise `CancelledError` where the current task is being cancelled.
 
     A task group that fails in the same moment tells only of the failure (CPython 3.11), so whoever

@@ -57,11 +57,11 @@ class DirectFile(SystemFile):
         stage.add(parts)
         stage.append()
 
-    def stage(self, room: int) -> "Blocks":
+    def stage(self, room: int) -> "BlockStage":
         """Return a stage for up to *room* bytes that come at the file's end."""
         return self.stage_at(self._size, self._rest, room)
 
-    def stage_at(self, offset: int, rest: bytes, room: int) -> "Blocks":
+    def stage_at(self, offset: int, rest: bytes, room: int) -> "BlockStage":
         """Return a stage for what comes at *offset*, where *rest* stands before it in the same
         block.
         """
@@ -73,7 +73,7 @@ class DirectFile(SystemFile):
             with contextlib.suppress(OSError):
                 buffer.madvise(mmap.MADV_HUGEPAGE)
         self._buffers.append(buffer)
-        return Blocks(self, buffer, offset, rest)
+        return BlockStage(self, buffer, offset, rest)
 
     def write_blocks(self, buffer: mmap.mmap, size: int, at: int) -> None:
         """Write the first *size* bytes of *buffer*, whole blocks, at *at*."""
@@ -121,7 +121,7 @@ class DirectFile(SystemFile):
             self._rest = bytes(view[:rest])
 
 
-class Blocks:
+class BlockStage:
     """A stage of a `DirectFile`: *buffer* holds what stands at *offset* of it, after the *rest* of
     the block that it begins in.
     """
@@ -142,7 +142,7 @@ class Blocks:
             used = end
         self._used = used
 
-    def following(self, room: int) -> "Blocks":
+    def following(self, room: int) -> "BlockStage":
         """Return a stage in the other buffer."""
         return self._file.stage_at(self._at + self._used, self._rest(), room)
 
@@ -157,7 +157,7 @@ class Blocks:
         return self._buffer[self._used - self._used % DIRECT_BLOCK : self._used]
 
 
-def past_the_cache(descriptor: int) -> SystemFile:
+def open_direct(descriptor: int) -> SystemFile:
     """Return the file to be written past the page cache; as usual where its file system can't do
     that, or wants other blocks.
     """

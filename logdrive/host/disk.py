@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from logdrive.host import faults
-from logdrive.host.direct_file import past_the_cache
+from logdrive.host.direct_file import open_direct
 from logdrive.host.file import File, FileStat, SystemFile, file_stat
-from logdrive.host.statx import told_of_path
+from logdrive.host.statx import stat_path
 
 
 class Disk(Protocol):
@@ -150,11 +150,11 @@ class SystemDisk:
         descriptor = os.open(
             path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600 if private else 0o640
         )
-        return past_the_cache(descriptor) if direct else SystemFile(descriptor)
+        return open_direct(descriptor) if direct else SystemFile(descriptor)
 
     def stat(self, path: str) -> FileStat:
         """Return what stands at *path*."""
-        return file_stat(told_of_path(path))
+        return file_stat(stat_path(path))
 
     def names(self, directory: str) -> list[str]:
         """Return the entries of *directory*."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from logdrive.host.statx import Told, told_of
+from logdrive.host.statx import StatResult, stat_handle
 from logdrive.model.framing import Part
 
 _IOV_MAX: Final = 1024
@@ -92,7 +92,7 @@ class File(Protocol):
         ...
 
 
-def file_stat(told: Told) -> FileStat:
+def file_stat(told: StatResult) -> FileStat:
     """Return what the system told of a file."""
     return FileStat(
         device=told.device,
@@ -168,9 +168,9 @@ class SystemFile:
     def stat(self) -> FileStat:
         """Return what the file is now."""
         if self._birth_ns is None:
-            self._birth_ns = told_of(self._descriptor).birth_ns
+            self._birth_ns = stat_handle(self._descriptor).birth_ns
         found = os.fstat(self._descriptor)  # a tenth of what the other call costs
-        told = Told(
+        told = StatResult(
             found.st_dev,
             found.st_ino,
             found.st_size,

@@ -56,7 +56,7 @@ class _Statx(ctypes.Structure):
     )
 
 
-class Told(NamedTuple):
+class StatResult(NamedTuple):
     """What identity and growth are judged by.
 
     *birth_ns* is 0 where none is known, never ctime or mtime (rule G2).
@@ -71,17 +71,17 @@ class Told(NamedTuple):
     birth_ns: int
 
 
-def told_of_path(path: str) -> Told:
+def stat_path(path: str) -> StatResult:
     """Return what stands at *path*, symbolic links followed. Raises OSError."""
     return _told(THIS_DIRECTORY, path)
 
 
-def told_of(descriptor: int) -> Told:
+def stat_handle(descriptor: int) -> StatResult:
     """Return what the open file *descriptor* is. Raises OSError."""
     return _told(descriptor, "")
 
 
-def _told(descriptor: int, path: str) -> Told:
+def _told(descriptor: int, path: str) -> StatResult:
     found = _Statx()
     if not hasattr(_libc, "statx"):
         return _without_birth(descriptor, path)
@@ -96,7 +96,7 @@ def _told(descriptor: int, path: str) -> Told:
         if number in _NOT_THERE:
             return _without_birth(descriptor, path)
         raise OSError(number, os.strerror(number), path or None)
-    return Told(
+    return StatResult(
         device=os.makedev(found.dev_major, found.dev_minor),
         inode=found.ino,
         size=found.size,
@@ -107,9 +107,9 @@ def _told(descriptor: int, path: str) -> Told:
     )
 
 
-def _without_birth(descriptor: int, path: str) -> Told:
+def _without_birth(descriptor: int, path: str) -> StatResult:
     found = os.stat(path) if path else os.fstat(descriptor)
-    return Told(
+    return StatResult(
         found.st_dev,
         found.st_ino,
         found.st_size,

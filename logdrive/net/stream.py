@@ -1,7 +1,7 @@
 """Connections as an argument: ordered bytes both ways, whatever carries them.
 
 The real one is `logdrive.net.tcp`; tests join two ends in memory. TLS ends below this line: a
-`Stream` tells only who the peer is and which dialect was agreed on.
+`ByteStream` tells only who the peer is and which dialect was agreed on.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -45,7 +45,7 @@ class ServerTls:
     alpn: tuple[str, ...] = ()
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """One connection.
 
     Broken connections raise `TransientError`; one task reads and one writes at a time.
@@ -80,7 +80,7 @@ class Listener(Protocol):
         ...
 
 
-Accept = Callable[[Stream], Awaitable[None]]
+Accept = Callable[[ByteStream], Awaitable[None]]
 
 
 class Transport(Protocol):
@@ -89,7 +89,7 @@ class Transport(Protocol):
     With tls None they are plain, which only a configuration that says so may ask for.
     """
 
-    async def connect(self, host: str, port: int, tls: ClientTls | None) -> Stream:
+    async def connect(self, host: str, port: int, tls: ClientTls | None) -> ByteStream:
         """Return a connected stream, handshake done. Raises `TransientError` with the reason."""
         ...
 

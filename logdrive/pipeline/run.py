@@ -27,9 +27,9 @@ from logdrive.pipeline.bronze.history import Known
 from logdrive.pipeline.bronze.tables import paths
 from logdrive.pipeline.bronze.writer import Bronze, Committed, MismatchError
 from logdrive.pipeline.read.connect import moved, reached
-from logdrive.pipeline.read.consumer_position import DEFAULT_READER, Reader
+from logdrive.pipeline.read.consumer_position import DEFAULT_READER, ConsumerPosition
 from logdrive.pipeline.read.offsets import NONE_BEGUN, Point, Progress
-from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.spark.failures import WorkerStartError, spark_failure, spark_failures
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY, session
 from logdrive.pipeline.spark.source import MAX_BYTES_PER_BATCH, LogdriveSource
@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunResult:
     """What a run has added so far; *there* is how many stored bytes there were to read when it
     began.
     """
@@ -91,7 +91,7 @@ class Outcome:
         self.bytes += more.bytes
 
 
-Tell = Callable[[Outcome], None]
+Tell = Callable[[RunResult], None]
 
 
 def run(
@@ -101,7 +101,7 @@ def run(
     clock: Clock | None = None,
     spark: Any = None,
     starting: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> Outcome:
+) -> RunResult:
     """Read into the tables until all that was there at the start is (`once`), or until *stop*; then
     the running micro-batch ends first.
 
@@ -142,21 +142,21 @@ def run(
 class _Run:
     plan: Plan
     tables: Bronze
-    face: Face
+    face: StreamClient
     stop: threading.Event
     tell: Tell
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RunResult = field(default_factory=RunResult)
     failures: int = 0
     committing: threading.Lock = field(default_factory=threading.Lock)
     failure: Exception | None = None
     ending: bool = False
     log: Path | None = None  # of a Spark session of this run's own
-    reader: Reader = field(init=False)
+    reader: ConsumerPosition = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reader = Reader(self.plan.reader)
+        self.reader = ConsumerPosition(self.plan.reader)
 
-    def until_done(self, spark: Any, start: Progress) -> Outcome:
+    def until_done(self, spark: Any, start: Progress) -> RunResult:
         """Run queries, the first from *start*, until one ends well."""
         log = structlog.get_logger("logdrive.pipeline")
         begin: Progress | None = start
@@ -309,7 +309,7 @@ class _Run:
             ) from self.failure
 
 
-def to_connect(face: Face) -> dict[str, str]:
+def to_connect(face: StreamClient) -> dict[str, str]:
     """Return the options by which Spark's workers come in; in what Spark itself shows, passwords
     and tokens are blanked.
     """
@@ -327,7 +327,7 @@ def to_connect(face: Face) -> dict[str, str]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _states(face: Face, uri: str) -> list[SegmentState]:
+def _states(face: StreamClient, uri: str) -> list[SegmentState]:
     """Return what the segments of the stream *uri* are like.
 
     Raises `ConfigError` where there is none, `TransientError`.

@@ -9,14 +9,14 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
-from logdrive.services.auth.open import accessing
+from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.services.pravega.server.controlled import controlled
 from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.limits import StoreLimits
-from logdrive.store.running import Failure, either, running
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.running import Failure, either, open_store
+from logdrive.store.streams.catalog import Catalog
 
 
 async def run(
@@ -44,7 +44,7 @@ async def run(
     host, port = config.listen.pravega.where
     tls = config.listen.pravega.settings
     retention = [table.policy for table in config.retention]
-    store_runs = running(
+    store_runs = open_store(
         config.store.path,
         failure,
         disk=disk,
@@ -56,7 +56,7 @@ async def run(
     )
     controller = config.listen.controller
     async with (
-        accessing(config.listen.auth, disk=disk, clock=clock, random=random) as access,
+        open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
         listening(
             store,
@@ -68,7 +68,7 @@ async def run(
             gate=access.gate if access else None,
         ) as address,
         controlled(
-            Catalogue(store, clock=clock, random=random),
+            Catalog(store, clock=clock, random=random),
             controller,
             address,
             disk=disk,

@@ -11,7 +11,7 @@ from logdrive.model.framing import EVENT_HEAD, event_length
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError, NoSuchSegmentError
+from logdrive.store.errors import NoSuchSegmentError, StoreDamagedError
 from logdrive.store.index.index import SegmentInfo
 
 _HEADER_GUESS: Final = 4 * KIB
@@ -42,7 +42,7 @@ def boundary_after(store: Store, segment: str, offset: int) -> int:
         return end
     try:
         head = store.read(segment, offset, EVENT_HEAD + HEADER_BYTES)
-    except DamagedError:
+    except StoreDamagedError:
         return end
     return _end_of(head, offset, length) or end
 

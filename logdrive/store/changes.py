@@ -31,23 +31,23 @@ from logdrive.store.log.format import (
     SEAL,
     TRUNCATE,
     UPDATE,
-    Change,
-    Entry,
+    LogEntry,
+    NumberChange,
     encode_changes,
 )
-from logdrive.store.pending import Ahead, Submission, Submissions
+from logdrive.store.pending import PendingState, PendingWrite, PendingWrites
 from logdrive.store.readers import is_reader_key
 
 _MAX_EVENTS: Final = (1 << 32) - 1
 _MAX_NUMBER: Final = (1 << 63) - 1
 
 
-class Submitting:
+class Changes:
     """The half of a `Store` that changes it; what holds for all of its methods stands there."""
 
     _commit: GroupCommit
 
-    def __init__(self, submissions: Submissions, clock: Clock, limits: StoreLimits) -> None:
+    def __init__(self, submissions: PendingWrites, clock: Clock, limits: StoreLimits) -> None:
         self._submissions = submissions
         self._clock, self._limits = clock, limits
         self._refusal: StorageError | TransientError | None = None
@@ -65,7 +65,7 @@ class Submitting:
         try:
             ahead = self._submissions.segment(segment)
         except NoSuchSegmentError:
-            ahead = Ahead(segment, self._submissions.next_number(), 0)
+            ahead = PendingState(segment, self._submissions.next_number(), 0)
             return self._submit(
                 ahead, self._entry(CREATE, ahead, parts=(name,), length=len(name)), True
             )
@@ -105,7 +105,7 @@ class Submitting:
                 f"events, not {length} and {events}"
             )
         end = ahead.length + length
-        entry = Entry(
+        entry = LogEntry(
             APPEND, ahead.number, self._clock.now_ms(), parts, length, events, key, previous, number
         )
         return self._submit(ahead, entry, end)
@@ -183,7 +183,8 @@ class Submitting:
             raise SegmentTruncatedError(source, merged.start)
         keys = {attribute.bytes: value for attribute, value in (values or {}).items()}
         changes = [
-            Change(key, self._submissions.number(target, key), value) for key, value in keys.items()
+            NumberChange(key, self._submissions.number(target, key), value)
+            for key, value in keys.items()
         ]
         data, end = encode_changes(changes), into.length + merged.length
         entry = self._entry(
@@ -199,8 +200,8 @@ class Submitting:
         self, segment: SegmentIndex, extent: Extent, time_ms: int, data: bytes
     ) -> "asyncio.Future[None]":
         """Let *extent*, appended at *time_ms*, lie at the log's end, too."""
-        ahead = Ahead(segment.name, segment.number, segment.length)
-        entry = Entry(COPY, ahead.number, time_ms, (data,), len(data), previous=extent.offset)
+        ahead = PendingState(segment.name, segment.number, segment.length)
+        entry = LogEntry(COPY, ahead.number, time_ms, (data,), len(data), previous=extent.offset)
         return self._submit(ahead, entry, None)
 
     # ---------------------------------------------------------------------------------------------
@@ -210,35 +211,35 @@ class Submitting:
             # a new one each time: a traceback grows with every raise
             raise type(self._refusal)(str(self._refusal))
 
-    def _open_segment(self, segment: str) -> Ahead:
+    def _open_segment(self, segment: str) -> PendingState:
         self._check_open()
         ahead = self._submissions.segment(segment)
         if ahead.sealed:
             raise SegmentSealedError(segment)
         return ahead
 
-    def _entry(self, kind: int, ahead: Ahead, **fields: Any) -> Entry:
-        return Entry(kind, ahead.number, self._clock.now_ms(), **fields)
+    def _entry(self, kind: int, ahead: PendingState, **fields: Any) -> LogEntry:
+        return LogEntry(kind, ahead.number, self._clock.now_ms(), **fields)
 
     def _submit(
         self,
-        ahead: Ahead,
-        entry: Entry,
+        ahead: PendingState,
+        entry: LogEntry,
         answer: Any,
-        source: Ahead | None = None,
-        changes: Sequence[Change] = (),
+        source: PendingState | None = None,
+        changes: Sequence[NumberChange] = (),
     ) -> "asyncio.Future[Any]":
         if not ABSENT <= entry.number <= _MAX_NUMBER:
             raise ValueError(f"{entry.number} is no number of 64 bits")
         self._commit.check(entry.length)
-        submission = Submission(
+        submission = PendingWrite(
             entry, ahead, asyncio.get_running_loop().create_future(), answer, source, changes
         )
         self._commit.submit(submission)
         self._submissions.add(submission)
         return submission.future
 
-    def _answer_after(self, pending: Submission | None, answer: Any) -> "asyncio.Future[Any]":
+    def _answer_after(self, pending: PendingWrite | None, answer: Any) -> "asyncio.Future[Any]":
         """Return a future that is *answer* once *pending* is durable, or fails as it does."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if pending is None:

@@ -15,7 +15,7 @@ from logdrive.store.log.log import Tip
 from logdrive.store.recovery import Recovered
 
 
-class Checkpoint:
+class IndexCheckpoint:
     """The index files of a store in *directory*; failing to write them fails nothing.
 
     *needed_from* is where the log must be kept from, so that a start can go on from the older one:

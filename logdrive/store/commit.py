@@ -10,8 +10,8 @@ from logdrive.host.executor import Executor
 from logdrive.store.errors import OverloadedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.log import Log
-from logdrive.store.log.write_health import Complaint
-from logdrive.store.pending import Submission
+from logdrive.store.log.write_health import WriteHealth
+from logdrive.store.pending import PendingWrite
 
 TOLL = 512
 """What a submission counts beside its bytes: about what its objects take in memory."""
@@ -34,8 +34,8 @@ class GroupCommit:
         executor: Executor,
         limits: StoreLimits,
         *,
-        settled: Callable[[Sequence[Submission]], None],
-        failed: Callable[[Sequence[Submission], LogdriveError], None],
+        settled: Callable[[Sequence[PendingWrite]], None],
+        failed: Callable[[Sequence[PendingWrite], LogdriveError], None],
         due: Callable[[], bool],
         between: Callable[[], Awaitable[bool]],
     ) -> None:
@@ -44,11 +44,11 @@ class GroupCommit:
         self._executor = executor
         self._limits = limits
         self._settled, self._failed, self._due, self._between = settled, failed, due, between
-        self._complaint = Complaint(log.files.directory)
-        self._durable: list[Submission] = []
-        self._writing: list[Submission] = []
-        self._open: list[Submission] = []
-        self._queue: deque[Submission] = deque()
+        self._complaint = WriteHealth(log.files.directory)
+        self._durable: list[PendingWrite] = []
+        self._writing: list[PendingWrite] = []
+        self._open: list[PendingWrite] = []
+        self._queue: deque[PendingWrite] = deque()
         self._wake = asyncio.Event()
         self._ending = False
 
@@ -61,7 +61,7 @@ class GroupCommit:
                 f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed"
             )
 
-    def submit(self, submission: Submission) -> None:
+    def submit(self, submission: PendingWrite) -> None:
         """Add *submission* to the next group, or queue it for a later one.
 
         Raises `TransientError`, having done nothing, as `Log.add`.

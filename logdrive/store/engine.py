@@ -18,22 +18,22 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.model.framing import Part
-from logdrive.store.changes import Submitting
-from logdrive.store.checkpoint import Checkpoint
+from logdrive.store.changes import Changes
+from logdrive.store.checkpoint import IndexCheckpoint
 from logdrive.store.commit import GroupCommit
-from logdrive.store.errors import DamagedError, NoSuchSegmentError, SegmentTruncatedError
+from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError, StoreDamagedError
 from logdrive.store.index.index import Appended, SegmentIndex, SegmentInfo
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import APPEND, CREATE, MERGE, seed_of
 from logdrive.store.opening import opened
-from logdrive.store.pending import Submission, Submissions
+from logdrive.store.pending import PendingWrite, PendingWrites
 from logdrive.store.reader import LogReader
-from logdrive.store.reclaim import Freeing
+from logdrive.store.reclaim import Reclaimer
 from logdrive.store.recovery import Recovered
 from logdrive.store.waiting import Waiters
 
 
-class Store(Submitting):
+class Store(Changes):
     """One store directory.
 
     `open` it, run `run` as a task until the end; `close` ends that task in good order.
@@ -62,7 +62,7 @@ class Store(Submitting):
 
         *executor* must have one thread; it stays the caller's.
 
-        Raises `StoreInUseError`, `DamagedError`, `StorageError`.
+        Raises `StoreInUseError`, `StoreDamagedError`, `StorageError`.
         """
         lock = ExitStack()
         try:
@@ -93,7 +93,7 @@ class Store(Submitting):
         clock: Clock,
         limits: StoreLimits,
     ) -> None:
-        super().__init__(Submissions(found.index), clock, limits)
+        super().__init__(PendingWrites(found.index), clock, limits)
         self.path = path
         self.store_id = found.log.store_id
         self.recovery = found.report
@@ -101,7 +101,9 @@ class Store(Submitting):
         self._lock = lock
         self._log = found.log
         self._index = found.index
-        self._checkpoint = Checkpoint(found, self.path, disk=disk, executor=executor, limits=limits)
+        self._checkpoint = IndexCheckpoint(
+            found, self.path, disk=disk, executor=executor, limits=limits
+        )
         self._reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._waiters = Waiters()
         self._commit = GroupCommit(
@@ -114,7 +116,7 @@ class Store(Submitting):
             between=self._between,
         )
         self._survivors = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
-        self._freeing = Freeing(
+        self._freeing = Reclaimer(
             found.index,
             self._checkpoint,
             self._survivors,
@@ -236,7 +238,7 @@ class Store(Submitting):
         extent = found.extent_at(offset)
         try:
             time_ms = self._reader.time_ms(extent)
-        except DamagedError:
+        except StoreDamagedError:
             time_ms = None
         except OSError as error:
             raise StorageError(f"the store can't read its log in {self.path}: {error}") from error
@@ -250,7 +252,7 @@ class Store(Submitting):
 
         With *most* they are those of so many appends at most. Reads on the loop, from the page
         cache as a rule. Raises `SegmentTruncatedError` below the segment's start, and
-        `DamagedError`, which concerns that place only.
+        `StoreDamagedError`, which concerns that place only.
         """
         return b"".join(self.read_parts(segment, offset, limit, check=check, most=most))
 
@@ -326,7 +328,7 @@ class Store(Submitting):
             await self._checkpoint.write()
         return await self._freeing.step()
 
-    def _settled(self, group: Sequence[Submission]) -> None:
+    def _settled(self, group: Sequence[PendingWrite]) -> None:
         touched: dict[str, None] = {}
         for submission in group:
             entry = submission.entry
@@ -349,7 +351,7 @@ class Store(Submitting):
             self._waiters.wake(segment)
         self._waiters.wake(_ROOM)
 
-    def _failed(self, lost: Sequence[Submission], reason: LogdriveError) -> None:
+    def _failed(self, lost: Sequence[PendingWrite], reason: LogdriveError) -> None:
         self._submissions.forget()
         if isinstance(reason, StorageError):
             self._refusal = reason

@@ -18,7 +18,7 @@ class StoreInUseError(UnavailableError):
         )
 
 
-class DamagedError(StorageError):
+class StoreDamagedError(StorageError):
     """Bytes that once were durable are not what was written.
 
     Names the file and the offset in it; nothing is cut.

@@ -21,13 +21,13 @@ from logdrive.store.log.format import (
     SEAL,
     TRUNCATE,
     UPDATE,
-    Change,
-    Entry,
+    LogEntry,
+    NumberChange,
 )
 
 
 @dataclass(slots=True, eq=False)
-class Submission:
+class PendingWrite:
     """An entry on its way, of the segment *ahead*.
 
     *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
@@ -36,12 +36,12 @@ class Submission:
     of those who were told no because of this one, which is true only once it is durable.
     """
 
-    entry: Entry
-    ahead: "Ahead"
+    entry: LogEntry
+    ahead: "PendingState"
     future: "asyncio.Future[Any]"
     answer: int | bool | None
-    source: "Ahead | None" = None
-    changes: Sequence[Change] = ()
+    source: "PendingState | None" = None
+    changes: Sequence[NumberChange] = ()
     followers: "list[tuple[asyncio.Future[Any], Any]]" = field(default_factory=list)
 
     def numbers(self) -> dict[bytes, int]:
@@ -67,7 +67,7 @@ class Submission:
 
 
 @dataclass(slots=True, eq=False)
-class Ahead:
+class PendingState:
     """One segment as it will be: *number* names it in entries, *writers* has each writer's last
     submission.
 
@@ -81,33 +81,33 @@ class Ahead:
     start: int = 0
     sealed: bool = False
     gone: bool = False
-    creating: Submission | None = None
-    cutting: Submission | None = None
-    writers: dict[bytes, Submission] = field(default_factory=dict)
+    creating: PendingWrite | None = None
+    cutting: PendingWrite | None = None
+    writers: dict[bytes, PendingWrite] = field(default_factory=dict)
     waiting: int = 0
 
 
-class Submissions:
+class PendingWrites:
     """All segments that are ahead of *index*, by name; the others are as the index says."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._ahead: dict[str, Ahead] = {}
+        self._ahead: dict[str, PendingState] = {}
         self._creating = 0
 
-    def segment(self, name: str) -> Ahead:
+    def segment(self, name: str) -> PendingState:
         """Return the segment as submitted. Raises `NoSuchSegmentError`."""
         ahead = self._ahead.get(name)
         if ahead is None:
             durable = self._index.by_name.get(name)
             if durable is None:
                 raise NoSuchSegmentError(name)
-            return Ahead(name, durable.number, durable.length, durable.start, durable.sealed)
+            return PendingState(name, durable.number, durable.length, durable.start, durable.sealed)
         if ahead.gone:
             raise NoSuchSegmentError(name)
         return ahead
 
-    def pending(self, name: str, writer: bytes) -> Submission | None:
+    def pending(self, name: str, writer: bytes) -> PendingWrite | None:
         """Return the writer's last submission that is not yet durable."""
         ahead = self._ahead.get(name)
         return ahead.writers.get(writer) if ahead is not None else None
@@ -147,7 +147,7 @@ class Submissions:
         """Return the number that the next segment to be created gets."""
         return self._index.next_number + self._creating
 
-    def add(self, submission: Submission) -> None:
+    def add(self, submission: PendingWrite) -> None:
         """Count *submission* in."""
         ahead, entry = submission.ahead, submission.entry
         if entry.kind == COPY:
@@ -171,7 +171,7 @@ class Submissions:
             ahead.writers.update((change.writer, submission) for change in submission.changes)
             self._count(submission.source)
 
-    def settle(self, submission: Submission) -> None:
+    def settle(self, submission: PendingWrite) -> None:
         """Take *submission*, the oldest there is, out: the index has it now."""
         ahead = submission.ahead
         if submission.entry.kind == COPY:
@@ -193,17 +193,17 @@ class Submissions:
         self._ahead.clear()
         self._creating = 0
 
-    def _count(self, ahead: Ahead) -> None:
+    def _count(self, ahead: PendingState) -> None:
         self._ahead[ahead.name] = ahead
         ahead.waiting += 1
 
-    def _discount(self, ahead: Ahead) -> None:
+    def _discount(self, ahead: PendingState) -> None:
         ahead.waiting -= 1
         # another segment may have the name by now
         if ahead.waiting == 0 and self._ahead.get(ahead.name) is ahead:
             del self._ahead[ahead.name]
 
 
-def _drop(writers: dict[bytes, Submission], writer: bytes, submission: Submission) -> None:
+def _drop(writers: dict[bytes, PendingWrite], writer: bytes, submission: PendingWrite) -> None:
     if writers.get(writer) is submission:
         del writers[writer]

@@ -8,7 +8,7 @@ from logdrive.errors import StorageError
 from logdrive.host.disk import Disk, File
 from logdrive.model.framing import Part
 from logdrive.model.units import MIB
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Extent, SegmentIndex
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
@@ -57,7 +57,7 @@ class LogReader:
         """Return up to *limit* durable bytes of *most* appends from *offset*, unseen where there is
         no *check*; about 7 µs for each append.
 
-        Raises `DamagedError`, `StorageError`.
+        Raises `StoreDamagedError`, `StorageError`.
         """
         pieces: list[Part] = []
         end = min(segment.length, offset + limit)
@@ -104,7 +104,7 @@ class LogReader:
     def entry(self, extent: Extent) -> tuple[int, bytes]:
         """Return all of *extent*, and when it was appended (ms since 1970).
 
-        Raises `DamagedError`, OSError.
+        Raises `StoreDamagedError`, OSError.
         """
         self._window, self._window_at = b"", -1
         return self.time_ms(extent), bytes(
@@ -112,7 +112,10 @@ class LogReader:
         )
 
     def time_ms(self, extent: Extent) -> int:
-        """Return when *extent* was appended (ms since 1970). Raises `DamagedError`, OSError."""
+        """Return when *extent* was appended (ms since 1970).
+
+        Raises `StoreDamagedError`, OSError.
+        """
         start = extent.place - ENTRY_HEAD
         base = self._files.base_of(start)
         head = decode_head(
@@ -158,8 +161,8 @@ class LogReader:
         base = self._files.base_of(place)
         return self._file(base).pread(count, place - base + skip)
 
-    def _damage(self, base: int, start: int) -> DamagedError:
-        return DamagedError(
+    def _damage(self, base: int, start: int) -> StoreDamagedError:
+        return StoreDamagedError(
             self._files.path(base), start - base, "an entry read back is not what was written"
         )
 

@@ -1,8 +1,8 @@
 """Gives back to the disk what nobody can read any more: whole log files.
 
 A file in which nothing of any segment lies is removed once a start needs it no more
-(`Checkpoint.needed_from`). One of which less than a quarter is left is emptied first: what is left
-is appended to the log once more, as COPY entries, so that one small segment does not hold
+(`IndexCheckpoint.needed_from`). One of which less than a quarter is left is emptied first: what is
+left is appended to the log once more, as COPY entries, so that one small segment does not hold
 gigabytes. Each byte copied so frees three others, and all files together are less than four times
 what lives.
 """
@@ -20,8 +20,8 @@ from logdrive.errors import LogdriveError
 from logdrive.host import faults
 from logdrive.host.disk import Disk, words_of
 from logdrive.host.executor import Executor
-from logdrive.store.checkpoint import Checkpoint
-from logdrive.store.errors import DamagedError
+from logdrive.store.checkpoint import IndexCheckpoint
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Extent, Index, SegmentIndex
 from logdrive.store.limits import StoreLimits
 from logdrive.store.reader import LogReader
@@ -34,7 +34,7 @@ _REST_GROUPS: Final = 100
 _SEARCH: Final = 10_000
 """Segments looked at in one step, some milliseconds of the loop's time."""
 
-Copy = Callable[[SegmentIndex, Extent, int, bytes], "asyncio.Future[Any]"]
+CopyExtent = Callable[[SegmentIndex, Extent, int, bytes], "asyncio.Future[Any]"]
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class _Victim:
     offset: int = 0
 
 
-class Freeing:
+class Reclaimer:
     """Works in steps between two groups, each of at most one file removed and some megabytes
     copied.
 
@@ -58,13 +58,13 @@ class Freeing:
     def __init__(
         self,
         index: Index,
-        checkpoint: Checkpoint,
+        checkpoint: IndexCheckpoint,
         reader: LogReader,
         *,
         disk: Disk,
         executor: Executor,
         limits: StoreLimits,
-        copy: Copy,
+        copy: CopyExtent,
         forget: Callable[[int], None],
     ) -> None:
         self._index, self._files = index, index.files
@@ -177,7 +177,7 @@ class Freeing:
             data = await self._executor.run(self._read, [extent for _, extent in extents])
             for (segment, extent), (time_ms, piece) in zip(extents, data, strict=True):
                 self._copies.append(self._copy(segment, extent, time_ms, piece))
-        except DamagedError as error:
+        except StoreDamagedError as error:
             self._spoilt.add(victim.base)
             self._victim = None
             self._log.error("a log file stays, though little of it is needed", reason=str(error))

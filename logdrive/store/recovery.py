@@ -10,7 +10,7 @@ from uuid import UUID
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk, words_of
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import ContradictionError, Index
 from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
 from logdrive.store.index.pages import PageFiles
@@ -70,7 +70,7 @@ def recover(
 ) -> Recovered:
     """Return the store in *directory*, made anew where there is none.
 
-    Raises `DamagedError`, `StorageError`.
+    Raises `StoreDamagedError`, `StorageError`.
     """
     try:
         return _Start(disk, directory, limits).recover(new_id)
@@ -176,7 +176,7 @@ class _Start:
             self._begin_with(older)
         elif (first := self._there.bases[0]) > 0:
             remedy = f"restore {INDEX_NAME} and {OLDER_NAME} from a backup"
-            raise DamagedError(
+            raise StoreDamagedError(
                 self._there.path(first),
                 0,
                 f"the log before it was freed, and the index is {self._report.index}: {remedy}",
@@ -220,7 +220,7 @@ class _Start:
         for base in list(files.bases):
             if base not in self._ends:
                 if files.live[base]:
-                    raise DamagedError(
+                    raise StoreDamagedError(
                         files.path(base),
                         0,
                         f"the file is missing, and {files.live[base]} bytes of segments with it",
@@ -231,7 +231,7 @@ class _Start:
                 and files.ends.setdefault(base, self._ends[base]) != self._ends[base]
             ):
                 expected = files.ends[base] - base
-                raise DamagedError(
+                raise StoreDamagedError(
                     files.path(base),
                     min(expected, self._ends[base] - base),
                     f"the file had {expected} bytes: it was cut, or is too long",
@@ -250,9 +250,9 @@ class _Start:
                     raise self._discontinuity(base, expected)
                 expected = self._ends[base]
 
-    def _discontinuity(self, base: int, expected: int) -> DamagedError:
+    def _discontinuity(self, base: int, expected: int) -> StoreDamagedError:
         reason = f"the log before it ends at {expected}: a file is missing, cut or too long"
-        return DamagedError(self._there.path(base), 0, reason)
+        return StoreDamagedError(self._there.path(base), 0, reason)
 
     def _drop_torn_file(self) -> None:
         """Take away a last file whose making was cut short, so that nothing can have been
@@ -269,7 +269,9 @@ class _Start:
             raise self._discontinuity(base, before)
         # entries come only once the head is durable
         if base < self._covered or self._ends[base] > base + FILE_HEAD:
-            raise DamagedError(path, 0, "its head is not whole, but more than a head was written")
+            raise StoreDamagedError(
+                path, 0, "its head is not whole, but more than a head was written"
+            )
         self._begun = base  # it was begun only once all before it was durable
         self._report_cut(path, 0, self._ends[base] - base)
         self._disk.remove(path)
@@ -280,7 +282,7 @@ class _Start:
         base = self._there.bases[0]
         with self._scan(base) as scan:
             if (found := self._id_in(scan)) is None:
-                raise DamagedError(self._there.path(base), 0, "its head is not whole")
+                raise StoreDamagedError(self._there.path(base), 0, "its head is not whole")
             return found
 
     def _replay(self, store_id: UUID) -> None:
@@ -345,7 +347,7 @@ class _Start:
             seed = 0 if store_id is None else seed_of(store_id)
             scan = FileScan(file, base=base, size=self._ends[base] - base, seed=seed)
             if store_id is not None and self._id_in(scan) != store_id:
-                raise DamagedError(
+                raise StoreDamagedError(
                     self._there.path(base), 0, f"its head is not whole, or not of store {store_id}"
                 )
             yield scan
@@ -359,9 +361,9 @@ class _Start:
         except ValueError as error:
             raise StorageError(f"{self._there.path(scan.base)}: {error}") from error
 
-    def _damage(self, position: int, reason: str) -> DamagedError:
+    def _damage(self, position: int, reason: str) -> StoreDamagedError:
         base = self._there.base_of(position)
-        return DamagedError(self._there.path(base), position - base, reason)
+        return StoreDamagedError(self._there.path(base), position - base, reason)
 
     def _report_cut(self, path: str, offset: int, size: int) -> None:
         self._report.cut_file, self._report.cut_offset = path, offset

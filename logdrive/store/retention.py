@@ -20,7 +20,7 @@ from logdrive.host.clock import Clock
 from logdrive.model.numbers import ABSENT
 from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError, NoSuchSegmentError
+from logdrive.store.errors import NoSuchSegmentError, StoreDamagedError
 from logdrive.store.readers import reader_key
 
 EVERY_SECONDS: Final = 10.0
@@ -105,7 +105,7 @@ class Retention:
                 try:
                     await self._apply_to(stream, segments, policy)
                 # which concern this stream only
-                except (DamagedError, NoSuchSegmentError) as error:
+                except (StoreDamagedError, NoSuchSegmentError) as error:
                     self._log.warning("retention is not applied", stream=stream, reason=str(error))
 
     async def _apply_to(self, stream: str, segments: Sequence[str], policy: Policy) -> None:

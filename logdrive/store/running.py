@@ -31,7 +31,7 @@ class Failure:
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def open_store(
     path: str,
     failure: Failure,
     *,

@@ -9,7 +9,7 @@ import msgspec
 from logdrive.model.limits import ATTRIBUTES_DEPTH
 
 
-class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WriterAttributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a writer may say of a source. *resend* marks a deliberate resend (rule A4)."""
 
     host: str | dict[str, Any] = ""
@@ -20,10 +20,10 @@ class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resend: bool = False
 
 
-_decode = msgspec.json.Decoder(Attributes).decode
+_decode = msgspec.json.Decoder(WriterAttributes).decode
 
 
-def parse(data: bytes) -> Attributes:
+def parse(data: bytes) -> WriterAttributes:
     """Return the attributes in *data*.
 
     Raises ValueError with the reason (E 7); their length was checked by the frame reader.

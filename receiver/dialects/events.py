@@ -9,7 +9,7 @@ import orjson
 
 from logdrive.model.framing import EVENT_HEAD, Part
 from logdrive.model.limits import RECORD_BYTES, RUN_BYTES, RUN_RECORDS
-from logdrive.wire.lumberjack.frames import Data, JsonRun
+from logdrive.wire.lumberjack.frames import JsonRun, KeyValueFrame
 
 _PARTS = 64
 """A chunk of more parts is copied into one: each is an object, which takes more memory than a short
@@ -18,7 +18,7 @@ record.
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class EventGroup:
     """The records of one batch: *size* bytes of Pravega events."""
 
     parts: Sequence[Part]
@@ -33,7 +33,7 @@ class TooLong:
     payload: bytes
 
 
-def record_of(event: Data) -> bytes:
+def record_of(event: KeyValueFrame) -> bytes:
     """Return a v1 event as JSON, keys as they came (flat, dots and all); a key that comes twice has
     all its values, in a list.
     """
@@ -49,7 +49,7 @@ def record_of(event: Data) -> bytes:
     return orjson.dumps(record)
 
 
-def chunks(events: Iterable[Data | JsonRun]) -> Iterator[Chunk | TooLong]:
+def chunks(events: Iterable[KeyValueFrame | JsonRun]) -> Iterator[EventGroup | TooLong]:
     """Gather *events*, in order, into chunks that fit one batch each.
 
     A `JsonRun` goes whole: it fits, or is too long a record.
@@ -74,5 +74,5 @@ def chunks(events: Iterable[Data | JsonRun]) -> Iterator[Chunk | TooLong]:
         yield _chunk(parts, size, records)
 
 
-def _chunk(parts: list[Part], size: int, records: int) -> Chunk:
-    return Chunk(parts if len(parts) <= _PARTS else (b"".join(parts),), size, records)
+def _chunk(parts: list[Part], size: int, records: int) -> EventGroup:
+    return EventGroup(parts if len(parts) <= _PARTS else (b"".join(parts),), size, records)

@@ -5,7 +5,7 @@ us.
 import asyncio
 from collections.abc import Callable
 
-from logdrive.wire.lumberjack.frames import Ack
+from logdrive.wire.lumberjack.frames import AckFrame
 from receiver.counters import Counters
 from receiver.outbox import Outbox
 
@@ -41,7 +41,7 @@ class Keepalive:
             return
         rest = self._outbox.last_put + self._seconds - self._loop.time()
         if rest <= 0:
-            self._outbox.put(Ack(0).encode())
+            self._outbox.put(AckFrame(0).encode())
             self._counters.keepalives += 1
             rest = self._seconds
         self._timer = self._loop.call_later(rest, self._ring)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from logdrive.errors import ProtocolError
-from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, Source
+from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, SourceFrame
 from logdrive.wire.lumberjack.limits import (
     LIVE_ATTRIBUTES_BYTES,
     REFUSED_SOURCES,
@@ -13,19 +13,19 @@ from logdrive.wire.lumberjack.limits import (
     WINDOWS_IN_FLIGHT,
 )
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
-from receiver.connection import Farewell, Link
+from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects import attributes
 from receiver.dialects.registration import Registration
 
 
-class NativeTalk:
+class Logdrive1Receiver:
     """Takes the frames of one `logdrive/1` connection; costs work per run, never per event."""
 
     dialect = "logdrive/1"
     quiet_seconds: float | None = None
     patient = True
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ConnectionContext) -> None:
         self._link = link
         self._runs = RunReader()
         self._peer = link.describe(self.dialect)
@@ -60,7 +60,7 @@ class NativeTalk:
                 registration = self._sources[given.run.index]
                 if registration is not None:
                     registration.take(given)
-            elif isinstance(given, Source):
+            elif isinstance(given, SourceFrame):
                 self._source(given)
             else:
                 self._link.acks.end(given.last)
@@ -70,7 +70,7 @@ class NativeTalk:
     def quiet(self) -> None:
         """Nothing came for a while: a `logdrive/1` writer ends its windows itself."""
 
-    def goodbye(self, farewell: Farewell) -> None:
+    def goodbye(self, farewell: Disconnect) -> None:
         """Tell the peer why the connection ends."""
         self._link.refuse(CONNECTION, farewell.code, farewell.text)
 
@@ -81,7 +81,7 @@ class NativeTalk:
                 registration.free()
         self._share.close()
 
-    def _source(self, frame: Source) -> None:
+    def _source(self, frame: SourceFrame) -> None:
         if frame.index in self._sources:
             self._forget(frame.index)
         if not frame.attributes:

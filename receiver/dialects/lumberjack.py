@@ -16,23 +16,23 @@ from logdrive.model.identity import NAMESPACE, source_id
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.wire.lumberjack.frames import Frame, RefusalCode
 from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
-from receiver.acks import Window
+from receiver.acks import OpenWindow
 from receiver.batch import ForeignBatches
-from receiver.connection import Farewell, Link
+from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects.dead_letters import Burials, dead_letters
-from receiver.dialects.events import Chunk, chunks
+from receiver.dialects.events import EventGroup, chunks
 from receiver.writers import CountingWriter, random_id
 
 _QUIET_SECONDS = 0.5
 
 
-class ForeignTalk:
+class LumberjackReceiver:
     """Takes the frames of one plain connection.
 
     Its records go to one segment, so they keep their order.
     """
 
-    def __init__(self, link: Link, version: bytes) -> None:
+    def __init__(self, link: ConnectionContext, version: bytes) -> None:
         self._link, self._version = link, version
         link.version = version
         services = link.services
@@ -61,7 +61,7 @@ class ForeignTalk:
     amid_window = False  # some writers announce a window that they never fill
 
     def take(self, frames: Sequence[Frame]) -> None:
-        """Store the events in *frames*. Raises `Farewell` where the sink can't take them."""
+        """Store the events in *frames*. Raises `Disconnect` where the sink can't take them."""
         for batch in self._windows.feed(frames, self._version):
             self._take(batch)
 
@@ -70,7 +70,7 @@ class ForeignTalk:
         if (batch := self._windows.flush()) is not None:
             self._take(batch)
 
-    def goodbye(self, farewell: Farewell) -> None:
+    def goodbye(self, farewell: Disconnect) -> None:
         """Say nothing: closing is the only answer that plain Lumberjack knows."""
 
     def end(self) -> None:
@@ -79,7 +79,7 @@ class ForeignTalk:
 
     def _take(self, batch: Batch) -> None:
         for chunk in chunks(batch.events):
-            if isinstance(chunk, Chunk):
+            if isinstance(chunk, EventGroup):
                 self._append_chunk(self._writer, chunk)
             elif len(chunk.payload) <= EVENT_BYTES:
                 self._append_pieces(chunk.payload)
@@ -94,7 +94,7 @@ class ForeignTalk:
         else:
             self._link.acks.end(batch.ack)
 
-    def _append_chunk(self, writer: CountingWriter, chunk: Chunk) -> None:
+    def _append_chunk(self, writer: CountingWriter, chunk: EventGroup) -> None:
         batch = self._batches.batch(
             chunk.parts, chunk.size, chunk.records, self._link.services.clock.now_ms()
         )
@@ -119,12 +119,12 @@ class ForeignTalk:
         try:
             future = writer.append(batch, records + 1)
         except TransientError as error:
-            raise Farewell(
+            raise Disconnect(
                 RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", told=True
             ) from error
         except StorageError as error:
             services.failure.tell(error)
-            raise Farewell(RefusalCode.INTERNAL, str(error)) from error
+            raise Disconnect(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
         held = sum(map(len, batch))
         link.account.submit(held)
@@ -140,17 +140,17 @@ class ForeignTalk:
         self._burials.count(self._link.log, len(payload))
         writer = services.dead.of(self._key)
         for record in dead_letters(payload, letter):
-            self._append_chunk(writer, Chunk([event := framed(record)], len(event), 1))
+            self._append_chunk(writer, EventGroup([event := framed(record)], len(event), 1))
         self._append(
             self._writer, self._batches.letter(payload, letter, services.clock.now_ms()), 0, 0
         )
 
-    def _settled(self, window: Window, held: int, future: "asyncio.Future[None]") -> None:
+    def _settled(self, window: OpenWindow, held: int, future: "asyncio.Future[None]") -> None:
         error = self._link.settled(held, future)
         if error is None:
             self._link.acks.release(window)
         # the window is never acknowledged, so its writer sends it again on the next connection
         else:
             self._link.leave(
-                Farewell(RefusalCode.TRY_LATER, f"the sink failed: {error}", told=True)
+                Disconnect(RefusalCode.TRY_LATER, f"the sink failed: {error}", told=True)
             )

@@ -9,11 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.check import check
-from agent.config import AgentConfig, Dialect
+from agent.config import AgentConfig, DialectSetting
 from agent.delivery.dialect_choice import Choice, choose, offered
 from logdrive.errors import TransientError
-from logdrive.net.stream import Peer, ServerTls, Stream
-from logdrive.wire.lumberjack.frames import VERSION_1, Ack
+from logdrive.net.stream import ByteStream, Peer, ServerTls
+from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame
 from tests.agent.test_dialects import TLS, PlainModel
 from tests.agent.test_ship import shipped
 from tests.agent.v1_model import V1Model
@@ -42,7 +42,7 @@ def tls_with(*alpn: str) -> ServerTls:
     ],
 )
 def test_what_is_spoken__D8(
-    configured: Dialect, alpn: str | None, secure: bool, dialect: str, fell_back: bool
+    configured: DialectSetting, alpn: str | None, secure: bool, dialect: str, fell_back: bool
 ) -> None:
     choice = choose(configured, Peer("p", "", alpn, secure))
     assert isinstance(choice, Choice)
@@ -135,11 +135,11 @@ class _AnswersInVersion1(V1Model):
     all in its own.
     """
 
-    async def accept(self, stream: Stream) -> None:
+    async def accept(self, stream: ByteStream) -> None:
         data = await stream.read()
         if data[:1] == b"2":
             self.connections += 1
-            await stream.write([Ack(int.from_bytes(data[2:6]), VERSION_1).encode()])
+            await stream.write([AckFrame(int.from_bytes(data[2:6]), VERSION_1).encode()])
             while await stream.read():
                 pass
             return
@@ -149,7 +149,7 @@ class _AnswersInVersion1(V1Model):
 class _Read:
     """A stream of which the *first* bytes were read already; *came* gets all that is read."""
 
-    def __init__(self, stream: Stream, first: bytes, came: bytearray | None = None) -> None:
+    def __init__(self, stream: ByteStream, first: bytes, came: bytearray | None = None) -> None:
         self.peer, self._stream, self._first = stream.peer, stream, first
         self._came = came if came is not None else bytearray()
         self.write, self.close, self.abort = stream.write, stream.close, stream.abort

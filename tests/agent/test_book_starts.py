@@ -5,18 +5,20 @@ from uuid import UUID
 import pytest
 
 from agent.config import InputTable
-from agent.inputs.files.globs import Inputs
-from agent.sources.checkpoint import Entry
-from agent.sources.registry import Book
+from agent.inputs.files.globs import FileInputs
+from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.registry import SourceRegistry
 
 
 @pytest.mark.parametrize(("here_before", "start"), [(True, 0), (False, 100)])
 def test_a_file_that_is_absent_when_starts_are_decided_waits_for_nothing_once_it_is_found(
     here_before: bool, start: int
 ) -> None:
-    book = Book("host", "agent", Inputs([InputTable(paths=["/logs/*.log"], start="end")]))
+    book = SourceRegistry(
+        "host", "agent", FileInputs([InputTable(paths=["/logs/*.log"], start="end")])
+    )
     origin = UUID(int=1)
-    entry = Entry(
+    entry = CheckpointEntry(
         origin=origin,
         stem=UUID(int=2),
         path="/logs/a.log",

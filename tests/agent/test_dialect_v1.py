@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from logdrive.errors import RejectedError
-from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2, Ack
+from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2, AckFrame
 from tests.agent.test_ship import shipped
 from tests.agent.v1_model import V1Model
 from tests.agent.world import LOG, World, lines
@@ -82,9 +82,9 @@ def test_keepalives_are_no_success_whatever_their_version() -> None:
     async def main() -> None:
         world, model = await v1_world()
         model.patience = [
-            Ack(0, VERSION_2).encode(),
-            Ack(0, VERSION_1).encode(),
-            Ack(5, VERSION_1).encode(),
+            AckFrame(0, VERSION_2).encode(),
+            AckFrame(0, VERSION_1).encode(),
+            AckFrame(5, VERSION_1).encode(),
         ]
         world.write(lines(0, 10))
         agent = world.start()
@@ -105,9 +105,9 @@ def test_an_acknowledgement_in_version_2_ends_the_connection() -> None:
         world = World()
         world.settings["output"] |= {"dialect": "lumberjack/1"}
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             while await stream.read():
-                await stream.write([Ack(10).encode()])
+                await stream.write([AckFrame(10).encode()])
 
         await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
         world.write(lines(0, 10))
@@ -167,9 +167,9 @@ def test_ship_is_told_of_a_reader_that_answers_in_another_version() -> None:
     async def main() -> None:
         world = World()
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             while await stream.read():
-                await stream.write([Ack(10).encode()])
+                await stream.write([AckFrame(10).encode()])
 
         await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
         world.write(lines(0, 10))

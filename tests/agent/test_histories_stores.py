@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from logdrive.model.numbers import ABSENT, position_of
-from logdrive.wire.lumberjack.frames import Run
+from logdrive.wire.lumberjack.frames import RunFrame
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
@@ -21,7 +21,7 @@ def test_h03_the_first_of_two_runs_fails_in_the_sink__P2_D3() -> None:
         reader = await world.reader()
         failures = [True, True]
 
-        def fails(tried: Run) -> bool:
+        def fails(tried: RunFrame) -> bool:
             return tried.previous == 0 and bool(failures) and failures.pop()
 
         reader.fail = fails

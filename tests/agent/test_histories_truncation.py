@@ -5,7 +5,7 @@
 import asyncio
 
 from logdrive.model.records import END, GAP
-from logdrive.wire.lumberjack.frames import Run
+from logdrive.wire.lumberjack.frames import RunFrame
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
@@ -198,7 +198,7 @@ def test_h27_the_end_of_a_truncated_life_whose_tail_is_in_memory__G3() -> None:
         first = world.disk.content(LOG)
         kinds: list[int] = []
 
-        def note(tried: Run) -> bool:
+        def note(tried: RunFrame) -> bool:
             kinds.append(tried.kind)
             return False
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from tests.agent.inputs.files.rebuild import bytes_of
 from tests.agent.test_auto import tls_with
 from tests.agent.test_dialects import TLS, PlainModel
@@ -56,7 +56,7 @@ class History:
         }
         model = models.get(alpn, self.v2)
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             self.connections[alpn] += 1
             known = {path for path in self.files if self.native.by_path(path)}
             before = self.plain_counts()

@@ -12,7 +12,7 @@ from agent.ship import Shipped, output_to, ship
 from logdrive.errors import ConfigError, RejectedError, TransientError
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -205,7 +205,7 @@ def test_a_refusal_that_will_stay_ends_at_once_and_a_restart_does_not() -> None:
         world.write(lines(0, 3))
         closed = [0]
 
-        async def close(stream: Stream) -> None:
+        async def close(stream: ByteStream) -> None:
             await stream.read()
             closed[0] += 1
             await stream.close()

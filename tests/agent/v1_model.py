@@ -5,8 +5,8 @@ acknowledges whole windows.
 import base64
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Window
+from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame, KeyValueFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -32,7 +32,7 @@ class V1Model:
         """Written before each acknowledgement."""
         self.faults: list[str] = []
 
-    async def accept(self, stream: Stream) -> None:
+    async def accept(self, stream: ByteStream) -> None:
         """Serve one connection, closing it where it does not bring what a reader of version 1 can
         take.
         """
@@ -49,13 +49,13 @@ class V1Model:
                         self.faults.append(f"version {reader.version.decode()}")
                         stream.abort()
                         return
-                    if isinstance(frame, Window):
+                    if isinstance(frame, WindowFrame):
                         self._expect(left == 0, "a window within another")
                         left, sequence = frame.count, 0
                         self.windows.append(left)
                         continue
-                    self._expect(isinstance(frame, Data), type(frame).__name__)
-                    assert isinstance(frame, Data)
+                    self._expect(isinstance(frame, KeyValueFrame), type(frame).__name__)
+                    assert isinstance(frame, KeyValueFrame)
                     self._expect(
                         frame.sequence == sequence + 1 and left > 0,
                         f"number {frame.sequence} after {sequence}",
@@ -68,7 +68,7 @@ class V1Model:
                     if left == 0 and self.acknowledge:
                         for patience in self.patience:
                             await stream.write([patience])
-                        await stream.write([Ack(sequence, VERSION_1).encode()])
+                        await stream.write([AckFrame(sequence, VERSION_1).encode()])
         except ProtocolError as error:
             self.faults.append(str(error))
             stream.abort()

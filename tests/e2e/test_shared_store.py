@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logdrive.wire.lumberjack.frames import Ack, JsonRun, Window
+from logdrive.wire.lumberjack.frames import AckFrame, JsonRun, WindowFrame
 from receiver import app
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.agent.world import World as AgentWorld
@@ -145,8 +145,8 @@ async def test_beats_are_answered_over_the_service_and_long_records_go_in_pieces
             b'{"message":"two"}',
             b'{"message":"%s"}' % (b"x" * 800_000),
         ]
-        await peer.send(Window(3).encode(), JsonRun.of(1, records).encode())
-        assert await peer.next() == Ack(3)
+        await peer.send(WindowFrame(3).encode(), JsonRun.of(1, records).encode())
+        assert await peer.next() == AckFrame(3)
     await site.store.end()
     assert (await ledger(site.store.disk)).foreign == records
 

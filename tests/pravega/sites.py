@@ -17,7 +17,7 @@ from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient, connected
-from logdrive.services.pravega.client.cluster import Service, served
+from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController, reached
 from logdrive.services.pravega.server.config import (
@@ -135,11 +135,11 @@ async def service(
     transport: Transport | None = None,
     tls: ClientTls | None = None,
     login: Login | None = None,
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[Cluster]:
     """Connect to *site* as a receiver does."""
     target = Target("127.0.0.1", site.port, tls)
     random = Random(1)
-    async with served(
+    async with open_cluster(
         transport or SystemTransport(), target, clock=SystemClock(), random=random, login=login
     ) as made:
         yield made

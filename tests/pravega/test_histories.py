@@ -7,7 +7,7 @@ from uuid import UUID
 from logdrive.model.identity import source_id
 from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.controller import StreamSegment
-from logdrive.wire.lumberjack.frames import Ack, Position, Refusal, RefusalCode
+from logdrive.wire.lumberjack.frames import AckFrame, PositionFrame, RefusalCode, RefusalFrame
 from logdrive.wire.pravega.routing import fraction
 from tests.pravega.receivers import Running, receiver
 from tests.pravega.sites import Site, contents
@@ -32,7 +32,7 @@ async def joined(to: Running, number: int) -> NativePeer:
     """Return a writer whose source is registered, at *number*."""
     peer = await to.peer()
     answer = await peer.register(0, ORIGIN)
-    assert isinstance(answer, Position)
+    assert isinstance(answer, PositionFrame)
     assert answer.number == number
     return peer
 
@@ -44,11 +44,11 @@ async def told_or_refused(peer: NativePeer) -> int | RefusalCode:
     while True:
         frame = await peer.next()
         match frame:
-            case Position():
+            case PositionFrame():
                 return frame.number
-            case Refusal():
+            case RefusalFrame():
                 return frame.code
-            case Ack():
+            case AckFrame():
                 raise AssertionError(f"{frame}: what was not stored was acknowledged")
 
 

@@ -21,16 +21,16 @@ from logdrive.model.numbers import ABSENT
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import kept
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.client.controller_grpc import reached
-from logdrive.services.pravega.client.errors import RefusedError, TokenError
+from logdrive.services.pravega.client.errors import RequestRefusedError, TokenError
 from logdrive.services.pravega.client.login import LoginConfig
-from logdrive.services.pravega.reader.segments import placed, readable
+from logdrive.services.pravega.reader.segments import locate_segments, readable
 from logdrive.services.pravega.reader.token_renewal import renewed
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import NumberConflictError
@@ -77,7 +77,7 @@ async def asking(directory: Path, seconds: float = 600.0) -> AsyncIterator[Site]
 async def stored(site: Site, tls: ClientTls | None = None) -> bytes:
     """Return what the stream's one segment holds."""
     target = Target("127.0.0.1", site.port, tls, login=FLEET)
-    (place,) = await placed(SystemTransport(), target, "logs", "app")
+    (place,) = await locate_segments(SystemTransport(), target, "logs", "app")
     home = place.home
     async with connected(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
@@ -122,7 +122,7 @@ def test_who_may_write_writes_and_nobody_else_stores_anything(
 
 async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | None) -> None:
     transport = SystemTransport()
-    (place,) = await placed(
+    (place,) = await locate_segments(
         transport, Target("127.0.0.1", site.port, tls, login=VIEWER), "logs", "app"
     )
     home = place.home
@@ -137,7 +137,7 @@ async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | No
                 await change
     async with reached("127.0.0.1", site.port, tls, VIEWER) as controller:
         with pytest.raises(
-            RefusedError, match="PERMISSION_DENIED: viewer may not READ_UPDATE logs/app"
+            RequestRefusedError, match="PERMISSION_DENIED: viewer may not READ_UPDATE logs/app"
         ):
             await controller.token("logs", "app")
 
@@ -148,11 +148,11 @@ async def others_are_refused(site: Site, segment: str, tls: ClientTls | None) ->
         (Login("fleet", "a guess"), "UNAUTHENTICATED: the user or the password is wrong"),
         (OTHER, "PERMISSION_DENIED: other may not READ logs/app"),
     ):
-        with pytest.raises(RefusedError, match=reason):
-            await placed(
+        with pytest.raises(RequestRefusedError, match=reason):
+            await locate_segments(
                 SystemTransport(), Target("127.0.0.1", site.port, tls, login=login), "logs", "app"
             )
-    (place,) = await placed(
+    (place,) = await locate_segments(
         SystemTransport(), Target("127.0.0.1", site.port, tls, login=VIEWER), "logs", "app"
     )
     async with reached("127.0.0.1", site.port, tls, OTHER) as controller:
@@ -197,10 +197,10 @@ def test_users_that_come_and_go_in_their_file_do_so_while_the_store_runs(tmp_pat
 async def known(site: Site, login: Login) -> bool:
     """Tell whether the controller lets *login* in."""
     try:
-        await placed(
+        await locate_segments(
             SystemTransport(), Target("127.0.0.1", site.port, None, login=login), "logs", "app"
         )
-    except RefusedError as error:
+    except RequestRefusedError as error:
         if "UNAUTHENTICATED" not in str(error):
             raise
         return False
@@ -255,16 +255,16 @@ def test_a_pipeline_reads_on_after_its_token_has_ended(tmp_path: Path) -> None:
                 await sink.append(sink.segments[0], SOURCE, [framed(b"x")], 1, ABSENT, 1)
 
             def read() -> None:
-                face = Face(Target("127.0.0.1", site.port, login=VIEWER), "logs", "app")
+                face = StreamClient(Target("127.0.0.1", site.port, login=VIEWER), "logs", "app")
                 (state,) = face.segments()
                 for pause in (0.0, 2.1, 0.0):
                     asyncio.run(asyncio.sleep(pause))
                     assert b"".join(face.pieces(state.segment, 0, state.length)) == framed(b"x")
                     face.last_match(state.segment, ())
-                stranger = Face(
+                stranger = StreamClient(
                     Target("127.0.0.1", site.port, login=Login("viewer", "a guess")), "logs", "app"
                 )
-                with pytest.raises(RefusedError, match="UNAUTHENTICATED"):
+                with pytest.raises(RequestRefusedError, match="UNAUTHENTICATED"):
                     stranger.segments()
 
             await asyncio.to_thread(read)
@@ -279,7 +279,7 @@ def test_who_follows_a_stream_gets_new_tokens_meanwhile(tmp_path: Path) -> None:
                 sink = await of_stream(at, "app")
                 await sink.append(sink.segments[0], SOURCE, [framed(b"x")], 1, ABSENT, 1)
             target, transport = Target("127.0.0.1", site.port, login=VIEWER), SystemTransport()
-            there = await placed(transport, target, "logs", "app")
+            there = await locate_segments(transport, target, "logs", "app")
             async with (
                 renewed(target, there, clock=SystemClock()) as token,
                 readable(transport, there, token) as (one,),

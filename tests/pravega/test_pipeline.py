@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from logdrive.pipeline.read.stream import face_at
+from logdrive.pipeline.read.stream import stream_client
 from logdrive.services.pravega.client.controller import StreamSegment
 from tests.pravega.real import RealPravega
 from tests.pravega.receivers import receiver
@@ -53,12 +53,12 @@ async def shipped(site: Site, stream: str) -> None:
 
 async def read_by_all(uri: str) -> None:
     """Read what was `shipped` as the commands and the pipeline do."""
-    face = face_at(uri)
+    face = stream_client(uri)
 
     def read() -> tuple[list[int], list[bytes]]:
         states = face.segments()
         numbers = [face.number(state.segment) for state in states]
-        assert [face_at(uri).segment(number) for number in numbers] == [
+        assert [stream_client(uri).segment(number) for number in numbers] == [
             state.segment for state in states
         ]
         stored = [b"".join(face.pieces(state.segment, 0, state.length)) for state in states]

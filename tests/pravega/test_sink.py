@@ -18,7 +18,7 @@ from logdrive.model.numbers import ABSENT, CLOSED
 from logdrive.net.stream import ClientTls
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tcp import SystemTransport
-from logdrive.services.pravega.client.cluster import Service
+from logdrive.services.pravega.client.cluster import Cluster
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import NumberConflictError
 from tests.pravega.sites import Site, Sites, contents, service
@@ -50,7 +50,7 @@ def fresh() -> str:
     return f"s{uuid4().hex[:12]}"
 
 
-async def of_stream(at: Service, stream: str, segments: int = 1) -> PravegaSink:
+async def of_stream(at: Cluster, stream: str, segments: int = 1) -> PravegaSink:
     return await PravegaSink.of_stream(at, "logs", stream, segments=segments, store_id=STORE_ID)
 
 

@@ -11,7 +11,7 @@ from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.reader.segments import locate_segments
 from tests.pravega.sites import our_site, service
 from tests.pravega.test_sink import SOURCE, of_stream
 
@@ -33,7 +33,7 @@ def test_controller_and_segments_are_found_and_appended_to_over_tls(
             (segment,) = sink.segments
             await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
             assert await sink.open(segment, SOURCE) == 1
-            (found,) = await placed(
+            (found,) = await locate_segments(
                 SystemTransport(), Target("127.0.0.1", site.port, trusted), "logs", "app"
             )
             assert (found.state.length, found.home.tls) == (9, trusted)

@@ -11,15 +11,15 @@ from uuid import UUID
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import KEPT, pack
 from logdrive.wire.lumberjack.frames import (
-    Ack,
-    Envelope,
-    Json,
+    AckFrame,
+    EnvelopeFrame,
+    JsonFrame,
     JsonRun,
-    Position,
-    Refusal,
+    PositionFrame,
     RefusalCode,
-    Source,
-    Window,
+    RefusalFrame,
+    SourceFrame,
+    WindowFrame,
 )
 from logdrive.wire.lumberjack.reader import STEP_FRAMES
 from receiver.session import _PORTION_STEPS
@@ -30,18 +30,18 @@ A = UUID(int=0xA)
 EVENT = b'"' + b" " * (700 * KIB) + b'"'
 BOMB_EVENTS = 40
 BOMB = (
-    Window(BOMB_EVENTS).encode()
-    + Envelope(pack(JsonRun.of(1, [EVENT] * BOMB_EVENTS).encode())).encode()
+    WindowFrame(BOMB_EVENTS).encode()
+    + EnvelopeFrame(pack(JsonRun.of(1, [EVENT] * BOMB_EVENTS).encode())).encode()
 )
 """28 MB of events."""
-UNFINISHED = Window(1).encode() + b"2C" + (6 * MIB).to_bytes(4, "big") + os.urandom(4 * MIB)
+UNFINISHED = WindowFrame(1).encode() + b"2C" + (6 * MIB).to_bytes(4, "big") + os.urandom(4 * MIB)
 
 
 def window(number: int) -> bytes:
     """Return a Beat's window of three events."""
     return (
-        Window(3).encode()
-        + Envelope(pack(JsonRun.of(1, [b'{"n":%d}' % number] * 3).encode())).encode()
+        WindowFrame(3).encode()
+        + EnvelopeFrame(pack(JsonRun.of(1, [b'{"n":%d}' % number] * 3).encode())).encode()
     )
 
 
@@ -51,7 +51,7 @@ async def _served(peer: Peer, windows: int) -> float:
     for number in range(windows):
         began = loop.time()
         await peer.send(window(number))
-        assert await peer.next() == Ack(3)
+        assert await peer.next() == AckFrame(3)
         longest = max(longest, loop.time() - began)
     return longest
 
@@ -77,7 +77,7 @@ async def test_what_envelopes_hold_is_not_unpacked_before_there_is_memory_for_it
         assert peak < 80 * MIB, "eight envelopes hold 224 MB"
         world.executor.delay = SYNC_SECONDS
         for peer in bad:
-            assert await peer.next(600) == Ack(BOMB_EVENTS)
+            assert await peer.next(600) == AckFrame(BOMB_EVENTS)
         assert world.memory.used == 0
 
 
@@ -88,8 +88,10 @@ async def test_the_others_have_turns_amid_an_envelope() -> None:
     """
     numbers = Random(1)
     events = 20_000
-    content = b"".join(Json(numbers.randrange(1, 1 << 32), b"{}").encode() for _ in range(events))
-    hostile = Window(events).encode() + Envelope(pack(content)).encode()
+    content = b"".join(
+        JsonFrame(numbers.randrange(1, 1 << 32), b"{}").encode() for _ in range(events)
+    )
+    hostile = WindowFrame(events).encode() + EnvelopeFrame(pack(content)).encode()
     async with receiver() as world:
         bad = [await world.foreign(f"bad-{n}", f"cn:bad-{n}") for n in range(10)]
         for peer in bad:
@@ -162,7 +164,7 @@ async def test_who_holds_memory_without_progress_told_to_come_again_once_others_
         last = await good.send_window(run_of(0, 0, 100, lines=10))
         await good.acknowledged(last)
         told = await asyncio.gather(*(peer.next(5) for peer in bad), return_exceptions=True)
-        refusals = [frame for frame in told if isinstance(frame, Refusal)]
+        refusals = [frame for frame in told if isinstance(frame, RefusalFrame)]
         assert refusals
         assert {frame.code for frame in refusals} == {RefusalCode.TRY_LATER}
         assert all("without ending what it began" in frame.text for frame in refusals)
@@ -182,20 +184,20 @@ async def test_a_peer_that_is_not_even_read_for_want_of_memory_gets_keepalives()
         read = world.counters.batches
 
         agent = await world.native()
-        await agent.send(Source(0, A, b"{}").encode())
+        await agent.send(SourceFrame(0, A, b"{}").encode())
         # is answered, as the receiver was reading, and stops now
-        await beat.send(Window(0).encode())
-        assert await beat.next(1, keepalives=True) == Ack(0)
+        await beat.send(WindowFrame(0).encode())
+        assert await beat.next(1, keepalives=True) == AckFrame(0)
         await beat.send(window(1))
         for peer in (agent, beat):
-            assert await peer.next(10, keepalives=True) == Ack(0)
-            assert await peer.next(10, keepalives=True) == Ack(0)
+            assert await peer.next(10, keepalives=True) == AckFrame(0)
+            assert await peer.next(10, keepalives=True) == AckFrame(0)
         assert world.counters.batches == read, "what the two sent was not read"
         assert world.counters.sources_registered == 0
 
         world.executor.delay = SYNC_SECONDS
-        assert await beat.next(120) == Ack(3)
-        assert isinstance(await agent.next(120), Position)
+        assert await beat.next(120) == AckFrame(3)
+        assert isinstance(await agent.next(120), PositionFrame)
         filling.cancel()
         await asyncio.gather(filling, return_exceptions=True)
 
@@ -203,7 +205,9 @@ async def test_a_peer_that_is_not_even_read_for_want_of_memory_gets_keepalives()
 async def _fill(peer: Peer) -> None:
     """Send windows of 100 kB each, several times what the receiver may hold."""
     for _ in range(300):
-        await peer.send(Window(1).encode() + Json(1, b'"' + b"x" * 100_000 + b'"').encode())
+        await peer.send(
+            WindowFrame(1).encode() + JsonFrame(1, b'"' + b"x" * 100_000 + b'"').encode()
+        )
 
 
 @in_virtual_time
@@ -220,7 +224,7 @@ async def test_who_is_overdrawn_and_gets_on_slowly_is_closed_after_its_time_all_
 
 async def _crawl(peer: Peer) -> None:
     """Begin an envelope of 16 MiB, and go on with it at 300 kB a second."""
-    await peer.send(Window(1).encode(), b"2C" + (16 * MIB).to_bytes(4, "big"), bytes(7 * MIB))
+    await peer.send(WindowFrame(1).encode(), b"2C" + (16 * MIB).to_bytes(4, "big"), bytes(7 * MIB))
     while True:
         await asyncio.sleep(0.5)
         await peer.send(bytes(150_000))

@@ -12,16 +12,16 @@ from logdrive.model.numbers import CLOSED, number_of
 from logdrive.model.records import DATA, END, GAP, block, ended, gap
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
-    Ack,
-    Data,
-    Envelope,
-    Json,
+    AckFrame,
+    EnvelopeFrame,
+    JsonFrame,
     JsonRun,
-    Position,
-    Refusal,
-    Run,
-    Source,
-    Window,
+    KeyValueFrame,
+    PositionFrame,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
 )
 from tests.receiver.peers import NativePeer, Peer, run_of
 from tests.receiver.world import World, configuration, in_virtual_time, receiver
@@ -73,13 +73,13 @@ class Babbler:
         pick = self._random.choice
         kind = self._random.randrange(24)
         if kind < 4:
-            return Source(
+            return SourceFrame(
                 pick((0, 1, 2, 2**32 - 1)), UUID(int=pick((1, 2, 3))), pick(ATTRIBUTES)
             ).encode()
         if kind < 21:
             return self._window()
         if kind == 21:
-            return Envelope(
+            return EnvelopeFrame(
                 pick(
                     (
                         b"",
@@ -94,10 +94,10 @@ class Babbler:
         if kind == 22:
             return pick(
                 (
-                    Ack(1).encode(),
-                    Position(0, 0, UUID(int=0)).encode(),
-                    Refusal(0, 1, "no").encode(),
-                    Window(pick(COUNTS)).encode(),
+                    AckFrame(1).encode(),
+                    PositionFrame(0, 0, UUID(int=0)).encode(),
+                    RefusalFrame(0, 1, "no").encode(),
+                    WindowFrame(pick(COUNTS)).encode(),
                 )
             )
         return self._run(pick((0, 1, 2)))
@@ -105,8 +105,8 @@ class Babbler:
     def _window(self) -> bytes:
         records = self._random.choice((1, 1, 1, 2, 5))
         run = self._run(records)
-        return Window(records).encode() + (
-            Envelope(pack(run)).encode() if self._random.random() < 0.3 else run
+        return WindowFrame(records).encode() + (
+            EnvelopeFrame(pack(run)).encode() if self._random.random() < 0.3 else run
         )
 
     def _run(self, records: int) -> bytes:
@@ -126,7 +126,7 @@ class Babbler:
                 max(-(1 << 63), min(number, (1 << 63) - 1)),
             )
         announced = records if chance() < 0.95 else pick(COUNTS)
-        run = Run(index, kind, previous, number, 0, 0, 1 if kind == DATA else 0, announced)
+        run = RunFrame(index, kind, previous, number, 0, 0, 1 if kind == DATA else 0, announced)
         first = self._sequence + 1 if chance() < 0.97 else pick(COUNTS[:-1])
         self._sequence += records
         said = (
@@ -143,12 +143,14 @@ class Babbler:
     def plain(self) -> bytes:
         pick = self._random.choice
         frames = (
-            Window(pick(COUNTS)).encode(pick((b"1", b"2"))),
-            Json(pick(COUNTS), pick(RECORDS)).encode(pick((b"1", b"2"))),
-            Data(pick(COUNTS), ((pick(("a", "", "\u20ac")), "v"),) * pick((0, 1, 3))).encode(),
+            WindowFrame(pick(COUNTS)).encode(pick((b"1", b"2"))),
+            JsonFrame(pick(COUNTS), pick(RECORDS)).encode(pick((b"1", b"2"))),
+            KeyValueFrame(
+                pick(COUNTS), ((pick(("a", "", "\u20ac")), "v"),) * pick((0, 1, 3))
+            ).encode(),
             JsonRun.of(pick(COUNTS[:4]), [pick(RECORDS) for _ in range(pick((1, 2, 3)))]).encode(),
-            Envelope(pack(Json(1, b"{}").encode() * pick((0, 1, 40)))).encode(),
-            Envelope(pick((b"", b"noise"))).encode() if self._random.random() < 0.1 else b"",
+            EnvelopeFrame(pack(JsonFrame(1, b"{}").encode() * pick((0, 1, 40)))).encode(),
+            EnvelopeFrame(pick((b"", b"noise"))).encode() if self._random.random() < 0.1 else b"",
         )
         return pick(frames)
 

@@ -11,7 +11,7 @@ import pytest
 from logdrive.errors import TransientError
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from receiver.outbox import Outbox
 from tests.receiver.world import in_virtual_time
 
@@ -40,7 +40,7 @@ class Taker:
 
 def outbox() -> tuple[Outbox, Taker]:
     taker = Taker()
-    return Outbox(cast("Stream", taker)), taker
+    return Outbox(cast("ByteStream", taker)), taker
 
 
 async def settle() -> None:

@@ -12,7 +12,15 @@ from logdrive.model.limits import RUN_BYTES
 from logdrive.model.records import DATA, block
 from logdrive.model.units import MIB
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import Ack, Envelope, JsonRun, Position, Run, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    AckFrame,
+    EnvelopeFrame,
+    JsonRun,
+    PositionFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
+)
 from tests.receiver.peers import NativePeer, run_of
 from tests.receiver.world import SYNC_SECONDS, configuration, in_virtual_time, ledger, receiver
 
@@ -34,7 +42,7 @@ def _large(index: int, number: int) -> tuple:  # type: ignore[type-arg]
         for n in range(8)
     ]
     assert sum(len(record) + 8 for record in records) <= RUN_BYTES
-    return Run(index, DATA, start << 16, (start + size) << 16, 0, 0, 8, 8), records
+    return RunFrame(index, DATA, start << 16, (start + size) << 16, 0, 0, 8, 8), records
 
 
 @in_virtual_time
@@ -92,7 +100,7 @@ async def test_memory_full_of_unfinished_windows_does_not_stop_the_receiver() ->
         noise = os.urandom(5 * MIB)
         sending = [
             asyncio.create_task(
-                peer.send(Window(1).encode(), b"2C" + (6 * MIB).to_bytes(4, "big"), noise)
+                peer.send(WindowFrame(1).encode(), b"2C" + (6 * MIB).to_bytes(4, "big"), noise)
             )
             for peer in stuck
         ]
@@ -101,7 +109,7 @@ async def test_memory_full_of_unfinished_windows_does_not_stop_the_receiver() ->
         await good.register(0, A)
         last = await good.send_window(lines(0, 0, 100))
         frame = await good.next(120)
-        assert frame == Ack(last)
+        assert frame == AckFrame(last)
         for task in sending:
             task.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
@@ -115,12 +123,15 @@ async def test_history_25_many_agents_that_reconnect_at_once_are_all_served() ->
 
         async def resume(peer: NativePeer) -> None:
             await peer.send(
-                *(Source(index, UUID(int=index + 1), b"{}").encode() for index in range(sources))
+                *(
+                    SourceFrame(index, UUID(int=index + 1), b"{}").encode()
+                    for index in range(sources)
+                )
             )
             assert {
                 frame.index
                 for _ in range(sources)
-                if isinstance(frame := await peer.next(), Position)
+                if isinstance(frame := await peer.next(), PositionFrame)
             } == set(range(sources))
             await peer.acknowledged(
                 await peer.send_window(*(lines(index, 0, 20) for index in range(sources)))
@@ -150,7 +161,9 @@ async def test_who_reads_beyond_memory_limit_closed_after_its_time_though_keeps_
 
 async def _trickle(peer: NativePeer) -> None:
     """Begin an envelope and never end it: a byte each five seconds."""
-    await peer.send(Window(1).encode(), b"2C" + (6 * MIB).to_bytes(4, "big"), os.urandom(4 * MIB))
+    await peer.send(
+        WindowFrame(1).encode(), b"2C" + (6 * MIB).to_bytes(4, "big"), os.urandom(4 * MIB)
+    )
     while True:
         await asyncio.sleep(5)
         await peer.send(b"\0")
@@ -165,7 +178,7 @@ async def test_a_source_registered_over_and_over_leaves_nothing_behind() -> None
         await peer.send_window(lines(0, 0, 10))  # so that the position has to be waited for
         await asyncio.sleep(0.1)
         tasks = len(asyncio.all_tasks())
-        register = Source(1, A, b"{}").encode() + Source(1, A, b"").encode()
+        register = SourceFrame(1, A, b"{}").encode() + SourceFrame(1, A, b"").encode()
         for _ in range(20):
             await peer.send(register * 100)
             await asyncio.sleep(0.1)
@@ -180,32 +193,32 @@ async def test_attributes_of_all_sources_together_are_limited() -> None:
         for start in range(0, 4096, 128):
             await peer.send(
                 *(
-                    Source(index, UUID(int=index + 1), attributes).encode()
+                    SourceFrame(index, UUID(int=index + 1), attributes).encode()
                     for index in range(start, start + 128)
                 )
             )
             for _ in range(128):
-                assert isinstance(await peer.next(), Position)
+                assert isinstance(await peer.next(), PositionFrame)
         for index in range(4096):
             # freed, they count no more
-            await peer.send(Source(index, UUID(int=index + 1), b"").encode())
+            await peer.send(SourceFrame(index, UUID(int=index + 1), b"").encode())
         await peer.send(
             *(
-                Source(index, UUID(int=index + 1), attributes).encode()
+                SourceFrame(index, UUID(int=index + 1), attributes).encode()
                 for index in range(4096, 4200)
             )
         )
         for _ in range(104):
-            assert isinstance(await peer.next(), Position)
+            assert isinstance(await peer.next(), PositionFrame)
         for start in range(5000, 9096, 128):
             await peer.send(
                 *(
-                    Source(index, UUID(int=index + 1), attributes).encode()
+                    SourceFrame(index, UUID(int=index + 1), attributes).encode()
                     for index in range(start, start + 128)
                 )
             )
             frame = [await peer.next() for _ in range(128)][-1]
-            if not isinstance(frame, Position):
+            if not isinstance(frame, PositionFrame):
                 break
         else:
             pytest.fail("more was taken than the limit")
@@ -216,13 +229,13 @@ async def test_what_many_envelopes_hold_packed_small_is_not_in_memory_at_once() 
     async with receiver(config=configuration(connection_bytes=8 * MIB)) as world:
         world.stall(60.0)
         peer = await world.foreign()
-        envelope = Envelope(
+        envelope = EnvelopeFrame(
             pack(JsonRun.of(1, [b'"' + bytes(700_000) + b'"'] * 20).encode())
         ).encode()
         assert len(envelope) * 12 < 256 * 1024
-        await peer.send(*([Window(20).encode() + envelope] * 12))
+        await peer.send(*([WindowFrame(20).encode() + envelope] * 12))
         await asyncio.sleep(30)
         assert world.counters.bytes < 30 * MIB, "more than the limit and one envelope"
         world.executor.delay = SYNC_SECONDS
         for _ in range(12):
-            assert await peer.next() == Ack(20)
+            assert await peer.next() == AckFrame(20)

@@ -17,7 +17,7 @@ from logdrive.store.limits import StoreLimits
 from receiver import app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
-from receiver.memory_budget import Memory
+from receiver.memory_budget import MemoryBudget
 from tests.receiver.peers import NativePeer, Peer
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor
@@ -53,7 +53,7 @@ class World:
     stop: asyncio.Event
     task: "asyncio.Task[None]"
     counters: Counters
-    memory: Memory
+    memory: MemoryBudget
     port: int
     name: str
 

@@ -6,8 +6,8 @@ import asyncio
 from collections import deque
 
 from logdrive.errors import LogdriveError
-from logdrive.net.stream import ClientTls, Stream
-from logdrive.wire.lumberjack.frames import Ack, Window, json_frames
+from logdrive.net.stream import ByteStream, ClientTls
+from logdrive.wire.lumberjack.frames import AckFrame, WindowFrame, json_frames
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.support.memory_transport import MemoryNetwork
@@ -46,7 +46,7 @@ class Beat:
 
     def window(self, events: list[bytes]) -> list[bytes]:
         """Return one window as it travels."""
-        return [Window(len(events)).encode(), *json_frames(1, events)]
+        return [WindowFrame(len(events)).encode(), *json_frames(1, events)]
 
     def send(self, event: bytes) -> None:
         """Have one more event to send, which has `mark` in it and is like no other."""
@@ -84,7 +84,7 @@ class Beat:
         finally:
             await stream.close()
 
-    async def exchange(self, stream: Stream, reader: FrameReader) -> None:
+    async def exchange(self, stream: ByteStream, reader: FrameReader) -> None:
         """Send one window, and take acknowledgements until it is whole; a partial one counts at
         once.
         """
@@ -93,11 +93,11 @@ class Beat:
         done = 0
         while done < len(window):
             for frame in reader.feed(await self.heard(stream)):
-                if isinstance(frame, Ack):
+                if isinstance(frame, AckFrame):
                     self.settle(frame.sequence - done)
                     done = max(done, frame.sequence)
 
-    async def heard(self, stream: Stream) -> bytes:
+    async def heard(self, stream: ByteStream) -> bytes:
         """Return what is answered next. Raises TimeoutError where nothing is."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             data = await stream.read()

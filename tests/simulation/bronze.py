@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from logdrive.pipeline.audit.audit import Head, Verdict, sources_of, verdict
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.trim_rows import cut
-from logdrive.pipeline.decode.coverage import Cover
+from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
 from logdrive.pipeline.decode.schema import EVENTS, plain
@@ -81,7 +81,7 @@ class Bronze:
             )
         ) or None
 
-    def add(self, stream: str, segment: str, data: bytes, cover: Cover) -> None:
+    def add(self, stream: str, segment: str, data: bytes, cover: Coverage) -> None:
         """Take a segment from its beginning."""
         decoder = Decoder(stream)
         decoder.feed(segment, 0, data)
@@ -106,7 +106,7 @@ class Bronze:
 
 def bronze_of(stream: str, segments: Mapping[tuple[str, str], bytearray]) -> Bronze:
     """Return the tables of what was read of all *segments*, by store and name."""
-    bronze, cover = Bronze(), Cover()
+    bronze, cover = Bronze(), Coverage()
     for (_, segment), data in segments.items():
         bronze.add(stream, segment, bytes(data), cover)
     return bronze

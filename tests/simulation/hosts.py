@@ -28,7 +28,7 @@ from logdrive.store.limits import StoreLimits
 from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
-from receiver.memory_budget import Memory
+from receiver.memory_budget import MemoryBudget
 from tests.simulation.files import LOGS, OLD, Applications
 from tests.simulation.meddler import Failures
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
@@ -258,7 +258,7 @@ class ReceiverHost(Process):
             name, network, trace, plan.seed, MemoryDisk(), 0.0 if plan.shared else plan.sync_seconds
         )
         self.counters: Counters | None = None
-        self._memory: Memory | None = None
+        self._memory: MemoryBudget | None = None
         self._clients = len(plan.agents) + len(plan.beats)
         self._config = _receiver_config(name, plan)
 

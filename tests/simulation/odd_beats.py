@@ -9,9 +9,16 @@ from typing import Final
 import orjson
 
 from logdrive.errors import LogdriveError
-from logdrive.net.stream import ClientTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Envelope, Window, json_frames
+from logdrive.wire.lumberjack.frames import (
+    VERSION_1,
+    AckFrame,
+    EnvelopeFrame,
+    KeyValueFrame,
+    WindowFrame,
+    json_frames,
+)
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.simulation.beats import Beat
 from tests.support.memory_transport import MemoryNetwork
@@ -31,14 +38,14 @@ class OldBeat(Beat):
     def window(self, events: list[bytes]) -> list[bytes]:
         """Return one window as it travels."""
         pairs = [tuple(orjson.loads(event).items()) for event in events]
-        frames = [Data(number, pair).encode() for number, pair in enumerate(pairs, 1)]
-        return [Window(len(events)).encode(VERSION_1), *frames]
+        frames = [KeyValueFrame(number, pair).encode() for number, pair in enumerate(pairs, 1)]
+        return [WindowFrame(len(events)).encode(VERSION_1), *frames]
 
 
 class HastyBeat(Beat):
     """Sends several windows before it waits for an acknowledgement."""
 
-    async def exchange(self, stream: Stream, reader: FrameReader) -> None:
+    async def exchange(self, stream: ByteStream, reader: FrameReader) -> None:
         """Send a few windows, then take their acknowledgements in order."""
         events = list(self.waiting)
         windows = deque[int]()
@@ -49,7 +56,7 @@ class HastyBeat(Beat):
         done = 0
         while windows:
             for frame in reader.feed(await self.heard(stream)):
-                if not isinstance(frame, Ack):
+                if not isinstance(frame, AckFrame):
                     continue
                 self.settle(frame.sequence - done)
                 done = max(done, frame.sequence)
@@ -63,7 +70,7 @@ class LazyBeat(Beat):
 
     def window(self, events: list[bytes]) -> list[bytes]:
         """Return a window that is never filled."""
-        return [Window(len(events) + _FEW).encode(), *json_frames(1, events)]
+        return [WindowFrame(len(events) + _FEW).encode(), *json_frames(1, events)]
 
 
 class LyingBeat(Beat):
@@ -93,14 +100,17 @@ class LyingBeat(Beat):
         whole = b"".join(json_frames(1, events))
         noise = self._pick.randbytes(self._pick.randint(1, 300))
         lies = (
-            [Window(len(events)).encode(), whole[: self._pick.randint(0, len(whole))]],
-            [Window(1).encode(), whole],
-            [Window(len(events)).encode(), *json_frames(7, events)],
+            [WindowFrame(len(events)).encode(), whole[: self._pick.randint(0, len(whole))]],
+            [WindowFrame(1).encode(), whole],
+            [WindowFrame(len(events)).encode(), *json_frames(7, events)],
             [whole],
             [noise],
-            [Window(len(events)).encode(), whole, b"2Z", noise],
-            [Window(len(events)).encode(), Envelope(noise).encode()],
-            [Window(len(events)).encode(), Envelope(pack(whole, "zlib", 1)[:-3]).encode()],
+            [WindowFrame(len(events)).encode(), whole, b"2Z", noise],
+            [WindowFrame(len(events)).encode(), EnvelopeFrame(noise).encode()],
+            [
+                WindowFrame(len(events)).encode(),
+                EnvelopeFrame(pack(whole, "zlib", 1)[:-3]).encode(),
+            ],
             [b"2J", (1).to_bytes(4, "big"), (2**32 - 1).to_bytes(4, "big"), noise],
         )
         return self._pick.choice(lies)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from random import Random
 
 from logdrive.errors import LogdriveError
-from logdrive.services.pravega.client.controller import Controller, StreamSegment
+from logdrive.services.pravega.client.controller import ControllerClient, StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM
@@ -28,7 +28,7 @@ async def scale(network: MemoryNetwork, store: str, how: str, pick: Random) -> N
 
 
 async def scaled(
-    controller: Controller, how: str, pick: Random, *, stream: str = STREAM
+    controller: ControllerClient, how: str, pick: Random, *, stream: str = STREAM
 ) -> Sequence[StreamSegment]:
     """Split one segment, merge two, or replace all; return those that were replaced.
 
@@ -60,7 +60,7 @@ def _change(
     return now, [0.0, pick.choice((0.25, 0.5, 0.7)), 1.0]
 
 
-async def give_up_the_past(controller: Controller, *, stream: str = STREAM) -> None:
+async def give_up_the_past(controller: ControllerClient, *, stream: str = STREAM) -> None:
     """Let the stream begin with the segments that it has now: all before them are deleted.
 
     Raises what the controller raises.

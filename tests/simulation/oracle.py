@@ -5,7 +5,7 @@ Knows the promises, not how they are kept.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from logdrive.pipeline.audit.sources import Source
+from logdrive.pipeline.audit.sources import AuditedSource
 from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
 from tests.simulation.bronze import Bronze, Row
@@ -238,7 +238,7 @@ def _rows(life: Life, source: Arrived, rows: Sequence[Row]) -> None:
         )
 
 
-def _figures(source: Arrived, audited: Source) -> None:
+def _figures(source: Arrived, audited: AuditedSource) -> None:
     """The audit says of a source what we find."""
     ended = audited.ended if audited.ended in source.ends else source.ended
     ours = source.bytes, source.lost, source.open_gap, ended

@@ -13,7 +13,7 @@ from logdrive.pipeline.audit.audit import Verdict
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentState, connected
 from logdrive.services.pravega.reader.position import set_position
-from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.reader.stream import segments_of
 from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
@@ -179,7 +179,7 @@ async def _read(
     transport = network.host("reader")
     async with connected(transport, store, FACE_PORT) as client:
         if plan.scaled:
-            found = await placed(
+            found = await locate_segments(
                 transport,
                 Target(store, CONTROLLER_PORT),
                 SCOPE,

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from logdrive.model.units import KIB
-from logdrive.store.log.log import Group
+from logdrive.store.log.log import CommitGroup
 from logdrive.store.reader import LogReader
 from tests.simulation.client import Client
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
@@ -188,7 +188,7 @@ class Stage:
         """Return how many bytes *name* holds; what a store keeps on purpose, of what was written
         last, is left out.
         """
-        return weigh(name, (Process, Stage, LogReader, Group))
+        return weigh(name, (Process, Stage, LogReader, CommitGroup))
 
     def _unsettled(self) -> str:
         waiting = [beat.name for beat in self.beats if not beat.settled]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import expected
 from logdrive.wire.pravega.control import (
     SegmentAlreadyExists,
@@ -140,7 +140,7 @@ class TableUser(Client):
 async def asked(network: MemoryNetwork, who: str, store: str) -> AsyncIterator[Ask]:
     """Yield what asks *store* on a connection of *who*. Raises `TransientError`, TimeoutError."""
     stream = await network.host(who).connect(store, FACE_PORT, None)
-    link = Link(stream, lambda message: None)
+    link = RequestChannel(stream, lambda message: None)
     carrying = asyncio.create_task(link.run(), name=f"{who} link")
 
     async def ask(make: Callable[[int], Message]) -> Message:

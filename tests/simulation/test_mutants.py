@@ -50,10 +50,10 @@ def test_there_are_unit_tests_for_the_room_of_each_bug(mutant: Mutant) -> None:
 
 def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a bug patched in: acknowledgements that wait for nothing."""
-    from receiver.acks import AckQueue, Window
+    from receiver.acks import AckQueue, OpenWindow
 
     def end(self: AckQueue, last: int) -> None:
-        window: Window = self.current
+        window: OpenWindow = self.current
         window.holds, window.last = 0, last
         self._current = None
         self._flush()

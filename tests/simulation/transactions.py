@@ -16,8 +16,8 @@ from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
-from logdrive.services.pravega.client.errors import RefusedError
-from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.client.errors import RequestRefusedError
+from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.server.controller.convert import uuid_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.client import Client
@@ -110,7 +110,7 @@ class TransactionWriter(Client):
             ended = await controller.call(
                 "commitTransaction" if commits else "abortTransaction", request, pb.TxnStatus
             )
-        except RefusedError:
+        except RequestRefusedError:
             transaction.there = False
         else:
             transaction.there = commits and ended.status == pb.TxnStatus.SUCCESS
@@ -125,7 +125,7 @@ async def committed(network: MemoryNetwork, store: str) -> Counter[bytes]:
     transport = network.host("reader")
     data = b""
     async with connected(transport, store, FACE_PORT) as client:
-        for place in await placed(
+        for place in await locate_segments(
             transport,
             Target(store, CONTROLLER_PORT),
             SCOPE,

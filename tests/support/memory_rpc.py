@@ -18,8 +18,8 @@ import grpc.aio
 
 from logdrive.errors import TransientError
 from logdrive.host.disk import Disk
-from logdrive.net.stream import ClientTls, ServerTls, Stream, Transport
-from logdrive.services.pravega.client.controller import Controller, Controllers, Login
+from logdrive.net.stream import ByteStream, ClientTls, ServerTls, Transport
+from logdrive.services.pravega.client.controller import ControllerClient, Controllers, Login
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.services.pravega.server.controller.serving import Serving
 
@@ -50,7 +50,7 @@ async def _abort(code: grpc.StatusCode, details: str = "") -> NoReturn:
 class _Exchange:
     """Reads and writes whole pieces on a stream."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream, self._read = stream, b""
 
     async def take(self, size: int) -> bytes:
@@ -81,7 +81,7 @@ def serving(transport: Transport) -> Serving:
     ) -> AsyncIterator[int]:
         calls: dict[asyncio.Task[Any], None] = {}
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             task = asyncio.current_task()
             assert task is not None
             calls[task] = None
@@ -101,7 +101,7 @@ def serving(transport: Transport) -> Serving:
     return served
 
 
-async def _serve(handlers: grpc.GenericRpcHandler, stream: Stream) -> None:
+async def _serve(handlers: grpc.GenericRpcHandler, stream: ByteStream) -> None:
     await stream.write([_GREETING])
     exchange = _Exchange(stream)
     method_size, size = await exchange.head()
@@ -124,7 +124,7 @@ async def _serve(handlers: grpc.GenericRpcHandler, stream: Stream) -> None:
         await _answer(stream, grpc.StatusCode.OK, handler.response_serializer(found))
 
 
-async def _answer(stream: Stream, code: grpc.StatusCode, message: bytes) -> None:
+async def _answer(stream: ByteStream, code: grpc.StatusCode, message: bytes) -> None:
     await stream.write([_HEAD.pack(code.value[0], len(message)), message])
 
 
@@ -176,7 +176,7 @@ def reaching(transport: Transport) -> Controllers:
     @contextlib.asynccontextmanager
     async def reached(
         host: str, port: int, tls: ClientTls | None, login: Login | None
-    ) -> AsyncIterator[Controller]:
+    ) -> AsyncIterator[ControllerClient]:
         yield GrpcController(cast(grpc.aio.Channel, _Channel(transport, host, port)), login)
 
     return reached

@@ -3,16 +3,16 @@ still the same (rules G1, G4).
 
 Reading never trusts what was true before: each read compares the first line and the up to 256 bytes
 before the position, which come in the same `pread` as the new ones. A difference, or a file shorter
-than the position, is a `TruncatedError`.
+than the position, is a `SourceTruncatedError`.
 """
 
 from zlib import crc32
 
 from agent.config import InputTable
-from agent.records.chunk import CHUNK_BYTES, Chunk
+from agent.records.chunk import CHUNK_BYTES, TextChunk
 from agent.sources.identity import FirstLine
-from agent.sources.place import Place
-from agent.sources.readable import TruncatedError
+from agent.sources.place import FileLocation
+from agent.sources.readable import SourceTruncatedError
 from logdrive.host.disk import Disk, File, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
@@ -46,7 +46,7 @@ class Generation:
 
     def __init__(
         self,
-        place: Place,
+        place: FileLocation,
         settings: InputTable,
         *,
         start: int = 0,
@@ -138,13 +138,13 @@ class Generation:
     def look(self, stat: FileStat, now: float) -> None:
         """Take notice of *stat*.
 
-        Raises `TruncatedError` where the file is shorter than it was, or grew out of another
+        Raises `SourceTruncatedError` where the file is shorter than it was, or grew out of another
         beginning.
 
         `seen` must not grow with the bytes of a next life, so these are compared first.
         """
         if stat.size < self.seen:
-            raise TruncatedError
+            raise SourceTruncatedError
         # rewritten at the same length, too
         changed = stat.size > self.seen or stat.modified_ns != self.modified_ns
         if changed and self.file is not None:
@@ -204,17 +204,17 @@ class Generation:
     def number_at(self, position: int) -> int:
         """Return the number of *position* from the file's own bytes.
 
-        Raises `TruncatedError` where they are not there.
+        Raises `SourceTruncatedError` where they are not there.
         """
         tail = self._before(position)
         if len(tail) < min(position, TAIL_BYTES):
-            raise TruncatedError
+            raise SourceTruncatedError
         return number_of(position, tail)
 
-    def read(self, now: float, *, limit: int = CHUNK_BYTES) -> Chunk | None:
+    def read(self, now: float, *, limit: int = CHUNK_BYTES) -> TextChunk | None:
         """Return the next lines, None where there are none.
 
-        Raises `TruncatedError` before giving out a wrong byte.
+        Raises `SourceTruncatedError` before giving out a wrong byte.
 
         A line longer than *limit* is given out in parts.
         """
@@ -223,7 +223,7 @@ class Generation:
         tail = self._known_tail()
         data = self.file.pread(len(tail) + limit, self.position - len(tail))
         if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):
-            raise TruncatedError
+            raise SourceTruncatedError
         size = len(data) - len(tail)
         self._grow_to(self.position + size, now)
         whole = size == limit
@@ -231,25 +231,25 @@ class Generation:
         self._more = whole
         if end == len(tail):
             return None
-        chunk = Chunk(self.position, data, len(tail), end, open_end)
+        chunk = TextChunk(self.position, data, len(tail), end, open_end)
         self.position += end - len(tail)
         self._tail = chunk.tail_at(self.position)
         if self._end is not None and self._end[0] == self.position:
             self._end = None  # the same bytes as the tail
         return chunk
 
-    def take_back(self, chunk: Chunk, position: int) -> None:
+    def take_back(self, chunk: TextChunk, position: int) -> None:
         """Give out again what of *chunk*, the last one read, lies behind *position*."""
         self.position, self._tail, self._more = position, chunk.tail_at(position), True
 
     def verify(self) -> None:
         """Compare all that was read before, without reading on.
 
-        Raises `TruncatedError` (rule G4).
+        Raises `SourceTruncatedError` (rule G4).
         """
         self._compare_first_line()
         if self._before(self.position) != self._known_tail():
-            raise TruncatedError
+            raise SourceTruncatedError
 
     def _compare_end(self, size: int) -> None:
         """Compare the bytes before the end seen last, then keep those before the new one: a backlog
@@ -258,14 +258,14 @@ class Generation:
         Nothing else tells lives apart of which no byte was read and that have the same first line.
         """
         if self._end is not None and self._before(self._end[0]) != self._end[1]:
-            raise TruncatedError
+            raise SourceTruncatedError
         self._end = (size, self._before(size)) if size > self.position else None
 
     def _compare_first_line(self) -> None:
         assert self.file is not None
         assert self.first_line is not None
         if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:
-            raise TruncatedError
+            raise SourceTruncatedError
 
     def _known_tail(self) -> bytes:
         """Return the bytes before the position as they were read, or, after `go_to`, as their check
@@ -276,7 +276,7 @@ class Generation:
             if len(tail) < min(self.position, TAIL_BYTES) or (
                 self._check and check_of(tail) != self._check
             ):
-                raise TruncatedError
+                raise SourceTruncatedError
             self._tail = tail
         return self._tail
 

@@ -96,7 +96,7 @@ class Pattern:
                         yield from self._expand(path, part + 1, listing, 0)
 
 
-Key = tuple[int, int]
+FileKey = tuple[int, int]
 """Device and inode."""
 
 
@@ -110,7 +110,7 @@ class Listing:
     """
 
     def __init__(
-        self, disk: Disk, known: Callable[[str, Key], bool] = lambda path, key: False
+        self, disk: Disk, known: Callable[[str, FileKey], bool] = lambda path, key: False
     ) -> None:
         self._disk, self._known = disk, known
         self._names: dict[str, list[str]] = {}
@@ -165,7 +165,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchedFile:
     """A file that an input names."""
 
     path: str
@@ -173,7 +173,7 @@ class Found:
     stat: FileStat
 
 
-class Inputs:
+class FileInputs:
     """The inputs of a configuration; the first that names a file has it."""
 
     def __init__(self, tables: Sequence[InputTable]) -> None:
@@ -206,7 +206,7 @@ class Inputs:
             for pattern in (*paths, *exclude)
         )
 
-    def scan(self, listing: Listing) -> Iterator[Found]:
+    def scan(self, listing: Listing) -> Iterator[MatchedFile]:
         """Yield all regular files that the inputs name, each path once; not those that *listing*
         knows.
         """
@@ -223,4 +223,4 @@ class Inputs:
                     seen.add(path)
                     stat = listing.stat(path)
                     if stat is not None and stat.is_file:
-                        yield Found(path, table, stat)
+                        yield MatchedFile(path, table, stat)

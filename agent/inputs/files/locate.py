@@ -7,9 +7,9 @@ import os
 import re
 from typing import Final
 
-from agent.inputs.files.globs import Inputs, Listing
-from agent.sources.identity import Namer
-from agent.sources.place import Place, same_birth
+from agent.inputs.files.globs import FileInputs, Listing
+from agent.sources.identity import Fingerprinter
+from agent.sources.place import FileLocation, same_birth
 from logdrive.host.disk import Disk, FileStat
 
 ROTATED: Final = re.compile(r"[.-]\d[^/]*$")
@@ -24,13 +24,13 @@ class Locator:
     *namer* tells whether their file system is there at all, *inputs* where else they may be.
     """
 
-    def __init__(self, disk: Disk, namer: Namer, inputs: Inputs | None = None) -> None:
+    def __init__(self, disk: Disk, namer: Fingerprinter, inputs: FileInputs | None = None) -> None:
         self._disk, self._namer, self._inputs = disk, namer, inputs
         self._listed: dict[str, dict[int, list[str]]] = {}
         self._named: dict[int, list[tuple[str, FileStat]]] = {}
         self._scans = 0
 
-    def find(self, place: Place, *, moved: bool = False) -> tuple[str, FileStat] | None:
+    def find(self, place: FileLocation, *, moved: bool = False) -> tuple[str, FileStat] | None:
         """Return where the file of *place* is and what it is, None where it is nowhere.
 
         With *moved* the host may have been started anew, or its file system moved: another device
@@ -49,7 +49,7 @@ class Locator:
         return self._rotated_meanwhile(directory, place, moved)
 
     def _rotated_meanwhile(
-        self, directory: str, place: Place, moved: bool
+        self, directory: str, place: FileLocation, moved: bool
     ) -> tuple[str, FileStat] | None:
         """Look again at names like its own: one rotation between two looks hides a file, and what
         is not found is taken for removed.
@@ -64,7 +64,7 @@ class Locator:
                     return path, stat
         return None
 
-    def find_elsewhere(self, place: Place) -> tuple[str, FileStat] | None:
+    def find_elsewhere(self, place: FileLocation) -> tuple[str, FileStat] | None:
         """Return where in other directories the inputs name the file of *place*, None where they
         don't.
 
@@ -85,7 +85,7 @@ class Locator:
             for found in self._inputs.scan(Listing(self._disk)):
                 self._named.setdefault(found.stat.inode, []).append((found.path, found.stat))
 
-    def _stat(self, path: str, place: Place, moved: bool) -> FileStat | None:
+    def _stat(self, path: str, place: FileLocation, moved: bool) -> FileStat | None:
         try:
             stat = self._disk.stat(path)
         except FileNotFoundError:

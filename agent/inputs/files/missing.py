@@ -7,7 +7,7 @@ there, and sent a second time.
 
 from typing import Final
 
-Key = tuple[int, int]
+FileKey = tuple[int, int]
 
 _SCANS: Final = 2
 """Whole scans that have to miss a file: one alone may pass it by, when it is renamed between a
@@ -15,7 +15,7 @@ listing and a look.
 """
 
 
-class Missing:
+class MissingFiles:
     """Counts scans, and since which of them a file is missed.
 
     Without *scans*, as in `ship`, nothing looks elsewhere.
@@ -25,7 +25,7 @@ class Missing:
         self._scans = scans
         self._running = False
         self._ended = 0
-        self._until: dict[Key, int] = {}  # after how many scans a file is given up
+        self._until: dict[FileKey, int] = {}  # after how many scans a file is given up
 
     def scan_begins(self) -> None:
         """Take notice that a scan of all inputs begins."""
@@ -36,7 +36,7 @@ class Missing:
         self._running = False
         self._ended += 1
 
-    def gone(self, key: Key) -> bool:
+    def gone(self, key: FileKey) -> bool:
         """Take notice that a file is not where it was; tell whether it was looked for everywhere
         since it was missed first.
         """
@@ -46,9 +46,9 @@ class Missing:
         del self._until[key]
         return True
 
-    def found(self, key: Key) -> None:
+    def found(self, key: FileKey) -> None:
         """Take notice that a file is where it is thought to be."""
         self._until.pop(key, None)
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: FileKey) -> bool:
         return key in self._until

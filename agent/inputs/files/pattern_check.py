@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from agent.inputs.files.globs import Found, Inputs, Listing
+from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.locate import ROTATED
 from agent.sources.checkpoint import Checkpoint, path_of, shown
 
@@ -19,7 +19,10 @@ _SHOWN: Final = 10
 
 
 def overlooked(
-    found: Sequence[Found], inputs: Inputs, checkpoint: Checkpoint | None, listing: Listing
+    found: Sequence[MatchedFile],
+    inputs: FileInputs,
+    checkpoint: Checkpoint | None,
+    listing: Listing,
 ) -> list[tuple[str, str]]:
     """Return what an operator should know before a start, as names and texts."""
     told = [
@@ -42,7 +45,7 @@ def overlooked(
     return [(name, text.format(_few(paths))) for name, paths, text in told if paths]
 
 
-def _rotated(found: Sequence[Found], inputs: Inputs, listing: Listing) -> list[str]:
+def _rotated(found: Sequence[MatchedFile], inputs: FileInputs, listing: Listing) -> list[str]:
     """Return names such as x.log.1 or x.log-20261121 beside a file x.log that is covered."""
     covered: dict[str, list[str]] = {}
     for each in found:
@@ -59,7 +62,7 @@ def _rotated(found: Sequence[Found], inputs: Inputs, listing: Listing) -> list[s
     return missed
 
 
-def _outside(inputs: Inputs, checkpoint: Checkpoint | None) -> list[str]:
+def _outside(inputs: FileInputs, checkpoint: Checkpoint | None) -> list[str]:
     entries = checkpoint.entries if checkpoint is not None else []
     living = [
         (path_of(entry.path), path_of(entry.name))

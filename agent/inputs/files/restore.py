@@ -15,15 +15,15 @@ import msgspec
 
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import Inputs
+from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
-from agent.sources.checkpoint import Entry, path_of
-from agent.sources.identity import FirstLine, Identity, Namer
-from agent.sources.place import Place, same_birth
-from agent.sources.readable import TruncatedError
-from agent.sources.registry import Book
+from agent.sources.checkpoint import CheckpointEntry, path_of
+from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.place import FileLocation, same_birth
+from agent.sources.readable import SourceTruncatedError
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
@@ -35,10 +35,10 @@ class Restorer:
 
     def __init__(
         self,
-        inputs: Inputs,
-        book: Book,
+        inputs: FileInputs,
+        book: SourceRegistry,
         tailer: Tailer,
-        namer: Namer,
+        namer: Fingerprinter,
         disk: Disk,
         clock: Clock,
         log: Any,
@@ -52,9 +52,9 @@ class Restorer:
             clock,
             log,
         )
-        self._doubtful: list[Entry] = []
+        self._doubtful: list[CheckpointEntry] = []
 
-    def restore(self, entries: Iterable[Entry]) -> None:
+    def restore(self, entries: Iterable[CheckpointEntry]) -> None:
         """Enter all *entries*; those whose files can't be looked for now become absent."""
         locator = Locator(self._disk, self._namer, self._inputs)
         self._doubtful = []
@@ -75,9 +75,9 @@ class Restorer:
             self._book.absent.clear()
             self.restore(entries)
 
-    def _living(self, entry: Entry, locator: Locator) -> None:
+    def _living(self, entry: CheckpointEntry, locator: Locator) -> None:
         path = path_of(entry.path)
-        place = Place(
+        place = FileLocation(
             path,
             path_of(entry.name),
             path_of(entry.mount),
@@ -116,7 +116,9 @@ class Restorer:
             self._log.warning("file can't be looked for", path=path, reason=str(error))
             self._book.absent[entry.origin] = entry
 
-    def _open(self, entry: Entry, generation: Generation, stat: FileStat, *, reborn: bool) -> None:
+    def _open(
+        self, entry: CheckpointEntry, generation: Generation, stat: FileStat, *, reborn: bool
+    ) -> None:
         """Go on in the file if it is the same as before.
 
         If not, end the life; what has its inode now is followed as the next.
@@ -131,14 +133,14 @@ class Restorer:
             generation.look(stat, self._clock.monotonic())
             generation.verify()
             if entry.last and not generation.fits(entry.last):
-                raise TruncatedError
+                raise SourceTruncatedError
             first_line = FirstLine.of(generation.head())
             if first_line is None or first_line.crc != entry.crc:  # it was truncated just now
-                raise TruncatedError
+                raise SourceTruncatedError
         except OSError:
             self._tailer.close(generation)  # it is looked for again, with a handle of its own
             raise
-        except TruncatedError:
+        except SourceTruncatedError:
             self._log.info(
                 "file is another than before",
                 path=generation.place.path,
@@ -159,7 +161,7 @@ class Restorer:
         self._tailer.follow(Followed(generation, source, counting=source.counting))
         self._tailer.close_if_crowded(generation)
 
-    def _doubt(self, entry: Entry) -> None:
+    def _doubt(self, entry: CheckpointEntry) -> None:
         """Tell of the life that may have been before what is there now (rule P4): of no byte, with
         an end that nobody saw.
         """
@@ -184,7 +186,7 @@ class Restorer:
         )
         self._ended(lost, Mark(UNSURE, exact=False))
 
-    def _ended(self, entry: Entry, mark: Mark) -> None:
+    def _ended(self, entry: CheckpointEntry, mark: Mark) -> None:
         """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap,
         then the end record.
         """
@@ -194,7 +196,7 @@ class Restorer:
         self._tailer.want(source)
         self._book.changed = True
 
-    def _identity(self, entry: Entry) -> Identity | None:
+    def _identity(self, entry: CheckpointEntry) -> Identity | None:
         """Return what names the lives of a file that is gone, where that may still be asked for."""
         if entry.first is None:
             return None
@@ -208,7 +210,7 @@ class Restorer:
         )
 
 
-def _like_others(entry: Entry, stat: FileStat) -> bool:
+def _like_others(entry: CheckpointEntry, stat: FileStat) -> bool:
     """Tell whether a file that was changed since the checkpoint could be compared by its first line
     only.
     """

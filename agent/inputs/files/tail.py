@@ -12,22 +12,22 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
-from agent.inputs.files.deleted_files import Held
+from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import Found
-from agent.inputs.files.handle_shortage import CODES, Shortage
+from agent.inputs.files.globs import MatchedFile
+from agent.inputs.files.handle_shortage import CODES, HandleShortage
 from agent.inputs.files.locate import Locator
-from agent.inputs.files.missing import Missing
+from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.poll_intervals import shortest, slowed
 from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, data_runs
 from agent.records.blocks import Encoder
-from agent.records.chunk import Chunk
-from agent.sources.identity import FirstLine, Identity, Namer
-from agent.sources.place import Place
-from agent.sources.queue import Demand
-from agent.sources.readable import TruncatedError
-from agent.sources.registry import Book
+from agent.records.chunk import TextChunk
+from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.place import FileLocation
+from agent.sources.queue import SendQueue
+from agent.sources.readable import SourceTruncatedError
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting, Source
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
@@ -47,17 +47,17 @@ class Tailer:
 
     def __init__(
         self,
-        book: Book,
-        demand: Demand,
+        book: SourceRegistry,
+        demand: SendQueue,
         *,
-        namer: Namer,
+        namer: Fingerprinter,
         disk: Disk,
         clock: Clock,
         encoder_of: Callable[[Source], Encoder],
         max_open_files: int,
         close_idle_seconds: float,
         handles: int = sys.maxsize,
-        held: Held,
+        held: DeletedFiles,
         scans: bool = True,
         log: Any,
     ) -> None:
@@ -74,8 +74,8 @@ class Tailer:
             close_idle_seconds,
             handles,
         )
-        self._held, self._shortage = held, Shortage(log)
-        self.missing = Missing(scans=scans)
+        self._held, self._shortage = held, HandleShortage(log)
+        self.missing = MissingFiles(scans=scans)
         """Whom scans have to look for, before they are given up."""
         self.living: dict[tuple[int, int], Followed] = {}
         """The files that are followed, by device and inode."""
@@ -88,7 +88,7 @@ class Tailer:
 
     # Files that come -----------------------------------------------------------------------------
 
-    def found(self, found: Found, counting: Counting) -> None:
+    def found(self, found: MatchedFile, counting: Counting) -> None:
         """Take notice of a file that an input names; one that is followed under another name
         already is the same.
         """
@@ -106,10 +106,10 @@ class Tailer:
         mount = self._mounts.get((directory, stat.device))
         if mount is None:
             mount = self._mounts[directory, stat.device] = self._namer.mount_of(directory)
-        place = Place(found.path, name, mount, stat.device, stat.inode, stat.birth_ns)
+        place = FileLocation(found.path, name, mount, stat.device, stat.inode, stat.birth_ns)
         self.follow(Followed(Generation(place, found.settings), counting=counting))
 
-    def _renamed(self, place: Place, path: str) -> None:
+    def _renamed(self, place: FileLocation, path: str) -> None:
         """Take the name *path* under which a scan has met a known file, if the one it had is its
         own no longer.
         """
@@ -119,7 +119,7 @@ class Tailer:
             place.name = self._disk.real_path(path)
             self._book.changed = True
 
-    def _at(self, place: Place) -> bool:
+    def _at(self, place: FileLocation) -> bool:
         """Tell whether a file still is where it is thought to be."""
         try:
             return place.is_at(self._disk.stat(place.name))
@@ -252,7 +252,7 @@ class Tailer:
             if followed.generation.first_line is None:
                 self._name(followed, stat)
             followed.trouble, followed.lacks_handle = "", False
-        except TruncatedError:
+        except SourceTruncatedError:
             self.truncated(followed)
         except OSError as error:
             self._trouble(followed, error)
@@ -368,7 +368,7 @@ class Tailer:
         head, followed.head = followed.head, generation.head()
         if not followed.head.startswith(head):
             followed.head = head
-            raise TruncatedError
+            raise SourceTruncatedError
         first_line = FirstLine.of(followed.head, ended=followed.ships_unfinished)
         if first_line is None:
             return
@@ -420,16 +420,16 @@ class Tailer:
             try:
                 self.open(generation)
                 generation.verify()
-            except (TruncatedError, OSError) as error:
+            except (SourceTruncatedError, OSError) as error:
                 self.failed(source, error)
         return not followed.trouble
 
-    def failed(self, source: Source, error: TruncatedError | OSError) -> None:
+    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Act on what reading *source* raised."""
         followed = self._followed(source)
         if followed is None:
             return
-        if isinstance(error, TruncatedError):
+        if isinstance(error, SourceTruncatedError):
             self.truncated(followed)
         else:
             self._trouble(followed, error)
@@ -492,7 +492,7 @@ class Tailer:
             )
             generation.first_line = first_line
             source = self._book.begin(generation, first_line, identity, Counting.KNOWN)
-            chunk = Chunk.whole(head)
+            chunk = TextChunk.whole(head)
             generation.position = generation.seen = len(head)
             source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
         if source is not None:

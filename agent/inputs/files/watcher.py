@@ -24,11 +24,11 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
-from agent.inputs.files.globs import Found, Inputs, Listing
+from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import Entry, path_of
+from agent.sources.checkpoint import CheckpointEntry, path_of
 from agent.sources.place import same_birth
-from agent.sources.registry import Book
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
@@ -128,8 +128,8 @@ class Scanner:
 
     def __init__(
         self,
-        inputs: Inputs,
-        book: Book,
+        inputs: FileInputs,
+        book: SourceRegistry,
         tailer: Tailer,
         *,
         disk: Disk,
@@ -161,7 +161,7 @@ class Scanner:
         else:
             listing = Listing(self._disk, self._tailer.follows)
         self._tailer.missing.scan_begins()
-        waiting: dict[int, list[Entry]] = {}
+        waiting: dict[int, list[CheckpointEntry]] = {}
         for entry in self._book.absent.values():
             waiting.setdefault(entry.inode, []).append(entry)
         for number, found in enumerate(self._inputs.scan(listing)):
@@ -180,7 +180,7 @@ class Scanner:
         self._troubles = troubles
         return listing
 
-    def _may_be(self, entry: Entry, found: Found) -> bool:
+    def _may_be(self, entry: CheckpointEntry, found: MatchedFile) -> bool:
         """Tell whether a file with the inode of an absent *entry* may be the one that is waited
         for, and no later or other one.
         """

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from logdrive.address import ServiceAddress, is_loopback, sink_address
 from logdrive.cli.access import login_options
-from logdrive.cli.demo.performance import Outcome, Performance, Say
+from logdrive.cli.demo.performance import DemoResult, Performance, Say
 from logdrive.cli.demo.system import machine_logs
 from logdrive.cli.output import emit_json
 from logdrive.pipeline.spark.session import require_spark
@@ -68,7 +68,7 @@ def demo(
     logs = machine_logs() if system_logs else []
     _announce(place, logs)
 
-    def play(say: Say) -> Outcome:
+    def play(say: Say) -> DemoResult:
         return Performance(
             place, lines, say, machine_logs=logs, service=sink, login=login if sink else None
         ).run()
@@ -156,7 +156,7 @@ def _plain_lines() -> Say:
     return say
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: DemoResult) -> None:
     """Print what happened; the last line is the one that matters."""
     print(
         f"{outcome.files} files of 24 applications and {outcome.machine_files} of this "

@@ -62,7 +62,7 @@ Say = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoResult:
     """What the demo ends with.
 
     *lines* and *bytes* are what the applications wrote; the audit speaks for all sources.
@@ -120,7 +120,7 @@ class Performance:
             work / "agent.log",
         )
 
-    def run(self) -> Outcome:
+    def run(self) -> DemoResult:
         """Play it.
 
         Raises `DemoError` where a part fails; processes started are ended in any case.
@@ -221,7 +221,7 @@ class Performance:
 
     def _outcome(
         self, applications: Applications, audit: dict[str, Any], seconds: float
-    ) -> Outcome:
+    ) -> DemoResult:
         """Hold the audit against the applications' own books: a line that never reached an agent's
         eye counts as lost too.
         """
@@ -237,7 +237,7 @@ class Performance:
                 f"the applications wrote {applications.lines:,} lines, the table holds "
                 f"{lines:,} of theirs"
             )
-        return Outcome(
+        return DemoResult(
             lines=applications.lines,
             bytes=applications.written,
             files=applications.files,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from logdrive.model.pieces import DEAD_LETTER
-from logdrive.pipeline.audit.copies import Copy, copies, pairs
-from logdrive.pipeline.audit.sources import NOT_WANTED, Gap, Source
+from logdrive.pipeline.audit.copies import CopiedSource, copies, pairs
+from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, continuing_rows, doubled_rows, prove
 from logdrive.pipeline.bronze.tables import open_existing, paths
 from logdrive.pipeline.decode.coverage import Interval, size, subtract, union
@@ -82,8 +82,8 @@ class Verdict:
     foreign_events: int
     gaps: list[Gap]
     unknown_ends: list[UnknownEnd]
-    copies: list[Copy]
-    by_source: list[Source]
+    copies: list[CopiedSource]
+    by_source: list[AuditedSource]
     faults: list[Fault]
     cut_events: int
     overlapping_events: int
@@ -125,7 +125,7 @@ def audit(directory: str, spark: Any) -> Verdict:
 
 
 def verdict(
-    sources: list[Source],
+    sources: list[AuditedSource],
     proof: Proof,
     doubled: int,
     continuing: Mapping[str, int] = MappingProxyType({}),
@@ -173,7 +173,7 @@ def verdict(
     )
 
 
-def with_copies(found: Verdict, told: list[Copy]) -> Verdict:
+def with_copies(found: Verdict, told: list[CopiedSource]) -> Verdict:
     """Return *found* with lines that are there under two sources (ADR 16): doubled, though each
     source is as it should be.
     """
@@ -186,7 +186,7 @@ def with_copies(found: Verdict, told: list[Copy]) -> Verdict:
     )
 
 
-def _unknown_end(source: Source) -> UnknownEnd | None:
+def _unknown_end(source: AuditedSource) -> UnknownEnd | None:
     last = max(
         (gap for gap in source.gaps if gap.end_unseen), key=lambda gap: gap.end, default=None
     )
@@ -207,14 +207,14 @@ def heads_of(table: pa.Table) -> list[Head]:
     return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
 
 
-def sources_of(rows: Iterable[Head]) -> list[Source]:
+def sources_of(rows: Iterable[Head]) -> list[AuditedSource]:
     """Return every source that *rows* speak of, judged, by host and path."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, AuditedSource] = {}
     gaps: dict[str, list[Head]] = {}
     for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
         if row.kind == HEADLESS or row.source is None or row.mark_reason == FIRST_RUN:
             continue
-        source = sources.setdefault(row.source, Source(row.source))
+        source = sources.setdefault(row.source, AuditedSource(row.source))
         _count(source, row)
         if row.kind == "gap":
             gaps.setdefault(row.source, []).append(row)
@@ -228,7 +228,7 @@ def sources_of(rows: Iterable[Head]) -> list[Source]:
     )
 
 
-def _count(source: Source, row: Head) -> None:
+def _count(source: AuditedSource, row: Head) -> None:
     """Add one header to what is known of its source."""
     source.host, source.path = row.host or source.host, row.path or source.path
     source.origin = source.origin or row.origin
@@ -251,7 +251,7 @@ def _count(source: Source, row: Head) -> None:
         source.skipped_bytes += row.skipped
 
 
-def _judge(source: Source, gaps: list[Head]) -> None:
+def _judge(source: AuditedSource, gaps: list[Head]) -> None:
     """Tell what of [0, last) is missing or there twice."""
     have = union(source.kept)
     source.bytes += size(have)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from logdrive.pipeline.audit.sources import Source
+from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.verify_rows import rows_of
-from logdrive.pipeline.bronze.tables import Table
+from logdrive.pipeline.bronze.tables import BronzeTable
 
 TWO_CLIENTS: Final = "two_clients"
 SENT_AGAIN: Final = "sent_again"
@@ -25,7 +25,7 @@ _FEWEST_AGAIN: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopiedSource:
     """The first *lines* of *source*, which are those of *other*, too; *why* they are compared."""
 
     source: str
@@ -36,19 +36,19 @@ class Copy:
     why: str
 
 
-Pair = tuple[Source, Source, str]
+SourcePair = tuple[AuditedSource, AuditedSource, str]
 """The source that came later, the other one, and why the two are compared."""
 
 
-def pairs(sources: Iterable[Source]) -> list[Pair]:
+def pairs(sources: Iterable[AuditedSource]) -> list[SourcePair]:
     """Return which sources are to be compared."""
-    by_origin: dict[str, list[Source]] = {}
-    by_path: dict[str, list[Source]] = {}
+    by_origin: dict[str, list[AuditedSource]] = {}
+    by_path: dict[str, list[AuditedSource]] = {}
     for source in sources:
         if source.origin is not None and source.path is not None and not source.foreign:
             by_origin.setdefault(source.origin, []).append(source)
             by_path.setdefault(source.path, []).append(source)
-    found: list[Pair] = []
+    found: list[SourcePair] = []
     for alike in by_origin.values():
         first, *later = sorted(alike, key=lambda source: (source.first_heard, source.source))
         found += [(source, first, TWO_CLIENTS) for source in later]
@@ -63,7 +63,7 @@ def pairs(sources: Iterable[Source]) -> list[Pair]:
     return found
 
 
-def _others(again: Source, alike: Sequence[Source]) -> list[Source]:
+def _others(again: AuditedSource, alike: Sequence[AuditedSource]) -> list[AuditedSource]:
     """Return what *again* may have sent once more: the sources of its host, of any host where a
     clone has a new name.
     """
@@ -75,7 +75,7 @@ def _others(again: Source, alike: Sequence[Source]) -> list[Source]:
     return [source for source in others if source.host == again.host] or others
 
 
-def copies(spark: Any, events: Table, found: Sequence[Pair]) -> list[Copy]:
+def copies(spark: Any, events: BronzeTable, found: Sequence[SourcePair]) -> list[CopiedSource]:
     """Return for each source of the pairs *found* how far it is the other one's copy."""
     from pyspark.sql import functions as f
 
@@ -109,13 +109,15 @@ def copies(spark: Any, events: Table, found: Sequence[Pair]) -> list[Copy]:
     return _longest([(pair, sizes.get((pair[0].source, pair[1].source), (0, 0))) for pair in found])
 
 
-def _longest(sized: Iterable[tuple[Pair, tuple[int, int]]]) -> list[Copy]:
+def _longest(sized: Iterable[tuple[SourcePair, tuple[int, int]]]) -> list[CopiedSource]:
     """Return one copy a source, the longest: no line of it is counted twice."""
-    best: dict[str, Copy] = {}
+    best: dict[str, CopiedSource] = {}
     for (source, other, why), (lines, size) in sized:
         if lines < (_FEWEST_AGAIN if why == SENT_AGAIN else 1):
             continue
         known = best.get(source.source)
         if known is None or lines > known.lines:
-            best[source.source] = Copy(source.source, other.source, source.path, lines, size, why)
+            best[source.source] = CopiedSource(
+                source.source, other.source, source.path, lines, size, why
+            )
     return sorted(best.values(), key=lambda copy: (copy.path or "", copy.source))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.sources import NOT_WANTED, Source
+from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource
 from logdrive.pipeline.decode.coverage import Interval, union
 
 Values = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BarPart:
     """A part of a cover bar, from and width in percent.
 
     *what* is one of kept, lost, unwanted, elsewhere.
@@ -83,7 +83,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class PathFigures:
     """Where lines came from, and how many."""
 
     name: str
@@ -99,7 +99,7 @@ class Figures:
     bins: list[Bin]
     step: float
     legs: list[Leg]
-    paths: list[Path]
+    paths: list[PathFigures]
 
 
 def figures(batches: pa.Table, most_paths: int = 12) -> Figures:
@@ -180,7 +180,7 @@ def _quantiles(values: Values, weights: Values, wanted: Sequence[float]) -> list
     return [max(0.0, float(value)) for value in values[order][places]]
 
 
-def _paths(data: pa.Table, most: int) -> list[Path]:
+def _paths(data: pa.Table, most: int) -> list[PathFigures]:
     if not data.num_rows:
         return []
     by = (
@@ -189,12 +189,14 @@ def _paths(data: pa.Table, most: int) -> list[Path]:
         .sort_by([("rows_sum", "descending")])
     )
     return [
-        Path(row["path"] or "(no path)", row["host"] or "", row["rows_sum"], row["bytes_sum"])
+        PathFigures(
+            row["path"] or "(no path)", row["host"] or "", row["rows_sum"], row["bytes_sum"]
+        )
         for row in by.slice(0, most).to_pylist()
     ]
 
 
-def cover_bar(source: Source) -> list[Piece]:
+def cover_bar(source: AuditedSource) -> list[BarPart]:
     """Return the pieces of a bar that stands for [0, last) of *source*; what is lost is drawn over
     the rest, never too thin to see.
     """
@@ -214,9 +216,9 @@ def cover_bar(source: Source) -> list[Piece]:
     return pieces
 
 
-def _piece(interval: Interval, last: int, what: str, label: str) -> Piece:
+def _piece(interval: Interval, last: int, what: str, label: str) -> BarPart:
     start, end = interval
-    return Piece(
+    return BarPart(
         100 * start / last, 100 * (end - start) / last, what, f"{label}: {start:,} to {end:,}"
     )
 

@@ -18,7 +18,7 @@ from logdrive.pipeline.audit.charts import (
     size,
 )
 from logdrive.pipeline.audit.figures import COLUMNS, Figures, cover_bar, figures
-from logdrive.pipeline.audit.sources import Source
+from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.text import last_line
 from logdrive.pipeline.bronze.tables import open_existing, paths
 from logdrive.pipeline.decode.schema import BATCHES
@@ -66,7 +66,7 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
     )
 
 
-def _shown(sources: list[Source]) -> list[Source]:
+def _shown(sources: list[AuditedSource]) -> list[AuditedSource]:
     """Return the sources that have a bar: those with gaps first, then the largest; by host and
     path.
     """

@@ -29,7 +29,7 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Source:
+class AuditedSource:
     """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard*
     when, in ms since 1970.
 

@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from logdrive.pipeline.audit.audit import Verdict
-from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, Copy
-from logdrive.pipeline.audit.sources import Gap, Source
+from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
+from logdrive.pipeline.audit.sources import AuditedSource, Gap
 
 _MOST = 60  # sources shown; those with something to say come first
 _SHORT_ID, _ID = 8, 36  # characters
@@ -157,7 +157,7 @@ def _gap(gap: Gap) -> str:
     )
 
 
-def _copy(copy: Copy) -> str:
+def _copy(copy: CopiedSource) -> str:
     name, lines = copy.path or copy.source, f"{_many(copy.lines, 'line')} ({copy.bytes:,} bytes)"
     return (
         f"the first {lines} of {name} are there twice, as {copy.source} and as {copy.other}: "
@@ -169,7 +169,7 @@ def _many(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def _sources(sources: list[Source]) -> Table:
+def _sources(sources: list[AuditedSource]) -> Table:
     table = Table(
         "id",
         "host",

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logdrive.pipeline.bronze.tables import Table
+from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain
 
 _BITS = (1 << 40) - 1
@@ -93,7 +93,7 @@ class Proof:
     unended: int = 0
 
 
-def prove(spark: Any, events: Table, batches: Table) -> Proof:
+def prove(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
     """Compare the rows with the headers; *batches* was opened before *events*, so rows may be ahead
     of headers but never behind.
     """
@@ -144,7 +144,7 @@ def prove(spark: Any, events: Table, batches: Table) -> Proof:
     )
 
 
-def doubled_rows(spark: Any, events: Table, sources: Sequence[str]) -> int:
+def doubled_rows(spark: Any, events: BronzeTable, sources: Sequence[str]) -> int:
     """Return how many rows of *sources* stand at a position where another of the same source stands
     too, counting all but one.
     """
@@ -163,12 +163,12 @@ def doubled_rows(spark: Any, events: Table, sources: Sequence[str]) -> int:
     return int(found[0] or 0)
 
 
-def rows_of(spark: Any, events: Table) -> Any:
+def rows_of(spark: Any, events: BronzeTable) -> Any:
     """Return the rows of *events* as a data frame."""
     return _frame(spark, events, EVENTS)
 
 
-def continuing_rows(spark: Any, events: Table) -> dict[str, int]:
+def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
     """Return, by source, how many rows go on with the line of the row before them: that one has no
     line end, and ends where they start.
 
@@ -189,7 +189,7 @@ def continuing_rows(spark: Any, events: Table) -> dict[str, int]:
     return {row["source"]: row["count"] for row in found}
 
 
-def _frame(spark: Any, table: Table, schema: Any) -> Any:
+def _frame(spark: Any, table: BronzeTable, schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     columns = from_arrow_schema(plain(schema))

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.model.limits import PIECES_WITHIN
-from logdrive.model.pieces import Unfinished
-from logdrive.pipeline.bronze.tables import Table
-from logdrive.pipeline.decode.coverage import Cover
+from logdrive.model.pieces import UnfinishedEvents
+from logdrive.pipeline.bronze.tables import BronzeTable
+from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.schema import FOREIGN
 
 
@@ -26,11 +26,11 @@ class Known:
     batch: int
 
 
-def cover_of(batches: Table) -> Cover:
+def cover_of(batches: BronzeTable) -> Coverage:
     """Return the cover of all that was kept (rule A2); one pass over two columns, joined intervals
     only in Python.
     """
-    cover = Cover()
+    cover = Coverage()
     table = batches.read(["source", "kept"], pc.field("kind") == "data").combine_chunks()
     if not table.num_rows:
         return cover
@@ -55,7 +55,7 @@ def cover_of(batches: Table) -> Cover:
     return cover
 
 
-def chain(batches: Table, segment: str, end: int) -> list[Known]:
+def chain(batches: BronzeTable, segment: str, end: int) -> list[Known]:
     """Return the headers that lead up to *end*, in order; what a store that went back has forgotten
     is not among them.
     """
@@ -71,11 +71,11 @@ def chain(batches: Table, segment: str, end: int) -> list[Known]:
     return found[::-1]
 
 
-def unfinished_of(batches: Table, segment: str, known: Sequence[Known]) -> Unfinished:
+def unfinished_of(batches: BronzeTable, segment: str, known: Sequence[Known]) -> UnfinishedEvents:
     """Return the events in pieces that are not whole behind *known*, headers of *segment* in order
     (rule R6).
     """
-    unfinished = Unfinished()
+    unfinished = UnfinishedEvents()
     if not known:
         return unfinished
     names = ["offset", "next", "batch", "mark_start", "mark_end", "mark_reason", "mark_exact"]

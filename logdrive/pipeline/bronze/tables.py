@@ -26,7 +26,7 @@ _METADATA = "logdrive"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _HISTORY = 50  # commits looked through for the last of ours; only maintenance stands between
 
-Ends = Mapping[str, tuple[int, int]]
+SegmentEnds = Mapping[str, tuple[int, int]]
 """Per segment, the offsets at which a commit begins and ends."""
 
 
@@ -34,7 +34,7 @@ class ConcurrentWriterError(LogdriveError):
     """Somebody else has added to the table since it was read."""
 
 
-class Table:
+class BronzeTable:
     """One Delta table of append-only files."""
 
     def __init__(self, path: str, schema: pa.Schema, delta: DeltaTable) -> None:
@@ -45,7 +45,7 @@ class Table:
         return int(self._delta.transaction_version(_application(segment)) or 0)
 
     def add(
-        self, files: Sequence[Added], ends: Ends, note: Mapping[str, Any] | None = None
+        self, files: Sequence[Added], ends: SegmentEnds, note: Mapping[str, Any] | None = None
     ) -> None:
         """Add *files* and advance to *ends*, in one commit; *note* stands in its metadata.
 
@@ -111,7 +111,7 @@ class Table:
             raise _storage_error(self.path, error) from error
 
 
-def create(path: str, schema: pa.Schema) -> Table:
+def create(path: str, schema: pa.Schema) -> BronzeTable:
     """Open the table at *path*, made where there is none.
 
     Raises `StorageError` where something else is there.
@@ -123,7 +123,7 @@ def create(path: str, schema: pa.Schema) -> Table:
     return _checked(path, schema, delta)
 
 
-def open_existing(path: str, schema: pa.Schema) -> Table:
+def open_existing(path: str, schema: pa.Schema) -> BronzeTable:
     """Open the table at *path*. Raises `StorageError` where there is none."""
     try:
         return _checked(path, schema, DeltaTable(path))
@@ -143,11 +143,11 @@ def _storage_error(path: str, error: Exception) -> StorageError:
     )
 
 
-def _checked(path: str, schema: pa.Schema, delta: DeltaTable) -> Table:
+def _checked(path: str, schema: pa.Schema, delta: DeltaTable) -> BronzeTable:
     found = [field.name for field in delta.schema().fields]
     if found != schema.names:
         raise StorageError(f"{path} has other columns than this version writes: {', '.join(found)}")
-    return Table(path, schema, delta)
+    return BronzeTable(path, schema, delta)
 
 
 def _application(segment: str) -> str:
@@ -160,7 +160,7 @@ def paths(directory: str) -> tuple[str, str]:
     return os.path.join(bronze, "events"), os.path.join(bronze, "batches")
 
 
-def open_both(directory: str) -> tuple[Table, Table]:
+def open_both(directory: str) -> tuple[BronzeTable, BronzeTable]:
     """Open the events and the batches of *directory* for reading."""
     events, batches = paths(directory)
     return open_existing(events, EVENTS), open_existing(batches, BATCHES)

@@ -23,7 +23,7 @@ from logdrive.errors import LogdriveError, StorageError
 from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.model.pieces import Unfinished
+from logdrive.model.pieces import UnfinishedEvents
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, Added, EventFile, write_file
 from logdrive.pipeline.bronze.history import Known, chain, cover_of, unfinished_of
 from logdrive.pipeline.bronze.tables import create, paths
@@ -75,7 +75,7 @@ class Bronze:
         self._again: set[int] = set()
         self._last: str | None = None
         self._ends: dict[str, int] = {}
-        self._unfinished: dict[str, Unfinished] = {}
+        self._unfinished: dict[str, UnfinishedEvents] = {}
         self._held = ExitStack()
         self._sound = False  # what is in memory is what is on the disk
 
@@ -195,7 +195,7 @@ class Bronze:
     def _note_pieces(self, headers: Sequence[BatchRow]) -> None:
         for row in headers:
             if row.kind == FOREIGN and row.mark_start is not None and row.mark_end is not None:
-                unfinished = self._unfinished.setdefault(row.segment, Unfinished())
+                unfinished = self._unfinished.setdefault(row.segment, UnfinishedEvents())
                 event, last = row.mark_reason or "", row.mark_exact is True
                 unfinished.meet(
                     row.offset, row.next, event, row.mark_start, row.mark_end, last=last

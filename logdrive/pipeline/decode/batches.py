@@ -6,11 +6,11 @@ from zlib import crc32
 
 from logdrive.errors import StorageError
 from logdrive.model.framing import EVENT_HEAD, event_length
-from logdrive.services.pravega.reader.segment import Hop, trusted_header
+from logdrive.services.pravega.reader.segment import BatchRef, trusted_header
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 
-def walk(segment: str, offset: int, data: bytes) -> Iterator[Hop]:
+def walk(segment: str, offset: int, data: bytes) -> Iterator[BatchRef]:
     """Yield the whole batches in *data*, which begins at *offset* with a batch; a part of a batch
     at its end is left out.
 
@@ -26,7 +26,9 @@ def walk(segment: str, offset: int, data: bytes) -> Iterator[Hop]:
         following = end + (header.size if header is not None else 0)
         if following > len(data):
             return
-        yield Hop(offset + at, offset + end, offset + following, crc32(payload), header, payload)
+        yield BatchRef(
+            offset + at, offset + end, offset + following, crc32(payload), header, payload
+        )
         at = following
 
 

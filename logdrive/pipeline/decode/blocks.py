@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Positions = npt.NDArray[np.int64]
-Ends = npt.NDArray[np.int8]
+LineEnds = npt.NDArray[np.int8]
 
 LF, CRLF, CR, NONE = 0, 1, 2, 3
 LINE_ENDS = ("\n", "\r\n", "\r", "")
@@ -30,7 +30,7 @@ class Lines:
     messages: pa.StringArray
     starts: Positions
     stops: Positions
-    ends: Ends | None
+    ends: LineEnds | None
 
 
 def split_lines(texts: Sequence[bytes], starts: Sequence[int]) -> tuple[Lines, Positions]:

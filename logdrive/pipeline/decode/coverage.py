@@ -1,6 +1,6 @@
 """What the tables have of each source: sets of bytes, as intervals (rule A2).
 
-A `Cover` is asked once per batch. A batch that goes on where its source ended, as all do unless
+A `Coverage` is asked once per batch. A batch that goes on where its source ended, as all do unless
 something was sent twice, costs one comparison.
 """
 
@@ -12,7 +12,7 @@ Interval = tuple[int, int]
 _START, _END = itemgetter(0), itemgetter(1)
 
 
-class Cover:
+class Coverage:
     """The bytes of every source that rows were kept for, over all its streams."""
 
     def __init__(self) -> None:

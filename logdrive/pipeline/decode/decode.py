@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import MAX_POSITION
-from logdrive.model.pieces import Piece, piece_of
+from logdrive.model.pieces import EventPiece, piece_of
 from logdrive.model.units import KIB
 from logdrive.pipeline.decode.batches import records, walk
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
@@ -19,7 +19,7 @@ from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
 from logdrive.pipeline.decode.records import Singles, parsed
 from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS, HEADLESS_ROW, INCOMPLETE, MALFORMED
-from logdrive.services.pravega.reader.segment import Hop
+from logdrive.services.pravega.reader.segment import BatchRef
 
 _TOGETHER_BYTES = 256 * KIB  # text that is cut into lines at one time
 
@@ -34,7 +34,7 @@ class Decoder:
         self._texts: list[tuple[bytes, int, BatchRow]] = []
         self._waiting = 0
         self._batches: list[BatchRow] = []
-        self._recalled: list[tuple[Piece, bytes]] = []
+        self._recalled: list[tuple[EventPiece, bytes]] = []
         self.text_bytes = 0
 
     def recall(self, segment: str, offset: int, data: bytes) -> None:
@@ -104,7 +104,7 @@ class Decoder:
         self._texts.append((text, start, row))
         self._waiting += len(text)
 
-    def _decode(self, hop: Hop, row: BatchRow, data: bytes, base: int) -> None:
+    def _decode(self, hop: BatchRef, row: BatchRow, data: bytes, base: int) -> None:
         """Decode one batch of *data*, which begins at *base*."""
         start, end = hop.body - base, hop.next - base
         if row.kind == HEADLESS:
@@ -133,7 +133,7 @@ class Decoder:
             else:
                 self._single(row).quarantine(payload, str(value))
 
-    def _put_together(self, last: Piece, payloads: list[bytes], row: BatchRow) -> None:
+    def _put_together(self, last: EventPiece, payloads: list[bytes], row: BatchRow) -> None:
         """Decode the event that *last* ends, of which *payloads* is the rest; the recalled pieces
         go before it (rule R6).
         """

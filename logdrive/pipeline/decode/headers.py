@@ -12,7 +12,7 @@ from logdrive.model.pieces import piece_of
 from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN, HEADLESS
-from logdrive.services.pravega.reader.segment import Hop
+from logdrive.services.pravega.reader.segment import BatchRef
 
 _KNOWN_SOURCES = 10_000
 
@@ -58,7 +58,7 @@ class BatchRow:
     committed: int | None = None
 
 
-class Attributes(NamedTuple):
+class AttributeColumns(NamedTuple):
     """What a source's attributes say, as the table has it."""
 
     host: str | None
@@ -75,9 +75,9 @@ class HeaderRows:
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
-        self._attributes: dict[bytes, Attributes] = {}
+        self._attributes: dict[bytes, AttributeColumns] = {}
 
-    def row(self, segment: str, hop: Hop) -> BatchRow:
+    def row(self, segment: str, hop: BatchRef) -> BatchRow:
         """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch
         goes on its way.
         """
@@ -146,11 +146,11 @@ class HeaderRows:
             row.mark_exact = bool(mark.get("end_exact", True))
         return row
 
-    def _told(self, raw: bytes) -> Attributes:
+    def _told(self, raw: bytes) -> AttributeColumns:
         told = self._attributes.get(raw)
         if told is None:
             values = _object(raw)
-            told = Attributes(
+            told = AttributeColumns(
                 _name(values.get("host")),
                 _name(values.get("path")),
                 values.get("resend") is True,

@@ -1,4 +1,4 @@
-"""From the address that a user writes to a `Face`: a service on the network, or a store's
+"""From the address that a user writes to a `StreamClient`: a service on the network, or a store's
 directory.
 """
 
@@ -15,7 +15,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.pipeline.read.stream import Face, face_at
+from logdrive.pipeline.read.stream import StreamClient, stream_client
 from logdrive.services.embedded.attach import attached
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Login
@@ -23,7 +23,9 @@ from logdrive.services.pravega.server import endpoint
 
 
 @contextmanager
-def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) -> Iterator[Face]:
+def reached(
+    uri: str, tls: ClientTls | None = None, login: Login | None = None
+) -> Iterator[StreamClient]:
     """Yield where the stream *uri* is read, while the context lasts. Raises `ConfigError`.
 
     A store that no process has open is opened here, by a thread with a loop of its own that serves
@@ -31,14 +33,14 @@ def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) 
     """
     try:
         address = None if uri.startswith("pravega:") else stream_address(uri)
-        there = face_at(uri, tls, login) if address is None else None
+        there = stream_client(uri, tls, login) if address is None else None
     except ValueError as error:
         raise ConfigError("pipeline", [Mistake("from", "", str(error))]) from error
     if address is None:
         assert there is not None
         yield there
         return
-    ready: Future[Face] = Future()
+    ready: Future[StreamClient] = Future()
     loop, done = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(
         target=_serve, args=(loop, address, tls, ready, done), name="logdrive-attach"
@@ -56,7 +58,7 @@ def _serve(
     loop: asyncio.AbstractEventLoop,
     address: StreamAddress,
     tls: ClientTls | None,
-    ready: "Future[Face]",
+    ready: "Future[StreamClient]",
     done: asyncio.Event,
 ) -> None:
     async def serve() -> None:
@@ -70,7 +72,7 @@ def _serve(
                 transport=SystemTransport(),
                 tls=tls,
             ) as target:
-                ready.set_result(Face(target, address.scope, address.stream))
+                ready.set_result(StreamClient(target, address.scope, address.stream))
                 await done.wait()
         finally:
             executor.close()
@@ -84,7 +86,7 @@ def _serve(
         ready.set_exception(error)
 
 
-def moved(uri: str, face: Face) -> Face:
+def moved(uri: str, face: StreamClient) -> StreamClient:
     """Return where another process serves *uri* now, *face* where nobody says: a receiver that was
     started again has a new port.
     """
@@ -94,7 +96,7 @@ def moved(uri: str, face: Face) -> Face:
     return (
         face
         if found is None
-        else Face(
+        else StreamClient(
             Target(*host_port(found.pravega), face.target.tls, found.token), face.scope, face.stream
         )
     )

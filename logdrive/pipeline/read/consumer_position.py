@@ -13,7 +13,7 @@ import structlog
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.net.tcp import SystemTransport
-from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.reader.position import advance_position
@@ -23,7 +23,7 @@ DEFAULT_READER: Final = "pipeline"
 _SECONDS: Final = 10.0  # a commit is held up no longer than that
 
 
-class Reader:
+class ConsumerPosition:
     """The reader called *name*, for one run of a pipeline; without a name nothing is told.
 
     Positions only rise. A segment of which the store knows a higher one is left alone until the run
@@ -38,7 +38,7 @@ class Reader:
         self._failing = False
         self._log = structlog.get_logger("logdrive.pipeline").bind(reader=name)
 
-    def tell(self, face: Face, ends: Mapping[str, int]) -> None:
+    def tell(self, face: StreamClient, ends: Mapping[str, int]) -> None:
         """Set the position in each segment to its end in *ends*, where it is not there yet.
 
         What fails is told, and tried with the next.
@@ -66,7 +66,7 @@ class Reader:
             self._log.info("the store is told again how far the tables are")
         self._failing = False
 
-    async def _tell(self, face: Face, ends: Mapping[str, int]) -> None:
+    async def _tell(self, face: StreamClient, ends: Mapping[str, int]) -> None:
         try:
             async with asyncio.timeout(_SECONDS):
                 face.found.tokens.pop(True, None)  # commits may be further apart than a token lasts

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
-from logdrive.model.pieces import Unfinished, Whole, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NONE_BEGUN, Point, Progress
-from logdrive.pipeline.read.stream import Face
-from logdrive.services.pravega.reader.segment import Hop
+from logdrive.pipeline.read.stream import StreamClient
+from logdrive.services.pravega.reader.segment import BatchRef
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class BatchRange:
     """Whole batches of one segment for one task, and the events in pieces that end in it (rule R6),
     in order.
     """
@@ -23,7 +23,7 @@ class Range:
     segment: str
     start: int
     end: int
-    events: tuple[Whole, ...] = ()
+    events: tuple[WholeEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class _Plan:
     """
 
     places: list[int]
-    events: list[Whole]
+    events: list[WholeEvent]
 
 
-def events_in(hops: Sequence[Hop], unfinished: Unfinished) -> list[Whole]:
+def events_in(hops: Sequence[BatchRef], unfinished: UnfinishedEvents) -> list[WholeEvent]:
     """Return the events in pieces that end in *hops*; *unfinished*, which is as before them, goes
     on to what it is behind them.
     """
-    found: list[Whole] = []
+    found: list[WholeEvent] = []
     for hop in hops:
         piece = (
             piece_of(hop.header) if hop.header is not None and hop.header.kind == FOREIGN else None
@@ -59,12 +59,12 @@ class Planner:
     batches begin.
     """
 
-    face: Face
+    face: StreamClient
     range_bytes: int
     _checked: dict[int, Point] = field(default_factory=dict)
     _plans: dict[int, _Plan] = field(default_factory=dict)
     # by segment and place
-    _unfinished: dict[tuple[int, int], Unfinished] = field(default_factory=dict)
+    _unfinished: dict[tuple[int, int], UnfinishedEvents] = field(default_factory=dict)
 
     def lengths(self) -> dict[int, tuple[int, int]]:
         """Return where each segment begins and ends now."""
@@ -105,7 +105,7 @@ class Planner:
             points, {number: at for number, at in restarts.items() if number in self._plans}
         )
 
-    def ranges(self, start: Progress, end: Progress) -> list[Range]:
+    def ranges(self, start: Progress, end: Progress) -> list[BatchRange]:
         """Return the ranges from *start* to *end*, none much longer than `range_bytes`, all cut
         where batches begin.
         """
@@ -127,11 +127,11 @@ class Planner:
             for place in plan.places:
                 if place > at and (place - at >= self.range_bytes or place == point.next):
                     events = tuple(event for event in plan.events if at <= event.last < place)
-                    found.append(Range(self.face.segment(number), at, place, events))
+                    found.append(BatchRange(self.face.segment(number), at, place, events))
                     at = place
         return found
 
-    def _planned(self, number: int, start: Point, at: int, hops: Sequence[Hop]) -> Point:
+    def _planned(self, number: int, start: Point, at: int, hops: Sequence[BatchRef]) -> Point:
         """Keep what *hops* say, which go on from *at*, and return the point behind them."""
         unfinished, end = self._begun_before(number, start, at), hops[-1].next
         events = events_in(hops, unfinished)
@@ -145,13 +145,13 @@ class Planner:
         since = unfinished.since(end)
         return Point(end, hops[-1].offset, hops[-1].crc, NONE_BEGUN if since == end else since)
 
-    def _begun_before(self, number: int, point: Point, at: int) -> Unfinished:
+    def _begun_before(self, number: int, point: Point, at: int) -> UnfinishedEvents:
         """Return the events that have begun before *at* and are not whole there; *point* is where
         the reader goes on.
         """
         if (known := self._unfinished.get((number, at))) is not None:
             return known.copy()
-        unfinished = Unfinished()
+        unfinished = UnfinishedEvents()
         if point.next == at and point.since != NONE_BEGUN:
             segment = self.face.segment(number)
             first = next(

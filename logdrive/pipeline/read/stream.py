@@ -1,9 +1,9 @@
 """A stream at a streaming service, as Spark's processes see it: plain calls that connect, ask, and
 hang up.
 
-No connection is held between calls, so a `Face` travels to executors as it is, and a service that
-restarts is simply asked again. What the address names may be a segment store, which has all
-segments, or a controller, which tells where each one is.
+No connection is held between calls, so a `StreamClient` travels to executors as it is, and a
+service that restarts is simply asked again. What the address names may be a segment store, which
+has all segments, or a controller, which tells where each one is.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.reader.segment import Hop, Mark, SegmentReader
-from logdrive.services.pravega.reader.segments import home_of, placed
+from logdrive.services.pravega.reader.segment import BatchRef, HeaderDigest, SegmentReader
+from logdrive.services.pravega.reader.segments import home_of, locate_segments
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
 from logdrive.wire.pravega.routing import segment_name
 
@@ -37,9 +37,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds; all attempts together wait a
 
 
 @dataclass(slots=True)
-class Found:
-    """What a `Face` has learned: whether a controller is asked, the segments' names by number,
-    where they are, and tokens.
+class StreamLocation:
+    """What a `StreamClient` has learned: whether a controller is asked, the segments' names by
+    number, where they are, and tokens.
 
     There is one token to read, and one to update (True).
     """
@@ -51,13 +51,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class StreamClient:
     """Where a stream is read."""
 
     target: Target
     scope: str
     stream: str
-    found: Found = field(default_factory=Found, compare=False, repr=False)
+    found: StreamLocation = field(default_factory=StreamLocation, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ class Face:
         """Return the number of one of its segments."""
         return int(segment.rpartition("/")[2].partition(".")[0])
 
-    def hops(self, segment: str, start: int, end: int, most: int | None = None) -> list[Hop]:
+    def hops(self, segment: str, start: int, end: int, most: int | None = None) -> list[BatchRef]:
         """Return the batches in [start, end), records left where they are; *most* bounds their
         bytes, but not the first's.
 
@@ -96,8 +96,8 @@ class Face:
         are there.
         """
 
-        async def ask(client: SegmentClient) -> list[Hop]:
-            found: list[Hop] = []
+        async def ask(client: SegmentClient) -> list[BatchRef]:
+            found: list[BatchRef] = []
             async for hop in SegmentReader(client, segment).hops(start, end):
                 if found and most is not None and hop.next - start > most:
                     break
@@ -106,7 +106,7 @@ class Face:
 
         return self._asked(segment, ask)
 
-    def last_match(self, segment: str, marks: Sequence[Mark]) -> int:
+    def last_match(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
         """Return how many of *marks*, from the first on, still stand in *segment* (rule R5).
 
         Raises `TransientError`.
@@ -177,7 +177,7 @@ class Face:
         return self.found.controller
 
     async def _states(self) -> list[SegmentState]:
-        found = await placed(SystemTransport(), self.target, self.scope, self.stream)
+        found = await locate_segments(SystemTransport(), self.target, self.scope, self.stream)
         self.found.names.update({one.number: one.state.segment for one in found})
         self.found.homes.update({one.state.segment: one.home for one in found})
         return [one.state for one in found]
@@ -205,16 +205,16 @@ class Face:
         return replace(self.found.homes[segment], token=self.found.tokens[update])
 
 
-def face_at(
+def stream_client(
     uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
-) -> Face:
+) -> StreamClient:
     """Read `pravega://host:port/scope/stream`. Raises ValueError saying what is wrong."""
     parts = urlsplit(uri)
     names = parts.path.strip("/").split("/")
     if parts.scheme != "pravega" or len(names) != 2 or not all(names):
         raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
     host, port = host_port(parts.netloc, PRAVEGA_PORT)
-    return Face(Target(host, port, tls, token, login), names[0], names[1])
+    return StreamClient(Target(host, port, tls, token, login), names[0], names[1])
 
 
 def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:

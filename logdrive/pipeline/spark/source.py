@@ -46,9 +46,9 @@ from logdrive.net.stream import ClientTls
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.schema import EVENTS, plain
 from logdrive.pipeline.read.offsets import Point, Progress, progress_of
-from logdrive.pipeline.read.planner import Planner, Range
-from logdrive.pipeline.read.stream import Face, face_at
-from logdrive.pipeline.spark.task import CHUNKS, Chunk
+from logdrive.pipeline.read.planner import BatchRange, Planner
+from logdrive.pipeline.read.stream import StreamClient, stream_client
+from logdrive.pipeline.spark.task import CHUNKS, SegmentChunk
 from logdrive.services.pravega.client.controller import Login
 
 MAX_BYTES_PER_BATCH = 256 * MIB
@@ -61,7 +61,7 @@ _ROWS_BYTES = 4 * MIB  # stored bytes that become one Arrow batch of rows
 class Options:
     """What a query asked for."""
 
-    face: Face
+    face: StreamClient
     raw: bool = False
     max_bytes: int = MAX_BYTES_PER_BATCH
     range_bytes: int = RANGE_BYTES
@@ -100,7 +100,7 @@ def options_of(given: Mapping[str, str]) -> Options:
             else None
         )
         login = Login(values["user"], values.get("password", "")) if "user" in values else None
-        face = face_at(values.get("uri", ""), tls, login, values.get("token", ""))
+        face = stream_client(values.get("uri", ""), tls, login, values.get("token", ""))
     except ValueError as error:
         mistakes.append(Mistake("uri", "", str(error)))
     if mistakes:
@@ -119,9 +119,9 @@ def _size(name: str, value: str, default: int, mistakes: list[Mistake]) -> int:
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
-    """A `Range` as Spark hands it to a task."""
+    """A `BatchRange` as Spark hands it to a task."""
 
-    def __init__(self, range_: Range) -> None:
+    def __init__(self, range_: BatchRange) -> None:
         super().__init__(range_)
 
 
@@ -220,7 +220,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return read(self._options, partition.value)
 
 
-def read(options: Options, wanted: Range) -> Iterator[pa.RecordBatch]:
+def read(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
     """Yield a range as rows of the form asked for."""
     chunks = chunks_of(wanted, partial(options.face.pieces, wanted.segment))
     return (
@@ -230,7 +230,9 @@ def read(options: Options, wanted: Range) -> Iterator[pa.RecordBatch]:
     )
 
 
-def chunks_of(wanted: Range, pieces: Callable[[int, int], Iterator[bytes]]) -> Iterator[Chunk]:
+def chunks_of(
+    wanted: BatchRange, pieces: Callable[[int, int], Iterator[bytes]]
+) -> Iterator[SegmentChunk]:
     """Yield the bytes of a range, *pieces* gives those of any part of its segment.
 
     Before the last piece of an event the others are recalled, wherever they stand (rule R6): so a
@@ -239,16 +241,18 @@ def chunks_of(wanted: Range, pieces: Callable[[int, int], Iterator[bytes]]) -> I
     at = wanted.start
     for event in wanted.events:
         for piece in pieces(at, event.last):
-            yield Chunk(at, piece)
+            yield SegmentChunk(at, piece)
             at += len(piece)
         for start, end in event.extents:
-            yield Chunk(start, b"".join(pieces(start, end)), recalled=True)
+            yield SegmentChunk(start, b"".join(pieces(start, end)), recalled=True)
     for piece in pieces(at, wanted.end):
-        yield Chunk(at, piece)
+        yield SegmentChunk(at, piece)
         at += len(piece)
 
 
-def raw_batches(stream: str, wanted: Range, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
+def raw_batches(
+    stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
+) -> Iterator[pa.RecordBatch]:
     """Yield *chunks* of a range as rows for a sink."""
     for chunk in chunks:
         yield pa.record_batch(
@@ -257,7 +261,9 @@ def raw_batches(stream: str, wanted: Range, chunks: Iterator[Chunk]) -> Iterator
         )
 
 
-def _decoded(stream: str, wanted: Range, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
+) -> Iterator[pa.RecordBatch]:
     decoder, rest, at = Decoder(stream), b"", wanted.start
     columns = plain(EVENTS)
     for chunk in chunks:

@@ -23,11 +23,11 @@ CHUNKS = pa.schema(
         pa.field("recalled", pa.bool_(), nullable=False),
     ]
 )
-"""`Chunk`s on their way from source to sink."""
+"""`SegmentChunk`s on their way from source to sink."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class SegmentChunk:
     """A part of a segment as it is stored, cut anywhere.
 
     *recalled*: whole batches with pieces of the event whose last piece is at the place that has
@@ -91,12 +91,12 @@ def write_events(
         yield message(Written(segment, start, at, file.added, headers))
 
 
-def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Chunk]]:
+def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentChunk]]:
     for chunk in chunks:
         columns = [chunk.column(name) for name in CHUNKS.names]
         for row in range(chunk.num_rows):
             stream, segment, offset, data, recalled = (column[row].as_py() for column in columns)
-            yield stream, segment, Chunk(offset, data, recalled)
+            yield stream, segment, SegmentChunk(offset, data, recalled)
 
 
 def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:

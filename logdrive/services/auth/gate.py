@@ -15,7 +15,7 @@ from logdrive.host.clock import Clock
 from logdrive.services.auth.permissions import Permission
 
 if TYPE_CHECKING:
-    from logdrive.services.auth.tokens import Tokens
+    from logdrive.services.auth.tokens import TokenSigner
 
 
 _PASS_BYTES: Final = 32
@@ -29,10 +29,10 @@ class TokenRefusedError(LogdriveError):
         self.ended = ended
 
 
-class Gate:
+class TokenVerifier:
     """Lets through who has a token of *tokens*, or *own_pass*."""
 
-    def __init__(self, own_pass: str, clock: Clock, tokens: "Tokens | None" = None) -> None:
+    def __init__(self, own_pass: str, clock: Clock, tokens: "TokenSigner | None" = None) -> None:
         self.own_pass, self.clock = own_pass, clock
         self._tokens = tokens
 

@@ -16,12 +16,12 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor, ThreadExecutor
 from logdrive.model.units import KIB
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.gate import Gate, new_pass
+from logdrive.services.auth.gate import TokenVerifier, new_pass
 from logdrive.services.auth.reload import follow, state_of
 from logdrive.services.auth.users import Users, read_file, read_users
 
 if TYPE_CHECKING:
-    from logdrive.services.auth.tokens import Tokens
+    from logdrive.services.auth.tokens import TokenSigner
 
 _SECRET_BYTES: Final = 64 * KIB
 
@@ -33,12 +33,12 @@ class Access:
     """
 
     users: Users
-    tokens: "Tokens"
-    gate: Gate
+    tokens: "TokenSigner"
+    gate: TokenVerifier
 
 
 @contextlib.asynccontextmanager
-async def accessing(
+async def open_access(
     config: AuthConfig | None,
     *,
     disk: Disk,
@@ -59,7 +59,7 @@ async def accessing(
         yield None
         return
     try:
-        from logdrive.services.auth.tokens import LEAST_SECRET_BYTES, Tokens
+        from logdrive.services.auth.tokens import LEAST_SECRET_BYTES, TokenSigner
     except ImportError as error:
         remedy = (
             f"tokens need PyJWT, and {error.name} is not installed: pip install "
@@ -76,12 +76,12 @@ async def accessing(
         )
         raise ConfigError("listen", [Mistake("token_secret", config.token_secret, remedy)])
     state, found = state_of(disk, config.users), read_users(disk, config.users)
-    tokens = Tokens(secret, clock, int(config.token_seconds * 1000))
+    tokens = TokenSigner(secret, clock, int(config.token_seconds * 1000))
     executor = executors("logdrive-logins")
     users = Users(found, executor, random)
     following = asyncio.create_task(follow(users, config.users, state, disk), name="users")
     try:
-        yield Access(users, tokens, Gate(new_pass(random), clock, tokens))
+        yield Access(users, tokens, TokenVerifier(new_pass(random), clock, tokens))
     finally:
         following.cancel()
         await asyncio.wait([following])

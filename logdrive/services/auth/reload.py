@@ -16,11 +16,11 @@ from logdrive.services.auth.users import Users, read_users
 
 LOOK_SECONDS: Final = 1.0
 
-State = tuple[int, int, int] | None
+FileStamp = tuple[int, int, int] | None
 """What changes when a file is replaced or rewritten; None where there is none."""
 
 
-def state_of(disk: Disk, path: str) -> State:
+def state_of(disk: Disk, path: str) -> FileStamp:
     """Return the state of the file at *path*."""
     try:
         found = disk.stat(path)
@@ -29,7 +29,7 @@ def state_of(disk: Disk, path: str) -> State:
     return found.inode, found.size, found.modified_ns
 
 
-async def follow(users: Users, path: str, used: State, disk: Disk) -> None:
+async def follow(users: Users, path: str, used: FileStamp, disk: Disk) -> None:
     """Let *users* be those in the file at *path*, which was read when its state was *used*, until
     cancelled.
     """

@@ -44,7 +44,7 @@ class Grant:
         )
 
 
-class Tokens:
+class TokenSigner:
     """Signs and reads tokens.
 
     Of those that it has read it remembers the last, since each comes with many requests.

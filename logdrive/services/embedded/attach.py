@@ -17,7 +17,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.net.stream import ClientTls, Transport
-from logdrive.services.auth.gate import Gate, new_pass
+from logdrive.services.auth.gate import TokenVerifier, new_pass
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.listen import listening
@@ -64,7 +64,7 @@ async def attached(
             raise found
         await clock.sleep(_RETRY_SECONDS)
     # for whoever asked for it, not for all who are on this host
-    gate = Gate(new_pass(random or SystemRandom()), clock)
+    gate = TokenVerifier(new_pass(random or SystemRandom()), clock)
     async with _served_here(store, address, disk, transport, gate) as target:
         yield target
 
@@ -106,7 +106,7 @@ def _check_stream(store: Store, address: StreamAddress) -> None:
 
 @contextlib.asynccontextmanager
 async def _served_here(
-    store: Store, address: StreamAddress, disk: Disk, transport: Transport, gate: Gate
+    store: Store, address: StreamAddress, disk: Disk, transport: Transport, gate: TokenVerifier
 ) -> AsyncIterator[Target]:
     running = asyncio.create_task(store.run(asyncio.Event()), name="attached-store")
     try:

@@ -10,7 +10,7 @@ from logdrive.services.sink import SegmentMovedError
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, RefusedError
+from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
 from logdrive.store.streams.names import epoch_of, name_of
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams
@@ -85,7 +85,7 @@ class Places:
         """
         try:
             self._take(await self._streams.stream(self._scope, self._name))
-        except RefusedError as error:
+        except StreamsError as error:
             raise TransientError(str(error)) from error
 
     def _take(self, stream: Stream) -> None:

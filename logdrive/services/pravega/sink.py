@@ -26,10 +26,14 @@ from logdrive.errors import LogdriveError, TransientError
 from logdrive.model.framing import Part
 from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.client import SegmentClient
-from logdrive.services.pravega.client.cluster import Service
-from logdrive.services.pravega.client.controller import Controller, NoSuchStreamError, StreamSegment
+from logdrive.services.pravega.client.cluster import Cluster
+from logdrive.services.pravega.client.controller import (
+    ControllerClient,
+    StreamSegment,
+    UnknownStreamError,
+)
 from logdrive.services.pravega.client.errors import TokenError, WrongHostError
-from logdrive.services.pravega.client.pooled_connection import Lane
+from logdrive.services.pravega.client.pooled_connection import PooledConnection
 from logdrive.services.pravega.client.predecessors import History
 from logdrive.services.pravega.client.stream import StreamMap
 from logdrive.services.pravega.client.writer import AppendWriter
@@ -43,11 +47,11 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class PravegaSink:
-    """A stream at a `Service`; the service's context outlasts it. Implements `Sink`."""
+    """A stream at a `Cluster`; the service's context outlasts it. Implements `Sink`."""
 
     keeps_numbers = True
 
-    def __init__(self, service: Service, segments: Sequence[StreamSegment], store_id: UUID) -> None:
+    def __init__(self, service: Cluster, segments: Sequence[StreamSegment], store_id: UUID) -> None:
         self.store_id = store_id
         self._service = service
         self._map = StreamMap(segments, service)
@@ -63,7 +67,7 @@ class PravegaSink:
 
     @classmethod
     async def of_stream(
-        cls, service: Service, scope: str, stream: str, *, segments: int, store_id: UUID
+        cls, service: Cluster, scope: str, stream: str, *, segments: int, store_id: UUID
     ) -> "PravegaSink":
         """Return the sink of *scope*/*stream*, made with *segments* segments where it is new; waits
         for the service as long as it takes.
@@ -190,7 +194,7 @@ class PravegaSink:
         return done
 
     def _place(
-        self, lane: Lane, segment: str, writer: UUID, previous: int, size: int
+        self, lane: PooledConnection, segment: str, writer: UUID, previous: int, size: int
     ) -> AppendWriter:
         """Return the writer that is to append *size* bytes after *previous*."""
         service, client = self._service, lane.client
@@ -211,7 +215,7 @@ class PravegaSink:
 
     def _settled(
         self,
-        lane: Lane,
+        lane: PooledConnection,
         segment: str,
         size: int,
         done: "asyncio.Future[None]",
@@ -283,12 +287,12 @@ async def _made(
 
 
 async def _current(
-    controller: Controller, scope: str, stream: str, segments: int
+    controller: ControllerClient, scope: str, stream: str, segments: int
 ) -> list[StreamSegment]:
     """Return the stream's segments, made where the controller knows no such stream."""
     try:
         found = await controller.current(scope, stream)
-    except NoSuchStreamError:
+    except UnknownStreamError:
         await controller.create(scope, stream, segments)
         found = await controller.current(scope, stream)
     if not found:

@@ -12,7 +12,7 @@ from logdrive.model.numbers import ABSENT
 from logdrive.store.index.extents import PagedExtents
 from logdrive.store.index.pages import PagedFile, PageFiles
 from logdrive.store.index.segment import Extent, SegmentIndex, SegmentInfo
-from logdrive.store.index.writers import ColdNumbers
+from logdrive.store.index.writers import WriterNumbers
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import (
@@ -23,8 +23,8 @@ from logdrive.store.log.format import (
     SEAL,
     TRUNCATE,
     UPDATE,
-    Entry,
     EntryHead,
+    LogEntry,
     decode_changes,
 )
 from logdrive.store.readers import is_reader_key
@@ -57,7 +57,7 @@ class Index:
         self.files = files
         self.pages = pages
         self.extents = PagedExtents(pages, limits)
-        self.cold = ColdNumbers(pages, limits)
+        self.cold = WriterNumbers(pages, limits)
         self.paged_to = 0
         self.by_name: dict[str, SegmentIndex] = {}
         self.by_number: dict[int, SegmentIndex] = {}
@@ -91,7 +91,9 @@ class Index:
             raise ContradictionError(f"segment {name!r} is created out of turn")
         self.add(SegmentIndex(number, name, self.extents, modified_ms=time_ms))
 
-    def apply(self, change: Entry | EntryHead, place: int, data: bytes | memoryview = b"") -> None:
+    def apply(
+        self, change: LogEntry | EntryHead, place: int, data: bytes | memoryview = b""
+    ) -> None:
         """Take in any other entry, whose data lies at *place* of the log; a MERGE needs the *data*
         itself.
 
@@ -124,7 +126,7 @@ class Index:
             raise ContradictionError(f"an entry of segment {number}, which there is not")
         return segment
 
-    def _append(self, segment: SegmentIndex, change: Entry | EntryHead, place: int) -> None:
+    def _append(self, segment: SegmentIndex, change: LogEntry | EntryHead, place: int) -> None:
         if change.kind not in (APPEND, UPDATE):
             raise ContradictionError(
                 f"an entry of kind {change.kind}, which is not one of a segment's"
@@ -179,7 +181,7 @@ class Index:
         del self.by_name[segment.name]
         del self.by_number[segment.number]
 
-    def _move(self, change: Entry | EntryHead, place: int) -> None:
+    def _move(self, change: LogEntry | EntryHead, place: int) -> None:
         """Take in a COPY. It changes nothing where what it copied has gone in the meantime."""
         segment = self.by_number.get(change.segment)
         moved = segment.move(change.previous, place) if segment is not None else None

@@ -22,7 +22,7 @@ from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.host.disk import Disk, File, words_of, write_atomically
 from logdrive.model.units import MIB
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.log.format import crc_of
 
 COPIES: Final = ("a", "b")
@@ -88,7 +88,7 @@ class PageFiles:
     def read(self, file: PagedFile, page: int) -> bytes:
         """Return the rows of *page*, from whichever copy has it whole.
 
-        Raises `DamagedError` where neither has, OSError.
+        Raises `StoreDamagedError` where neither has, OSError.
         """
         if (held := self._held.get((file.name, page))) is not None:
             return held
@@ -106,7 +106,7 @@ class PageFiles:
         if error is not None and not isinstance(error, FileNotFoundError):
             raise error
         path, offset = self.path(file.name, COPIES[0]), file.span(page)[0]
-        raise DamagedError(
+        raise StoreDamagedError(
             path, offset, "a page of the index is not what was written, and neither is its copy"
         )
 
@@ -205,7 +205,7 @@ class PageFiles:
                 self._framed(file.name, page, self.read(file, page)) for page in range(file.pages)
             )
             write_atomically(self._disk, path, data)
-        except (OSError, DamagedError) as error:
+        except (OSError, StoreDamagedError) as error:
             reason = words_of(error) if isinstance(error, OSError) else str(error)
             log.warning("a file of the index stays damaged or missing", file=path, reason=reason)
         else:
@@ -275,7 +275,7 @@ class PageCache(Generic[T]):
         return len(self._pages)
 
     def page(self, file: PagedFile, number: int) -> T:
-        """Return a page. Raises `DamagedError`, `StorageError`."""
+        """Return a page. Raises `StoreDamagedError`, `StorageError`."""
         key = file.name, number
         found = self._pages.get(key)
         if found is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from logdrive.store.index.extents import PagedExtents
-from logdrive.store.index.runs import Chunk, Chunks
+from logdrive.store.index.runs import ExtentRun, ExtentRuns
 from logdrive.store.log.files import LogFiles
 
 
@@ -62,7 +62,7 @@ class SegmentIndex:
     cold: bool = False
     offsets: "array[int]" = field(default_factory=lambda: array("q"))
     places: "array[int]" = field(default_factory=lambda: array("q"))
-    chunks: Chunks = field(default_factory=Chunks)
+    chunks: ExtentRuns = field(default_factory=ExtentRuns)
     numbers: dict[bytes, int] = field(default_factory=dict)
     followed: int = 0
 
@@ -125,7 +125,7 @@ class SegmentIndex:
             row += 1
         yield Extent(self.offsets[row], self.places[row], until - self.offsets[row])
 
-    def _paged_rows(self, chunk: Chunk, offset: int, end: int) -> Iterator[Extent]:
+    def _paged_rows(self, chunk: ExtentRun, offset: int, end: int) -> Iterator[Extent]:
         until = chunk.row + chunk.rows
         rows = self.paged.rows(chunk.base, self._row(chunk, offset), until)
         before, place = next(rows)
@@ -134,7 +134,7 @@ class SegmentIndex:
             before, place = stored, following
         yield Extent(before + chunk.shift, place, end - before - chunk.shift)
 
-    def _row(self, chunk: Chunk, offset: int) -> int:
+    def _row(self, chunk: ExtentRun, offset: int) -> int:
         return self.paged.find(chunk.base, chunk.row, chunk.row + chunk.rows, offset - chunk.shift)
 
     # Changing them -------------------------------------------------------------------------------
@@ -206,7 +206,9 @@ class SegmentIndex:
         chunk = self.chunks[at]
         row = self._row(chunk, offset)
         self.chunks.counts[at] = row - chunk.row
-        self.chunks.add(Chunk(offset, chunk.base, row, chunk.row + chunk.rows - row, chunk.shift))
+        self.chunks.add(
+            ExtentRun(offset, chunk.base, row, chunk.row + chunk.rows - row, chunk.shift)
+        )
 
     def _take_out(self, at: int, offset: int) -> None:
         """Take the row at *offset* out of a chunk."""
@@ -217,5 +219,5 @@ class SegmentIndex:
         self.chunks.drop(at, at + 1)
         if count > 1:
             self.chunks.add(
-                Chunk(self.paged.row(base, row + 1)[0] + shift, base, row + 1, count - 1, shift)
+                ExtentRun(self.paged.row(base, row + 1)[0] + shift, base, row + 1, count - 1, shift)
             )

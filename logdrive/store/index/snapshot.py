@@ -16,7 +16,7 @@ from logdrive.host.disk import Disk
 from logdrive.store.index.extents import packed, unpacked
 from logdrive.store.index.index import ContradictionError, Index, SegmentIndex
 from logdrive.store.index.pages import PagedFile, PageFiles
-from logdrive.store.index.runs import Chunk, Chunks
+from logdrive.store.index.runs import ExtentRun, ExtentRuns
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import crc_of
@@ -162,7 +162,7 @@ def _decoded(body: memoryview, latest: bool) -> _Snapshot | _Snapshot2:
 
 def _segment(found: _Segment, index: Index) -> SegmentIndex:
     columns = [unpacked(column) for column in found.chunks]
-    chunks = Chunks(columns) if len(columns) == len(Chunk._fields) else Chunks()
+    chunks = ExtentRuns(columns) if len(columns) == len(ExtentRun._fields) else ExtentRuns()
     offsets, places = unpacked(found.offsets), unpacked(found.places)
     if len(offsets) != len(places) or len({len(column) for column in chunks.columns()}) != 1:
         raise ValueError(f"columns of segment {found.name!r} differ in length")
@@ -205,5 +205,5 @@ def _segment_2(found: _Segment2, index: Index) -> SegmentIndex:
             found.events,
             False,
         ),
-        *(offsets, places, Chunks(), dict(zip(writers, numbers, strict=True))),
+        *(offsets, places, ExtentRuns(), dict(zip(writers, numbers, strict=True))),
     )

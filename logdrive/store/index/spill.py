@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from logdrive.store.index.index import Index
 from logdrive.store.index.pages import PagedFile
-from logdrive.store.index.runs import Chunk
+from logdrive.store.index.runs import ExtentRun
 from logdrive.store.index.segment import SegmentIndex
 from logdrive.store.log.files import LogFiles
 
@@ -82,9 +82,9 @@ def settle(index: Index, paging: Paging) -> None:
     more.
     """
     rows = dict.fromkeys(paging.files, 0)
-    chunks: list[Chunk] = []
+    chunks: list[ExtentRun] = []
     for segment, base, first, end in paging.stretches:
-        chunks.append(Chunk(segment.offsets[first], base, rows[base], end - first, 0))
+        chunks.append(ExtentRun(segment.offsets[first], base, rows[base], end - first, 0))
         rows[base] += end - first
     for (segment, _, first, end), chunk in zip(
         reversed(paging.stretches), reversed(chunks), strict=True

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final
 
 from logdrive.model.numbers import ABSENT
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.pages import PageCache, PagedFile, PageFiles, numbers_name
 from logdrive.store.limits import StoreLimits
 
@@ -32,7 +32,7 @@ rows.
 """
 
 
-class ColdNumbers:
+class WriterNumbers:
     """The numbers in *runs*, the oldest first."""
 
     def __init__(
@@ -97,7 +97,7 @@ class ColdNumbers:
             try:
                 written = self._files.write(numbers_name(as_of), _ROW.size, pages)
             # concerns what that run tells, and should keep no index from being written
-            except DamagedError:
+            except StoreDamagedError:
                 kept.append(merged.pop())
             else:
                 return [*kept, written] if written.rows else kept

@@ -60,7 +60,7 @@ class EntryHead(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class LogEntry:
     """One change on its way into the log; *parts* are its data.
 
     *place* is where in the log the data lies, once written.
@@ -78,7 +78,7 @@ class Entry:
     place: int = -1
 
 
-class Change(NamedTuple):
+class NumberChange(NamedTuple):
     """An attribute's value goes from *previous* to *number*, as a writer's number does in an
     UPDATE.
     """
@@ -88,19 +88,19 @@ class Change(NamedTuple):
     number: int
 
 
-def encode_changes(changes: Sequence[Change]) -> bytes:
+def encode_changes(changes: Sequence[NumberChange]) -> bytes:
     """Return the data of a MERGE that comes with *changes*."""
     return b"".join(_CHANGE.pack(*change) for change in changes)
 
 
-def decode_changes(data: bytes | memoryview) -> list[Change]:
+def decode_changes(data: bytes | memoryview) -> list[NumberChange]:
     """Return the changes that a MERGE with *data* comes with.
 
     Raises ValueError where they are not whole.
     """
     if len(data) % _CHANGE.size:
         raise ValueError(f"{len(data)} bytes of changes")
-    return [Change(*fields) for fields in _CHANGE.iter_unpack(data)]
+    return [NumberChange(*fields) for fields in _CHANGE.iter_unpack(data)]
 
 
 def crc_of(parts: Sequence[bytes | memoryview]) -> int:
@@ -119,7 +119,7 @@ def seed_of(store_id: UUID) -> int:
 
 
 def encode_head(
-    entry: Entry, *, seed: int, link: int, position: int, committed: int
+    entry: LogEntry, *, seed: int, link: int, position: int, committed: int
 ) -> tuple[bytes, int]:
     """Return the head of *entry* as it stands at *position*, and its CRC; costs one CRC over the
     data.

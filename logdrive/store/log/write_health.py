@@ -12,7 +12,7 @@ second.
 """
 
 
-class Complaint:
+class WriteHealth:
     """The state of one store's writes, as last told."""
 
     def __init__(self, directory: str) -> None:

@@ -18,28 +18,28 @@ from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
 from logdrive.store.streams.effects import following
-from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, RefusedError
+from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.key_ranges import new_stream
 from logdrive.store.streams.names import mark_of, name_of, segment_id, stream_of
-from logdrive.store.streams.reconcile import Settling, settle_map, settle_watermark
+from logdrive.store.streams.reconcile import Reconciler, settle_map, settle_watermark
 from logdrive.store.streams.state import (
-    Group,
+    CatalogState,
     MapPut,
-    Place,
     Put,
+    ReaderGroup,
     Scope,
     ScopePut,
-    State,
     Stream,
     StreamConfig,
     StreamPut,
+    StreamState,
     TransactionPut,
     WatermarkPut,
 )
 
 
-class Catalogue:
+class Catalog:
     """What `Streams` and `Transactions` stand on; they take turns at it.
 
     *store* runs for as long.
@@ -48,20 +48,20 @@ class Catalogue:
     def __init__(self, store: Store, *, clock: Clock, random: Random, slack: int = MIB) -> None:
         self.store, self.clock, self.random = store, clock, random
         self._journal = Journal(store, slack=slack)
-        self._state = State()
+        self._state = CatalogState()
         self._turn = asyncio.Lock()
         self._known = False
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[State]:
-        """Have the streams alone. A `RefusedError` leaves everything as it was."""
+    async def turn(self) -> AsyncIterator[CatalogState]:
+        """Have the streams alone. A `StreamsError` leaves everything as it was."""
         async with self._turn:
             known, self._known = self._known, False
             if not known:
                 await self._begin()
             try:
                 yield self._state
-            except RefusedError:
+            except StreamsError:
                 self._known = True
                 raise
             self._known = True
@@ -69,7 +69,7 @@ class Catalogue:
     async def _begin(self) -> None:
         self._state = await self._journal.replay()
         for scope, name, place in list(self._state.places()):
-            await asyncio.gather(*Settling(self.store, scope, name, place).submit())
+            await asyncio.gather(*Reconciler(self.store, scope, name, place).submit())
             await self.change(following(scope, name, place))
         for scope, name, _ in list(self._state.places()):
             await asyncio.gather(*self._settle_watermark(scope, name))
@@ -90,7 +90,7 @@ class Catalogue:
             self._state.apply(puts)
             places = self._places(puts)
             for scope, name, place in places:
-                submitted += Settling(self.store, scope, name, place).submit()
+                submitted += Reconciler(self.store, scope, name, place).submit()
             for put in puts:
                 if isinstance(put, WatermarkPut):
                     submitted += self._settle_watermark(put.scope, put.stream)
@@ -123,7 +123,7 @@ class Catalogue:
             self._state.apply(gone)
             await submitted
 
-    def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, Place]]:
+    def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, StreamState]]:
         names = dict.fromkeys(
             (put.scope, put.stream) for put in puts if isinstance(put, StreamPut | TransactionPut)
         )
@@ -135,7 +135,7 @@ class Catalogue:
 
     # Finding -------------------------------------------------------------------------------------
 
-    async def place(self, scope: str, stream: str) -> Place:
+    async def place(self, scope: str, stream: str) -> StreamState:
         """Return a stream, within a turn. Raises `NoSuchScopeError`, `NoSuchStreamError`."""
         found = self._state.place(scope, stream)
         if found is None and await self.adopt(scope, stream):
@@ -174,7 +174,7 @@ class Catalogue:
         place = found.places.get(stream) if found is not None else None
         return place.stream.next_number if place is not None else 0
 
-    def known(self, scope: str, stream: str) -> Place | None:
+    def known(self, scope: str, stream: str) -> StreamState | None:
         """Return a stream, as far as it is known without a turn."""
         return self._state.place(scope, stream)
 
@@ -190,7 +190,7 @@ class Catalogue:
         """Return the streams whose writers note times, as far as they are known without a turn."""
         return [(scope, name) for scope, name, place in self._state.places() if place.writers]
 
-    def subscribers(self, scope: str, stream: str) -> list[Group]:
+    def subscribers(self, scope: str, stream: str) -> list[ReaderGroup]:
         """Return the reader groups that hold a stream's retention back, as far as they are known
         without a turn.
         """

@@ -5,7 +5,14 @@ from typing import Final
 import msgspec
 
 from logdrive.store.streams.key_ranges import behind
-from logdrive.store.streams.state import Place, Put, Stream, StreamPut, Transaction, TransactionPut
+from logdrive.store.streams.state import (
+    Put,
+    Stream,
+    StreamPut,
+    StreamState,
+    Transaction,
+    TransactionPut,
+)
 
 KEPT: Final = 1000
 """Transactions of a stream that are remembered after their end, for those who ask how it went."""
@@ -13,7 +20,7 @@ KEPT: Final = 1000
 _ENDING: Final = ("committing", "aborting")
 
 
-def following(scope: str, name: str, place: Place) -> list[Put]:
+def following(scope: str, name: str, place: StreamState) -> list[Put]:
     """Return the puts that say that nothing is left to do; none where nothing was."""
     stream = place.stream
     if stream.status == "deleting":

@@ -21,7 +21,7 @@ from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.streams.names import OWN
-from logdrive.store.streams.state import Change, Put, State
+from logdrive.store.streams.state import CatalogState, JournalRecord, Put
 
 SEGMENT: Final = f"{OWN}0.#epoch.0"
 _WRITER: Final = uuid5(NAMESPACE, SEGMENT)
@@ -30,7 +30,7 @@ _READ: Final = 1 * MIB
 _PORTION: Final = 1 * MIB
 _LONGEST: Final = StoreLimits().entry
 _encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(Change)
+_decoder = msgspec.json.Decoder(JournalRecord)
 
 
 class Journal:
@@ -40,7 +40,7 @@ class Journal:
         self._store, self._slack = store, slack
         self._begin = self._end = self._whole = 0
 
-    async def replay(self) -> State:
+    async def replay(self) -> CatalogState:
         """Return the state as it is durable, once nothing of the journal is pending.
 
         Raises `StorageError` where it is unreadable.
@@ -51,7 +51,7 @@ class Journal:
             await self._store.create(SEGMENT)
         info = self._store.info(SEGMENT)
         assert info is not None
-        state, place, rest = State(), info.start, b""
+        state, place, rest = CatalogState(), info.start, b""
         while place + len(rest) < info.length:
             rest += self._store.read(SEGMENT, place + len(rest), _READ)
             changes, size = changes_in(rest, place)
@@ -68,9 +68,9 @@ class Journal:
 
         Raises what `Store.append` raises: replay then, as after a future that fails.
         """
-        return self._append(Change(tuple(puts)))
+        return self._append(JournalRecord(tuple(puts)))
 
-    def shorten(self, state: State) -> "list[asyncio.Future[Any]]":
+    def shorten(self, state: CatalogState) -> "list[asyncio.Future[Any]]":
         """Put *state*, which all changes submitted add up to, again, where that makes the journal
         much shorter.
         """
@@ -78,12 +78,12 @@ class Journal:
             return []
         self._begin = self._end
         written: list[asyncio.Future[Any]] = [
-            self._append(Change(puts)) for puts in _portions(state)
+            self._append(JournalRecord(puts)) for puts in _portions(state)
         ]
         self._whole = self._end - self._begin
         return [*written, self._store.truncate(SEGMENT, self._begin)]
 
-    def _append(self, change: Change) -> "asyncio.Future[int]":
+    def _append(self, change: JournalRecord) -> "asyncio.Future[int]":
         body = _encode(change)
         parts = [_HEAD.pack(0, len(body)), body]
         number = max(self._store.submitted(SEGMENT, _WRITER), 0) + 1
@@ -100,11 +100,11 @@ class Journal:
         return future
 
 
-def changes_in(data: bytes, offset: int) -> tuple[list[Change], int]:
+def changes_in(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
     """Return the whole records at the beginning of *data*, which stands at *offset*, and how many
     bytes they are. Raises `StorageError`.
     """
-    changes: list[Change] = []
+    changes: list[JournalRecord] = []
     place = 0
     while place + _HEAD.size <= len(data):
         kind, length = _HEAD.unpack_from(data, place)
@@ -124,7 +124,7 @@ def changes_in(data: bytes, offset: int) -> tuple[list[Change], int]:
     return changes, place
 
 
-def _portions(state: State) -> Iterator[tuple[Put, ...]]:
+def _portions(state: CatalogState) -> Iterator[tuple[Put, ...]]:
     """Yield the puts that make *state* from nothing, as many at once as go well into one record."""
     portion: list[Put] = []
     size = 0

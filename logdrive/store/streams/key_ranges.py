@@ -10,7 +10,7 @@ from logdrive.store.streams.errors import NoSuchStreamSegmentError, Precondition
 from logdrive.store.streams.names import epoch_of, segment_id
 from logdrive.store.streams.state import CURRENT, Segment, Stream, StreamConfig
 
-Range = tuple[float, float]
+KeyRange = tuple[float, float]
 
 MAX_HISTORY = 100_000
 """Segments of a stream that have not been cut off, current and past: its record in the journal has
@@ -67,7 +67,9 @@ def successors(stream: Stream, segment: int) -> list[tuple[Segment, list[int]]]:
     ]
 
 
-def scaled(stream: Stream, sealed: Iterable[int], ranges: Sequence[Range], now_ms: int) -> Stream:
+def scaled(
+    stream: Stream, sealed: Iterable[int], ranges: Sequence[KeyRange], now_ms: int
+) -> Stream:
     """Return *stream* with the segments *sealed* replaced by new ones of *ranges*.
 
     Raises `PreconditionError` where these don't fit.
@@ -200,11 +202,11 @@ def _is_whole(segments: Iterable[Segment]) -> bool:
     return _joined([(s.low, s.high) for s in segments]) == [(0.0, 1.0)]
 
 
-def _joined(ranges: Iterable[Range]) -> list[Range]:
+def _joined(ranges: Iterable[KeyRange]) -> list[KeyRange]:
     """Return *ranges* in order, adjoining ones as one; overlapping or empty ones stay as they are,
     and so equal no proper list.
     """
-    joined: list[Range] = []
+    joined: list[KeyRange] = []
     for low, high in sorted(ranges):
         if low < high and joined and joined[-1][1] == low:
             joined[-1] = (joined[-1][0], high)

@@ -16,18 +16,23 @@ from logdrive.model.identity import NAMESPACE
 from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.errors import (
-    DamagedError,
     NoSuchSegmentError,
     SegmentSealedError,
     SegmentTruncatedError,
+    StoreDamagedError,
 )
 from logdrive.store.streams.key_ranges import behind, current
 from logdrive.store.streams.names import map_segment, mark_of, name_of, transaction_name
-from logdrive.store.streams.state import CURRENT, Map, Place, Stream, Watermark
+from logdrive.store.streams.state import CURRENT, KeyValueTable, Stream, StreamState, Watermark
 from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.watermarks import encode_watermark
 
-_REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError, DamagedError)
+_REFUSALS: Final = (
+    NoSuchSegmentError,
+    SegmentSealedError,
+    SegmentTruncatedError,
+    StoreDamagedError,
+)
 _MARKING: Final = uuid5(NAMESPACE, "_watermarks")
 """The writer of marks: its number in one is the number of the watermark appended last."""
 _log = structlog.get_logger("logdrive.store.streams")
@@ -35,7 +40,7 @@ _log = structlog.get_logger("logdrive.store.streams")
 Submitted = list["asyncio.Future[Any]"]
 
 
-def settle_map(store: Store, scope: str, name: str, table: Map) -> Submitted:
+def settle_map(store: Store, scope: str, name: str, table: KeyValueTable) -> Submitted:
     """Submit what is missing of one key-value table; return futures that end once everything is
     durable.
     """
@@ -87,13 +92,13 @@ def settle_watermark(
     return []
 
 
-class Settling:
+class Reconciler:
     """Submits what is missing of one stream, in the order in which it must become durable.
 
     Nothing else of it may be pending.
     """
 
-    def __init__(self, store: Store, scope: str, stream: str, place: Place) -> None:
+    def __init__(self, store: Store, scope: str, stream: str, place: StreamState) -> None:
         self._store, self._place = store, place
         self._scope, self._name = scope, stream
         self._made: dict[str, None] = {}

@@ -20,8 +20,8 @@ from logdrive.errors import LogdriveError
 from logdrive.model.units import KIB
 from logdrive.store.index.index import SegmentInfo
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
-from logdrive.store.streams.key_ranges import Range
+from logdrive.store.streams.catalog import Catalog
+from logdrive.store.streams.key_ranges import KeyRange
 from logdrive.store.streams.names import name_of
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams
@@ -45,7 +45,7 @@ class _Measured:
 class Scaling:
     """Scales the streams of a store whose policies want it."""
 
-    def __init__(self, catalogue: Catalogue, streams: Streams) -> None:
+    def __init__(self, catalogue: Catalog, streams: Streams) -> None:
         self._catalogue, self._streams = catalogue, streams
         self._measured: dict[str, _Measured] = {}
         self._at = catalogue.clock.monotonic()
@@ -91,7 +91,7 @@ class Scaling:
         return measured.rates
 
     async def _scale(
-        self, scope: str, stream: str, sealed: Sequence[int], ranges: Sequence[Range]
+        self, scope: str, stream: str, sealed: Sequence[int], ranges: Sequence[KeyRange]
     ) -> None:
         try:
             epoch, now = await self._streams.scale(scope, stream, sealed, ranges)
@@ -105,12 +105,12 @@ class Scaling:
 
 def wanted(
     segments: Sequence[Segment], rates: Mapping[int, Sequence[float]], config: StreamConfig
-) -> tuple[list[int], list[Range]]:
+) -> tuple[list[int], list[KeyRange]]:
     """Return which of *segments*, in the order of their keys, are to be replaced by what *rates*,
     latest last, and by which key ranges.
     """
     sealed: list[int] = []
-    ranges: list[Range] = []
+    ranges: list[KeyRange] = []
     for segment in segments:
         latest = list(rates[segment.id])[-_HOT:]
         if (
@@ -138,7 +138,7 @@ def wanted(
     return [], []
 
 
-def _parts(segment: Segment, count: int) -> list[Range]:
+def _parts(segment: Segment, count: int) -> list[KeyRange]:
     width = (segment.high - segment.low) / count
     bounds = [segment.low, *(segment.low + width * n for n in range(1, count)), segment.high]
     return list(pairwise(bounds))

@@ -82,7 +82,7 @@ class Transaction(msgspec.Struct, frozen=True):
         return self.status in ("committed", "aborted")
 
 
-class Noted(msgspec.Struct, frozen=True, array_like=True):
+class WriterMark(msgspec.Struct, frozen=True, array_like=True):
     """What a writer noted last: that it had come to *time*, in a unit of the writers' own, when it
     had written up to *position*.
 
@@ -114,7 +114,7 @@ class Watermark(msgspec.Struct, frozen=True):
     cut: tuple[Passed, ...]
 
 
-class Cut(msgspec.Struct, frozen=True, array_like=True):
+class StreamCut(msgspec.Struct, frozen=True, array_like=True):
     """A place in a stream: segment to offset.
 
     Empty: where the stream begins, or nowhere, where an end is meant.
@@ -125,7 +125,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     at: dict[int, int] = {}
 
 
-class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReaderGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     """A reader group as its makers asked for it: it reads the streams of *starting*, from there, up
     to *ending*.
 
@@ -140,8 +140,8 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
     outstanding: int = 0
     retention_type: int = 0
     rollover_bytes: int = 0
-    starting: tuple[Cut, ...] = ()
-    ending: tuple[Cut, ...] = ()
+    starting: tuple[StreamCut, ...] = ()
+    ending: tuple[StreamCut, ...] = ()
     read: dict[str, dict[int, int]] = {}
 
     def subscribes(self, scope: str, stream: str) -> bool:
@@ -160,7 +160,7 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.read.get(f"{scope}/{stream}", begin)
 
 
-class Map(msgspec.Struct, frozen=True, omit_defaults=True):
+class KeyValueTable(msgspec.Struct, frozen=True, omit_defaults=True):
     """A key-value table: equal shares of its keys in *partitions* table segments, which are
     numbered from *first*.
 
@@ -205,7 +205,7 @@ class WriterPut(msgspec.Struct, frozen=True, tag="writer"):
     scope: str
     stream: str
     writer: str
-    now: Noted | None
+    now: WriterMark | None
 
 
 class WatermarkPut(msgspec.Struct, frozen=True, tag="watermark"):
@@ -221,7 +221,7 @@ class GroupPut(msgspec.Struct, frozen=True, tag="group"):
 
     scope: str
     group: str
-    now: Group | None
+    now: ReaderGroup | None
 
 
 class MapPut(msgspec.Struct, frozen=True, tag="map"):
@@ -229,27 +229,27 @@ class MapPut(msgspec.Struct, frozen=True, tag="map"):
 
     scope: str
     name: str
-    now: Map
+    now: KeyValueTable
 
 
 Put = ScopePut | StreamPut | TransactionPut | WriterPut | WatermarkPut | GroupPut | MapPut
 
 
-class Change(msgspec.Struct, frozen=True):
+class JournalRecord(msgspec.Struct, frozen=True):
     """One record of the journal."""
 
     puts: tuple[Put, ...]
 
 
 @dataclass(slots=True)
-class Place:
+class StreamState:
     """A stream, its transactions, by their ids in hex, oldest first, the writers that note times,
     and what follows from these.
     """
 
     stream: Stream
     transactions: dict[str, Transaction] = field(default_factory=dict)
-    writers: dict[str, Noted] = field(default_factory=dict)
+    writers: dict[str, WriterMark] = field(default_factory=dict)
     watermark: Watermark | None = None
 
 
@@ -258,9 +258,9 @@ class Scope:
     """A scope, all streams and key-value tables that it has or had, and its reader groups."""
 
     present: bool = False
-    places: dict[str, Place] = field(default_factory=dict)
-    maps: dict[str, Map] = field(default_factory=dict)
-    groups: dict[str, Group] = field(default_factory=dict)
+    places: dict[str, StreamState] = field(default_factory=dict)
+    maps: dict[str, KeyValueTable] = field(default_factory=dict)
+    groups: dict[str, ReaderGroup] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -273,7 +273,7 @@ class Scope:
         )
 
 
-class State:
+class CatalogState:
     """What all changes so far add up to."""
 
     def __init__(self) -> None:
@@ -289,7 +289,7 @@ class State:
                 case StreamPut() if put.stream in scope.places and put.now.status != "deleted":
                     scope.places[put.stream].stream = put.now
                 case StreamPut():
-                    scope.places[put.stream] = Place(put.now)
+                    scope.places[put.stream] = StreamState(put.now)
                 case TransactionPut():
                     _set(scope.places[put.stream].transactions, put.id, put.now)
                 case WriterPut():
@@ -301,20 +301,20 @@ class State:
                 case MapPut(name=name, now=table):
                     scope.maps[name] = table
 
-    def place(self, scope: str, stream: str) -> Place | None:
+    def place(self, scope: str, stream: str) -> StreamState | None:
         """Return the stream that is there; None for one that never was, or is deleted."""
         found = self.scopes.get(scope)
         place = found.places.get(stream) if found is not None else None
         return place if place is not None and place.stream.status != "deleted" else None
 
-    def places(self) -> Iterator[tuple[str, str, Place]]:
+    def places(self) -> Iterator[tuple[str, str, StreamState]]:
         """Yield all streams that are there."""
         for scope, found in self.scopes.items():
             for name, place in found.places.items():
                 if place.stream.status != "deleted":
                     yield scope, name, place
 
-    def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, Group]]:
+    def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, ReaderGroup]]:
         """Yield the reader groups, each with its name as scope/group, that hold a stream's
         retention back.
         """

@@ -12,7 +12,7 @@ import msgspec
 from logdrive.model.units import KIB
 from logdrive.store.retention import Policy
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import (
     PreconditionError,
     ScopeExistsError,
@@ -21,18 +21,18 @@ from logdrive.store.streams.errors import (
     StreamNotSealedError,
     StreamSealedError,
 )
-from logdrive.store.streams.key_ranges import Range
+from logdrive.store.streams.key_ranges import KeyRange
 from logdrive.store.streams.names import check_scope, check_stream, mark_of, marked, name_of
 from logdrive.store.streams.state import (
     GroupPut,
     MapPut,
-    Place,
     Put,
     ScopePut,
     Segment,
     Stream,
     StreamConfig,
     StreamPut,
+    StreamState,
     TransactionPut,
 )
 
@@ -51,7 +51,7 @@ class Streams:
     now.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
     # Scopes --------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class Streams:
             await self._put(scope, stream, msgspec.structs.replace(place.stream, cut=dict(cut)))
 
     async def scale(
-        self, scope: str, stream: str, sealed: Iterable[int], ranges: Sequence[Range]
+        self, scope: str, stream: str, sealed: Iterable[int], ranges: Sequence[KeyRange]
     ) -> tuple[int, list[Segment]]:
         """Replace the segments *sealed* by new ones of *ranges*; return the new epoch and all of
         its segments.
@@ -269,7 +269,7 @@ class Streams:
 
     # ---------------------------------------------------------------------------------------------
 
-    async def _active(self, scope: str, stream: str) -> Place:
+    async def _active(self, scope: str, stream: str) -> StreamState:
         place = await self._catalogue.place(scope, stream)
         if place.stream.status != "active":
             raise StreamSealedError(f"stream {scope}/{stream} is sealed")
@@ -279,7 +279,7 @@ class Streams:
         await self._catalogue.change([StreamPut(scope, stream, now)])
 
 
-def _names(places: Mapping[str, Place]) -> list[str]:
+def _names(places: Mapping[str, StreamState]) -> list[str]:
     return sorted(name for name, place in places.items() if place.stream.status != "deleted")
 
 

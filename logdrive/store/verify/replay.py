@@ -26,7 +26,7 @@ _ALL = StoreLimits(pages=1 << 40)
 """What was read of the index once is kept: a store in use may remove its files meanwhile."""
 
 
-class Replaying:
+class Replay:
     """Takes in the entries of a log in their order.
 
     *damaged* is told of a file, an offset in it, and what is wrong there.

@@ -20,7 +20,7 @@ from logdrive.store.log.files import LogFiles, bases_in
 from logdrive.store.log.format import APPEND, COPY, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
 from logdrive.store.log.scan import FileScan
 from logdrive.store.opening import is_held
-from logdrive.store.verify.replay import Replaying
+from logdrive.store.verify.replay import Replay
 
 _STEP_BYTES = 1 << 20
 """Between two words of progress."""
@@ -96,7 +96,7 @@ class _Look:
         self._disk = disk
         self._found = Verification(directory, held=is_held(disk, directory))
         self._progress = progress
-        self._replaying = Replaying(disk, directory, self._damaged)
+        self._replaying = Replay(disk, directory, self._damaged)
         self._files = LogFiles(directory, bases_in(disk.names(directory)))
         if not self._files.bases:
             raise StorageError(f"there is no store in {directory}")

@@ -24,7 +24,7 @@ KIND_HEAD: Final = 2
 _Bytes = bytes | bytearray
 
 
-class Extent:
+class FrameMeter:
     """Measures frames.
 
     Keeps its place inside a half-read D frame, so that no byte of one is looked at twice.
@@ -120,14 +120,14 @@ class Extent:
         return size
 
 
-_MEASURES: Final[dict[int, Callable[[Extent, _Bytes, int, int, int], int]]] = {
-    ord("W"): Extent._window,
+_MEASURES: Final[dict[int, Callable[[FrameMeter, _Bytes, int, int, int], int]]] = {
+    ord("W"): FrameMeter._window,
     ord("A"): lambda extent, data, at, have, offset: SHORT.size,
-    ord("C"): Extent._envelope,
-    ord("J"): Extent._json,
-    ord("D"): Extent._data,
-    ord("S"): Extent._source,
+    ord("C"): FrameMeter._envelope,
+    ord("J"): FrameMeter._json,
+    ord("D"): FrameMeter._data,
+    ord("S"): FrameMeter._source,
     ord("P"): lambda extent, data, at, have, offset: POSITION.size,
     ord("B"): lambda extent, data, at, have, offset: RUN.size,
-    ord("E"): Extent._refusal,
+    ord("E"): FrameMeter._refusal,
 }

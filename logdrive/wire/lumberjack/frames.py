@@ -55,7 +55,7 @@ class RefusalCode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowFrame:
     """W: so many events follow before the writer waits for an acknowledgement."""
 
     count: int
@@ -65,13 +65,13 @@ class Window:
         return SHORT.pack(version + b"W", self.count)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Window":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "WindowFrame":
         """Return the frame that begins at *at* and is whole."""
         return cls(SHORT.unpack_from(data, at)[1])
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class KeyValueFrame:
     """D: one event of Lumberjack v1, as pairs in the order they came; a key may come twice."""
 
     sequence: int
@@ -87,7 +87,7 @@ class Data:
         return b"".join(parts)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Data":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "KeyValueFrame":
         """Return the frame that begins at *at* and is whole; bytes that are not UTF-8 become
         U+FFFD.
         """
@@ -102,7 +102,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Json:
+class JsonFrame:
     """J: one event of Lumberjack v2, the JSON as it is. Readers give `JsonRun` instead."""
 
     sequence: int
@@ -170,13 +170,13 @@ class JsonRun:
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frames as they travel."""
         return b"".join(
-            Json(number, payload).encode(version)
+            JsonFrame(number, payload).encode(version)
             for number, payload in enumerate(self.payloads, self.first)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class EnvelopeFrame:
     """C: frames packed together; *payload* as packed by `envelope.pack`.
 
     Readers open it and give what is inside.
@@ -190,7 +190,7 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class AckFrame:
     """A: everything up to *sequence* is kept; 0 says only that the reader lives."""
 
     sequence: int
@@ -203,14 +203,14 @@ class Ack:
         return SHORT.pack((version or self.version) + b"A", self.sequence)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Ack":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "AckFrame":
         """Return the frame that begins at *at* and is whole."""
         kind, sequence = SHORT.unpack_from(data, at)
         return cls(sequence, kind[:1])
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFrame:
     """S (`logdrive/1`): a source and its attributes, JSON as it is; without attributes, the reader
     may forget *index*.
     """
@@ -227,7 +227,7 @@ class Source:
         )
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Source":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "SourceFrame":
         """Return the frame that begins at *at* and is whole."""
         _, index, origin, length = SOURCE.unpack_from(data, at)
         start = at + SOURCE.size
@@ -235,7 +235,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class PositionFrame:
     """P (`logdrive/1`): the number stored for a source, and where; signed, as `record` names the
     special ones.
     """
@@ -249,14 +249,14 @@ class Position:
         return POSITION.pack(version + b"P", self.index, self.number, self.store.bytes)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Position":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "PositionFrame":
         """Return the frame that begins at *at* and is whole."""
         _, index, number, store = POSITION.unpack_from(data, at)
         return cls(index, number, UUID(bytes=store))
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunFrame:
     """B (`logdrive/1`): opens a run of *records* J frames that takes a source from *previous* to
     *number*.
 
@@ -289,14 +289,14 @@ class Run:
         return RUN.pack(version + b"B", *numbers)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Run":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "RunFrame":
         """Return the frame that begins at *at* and is whole."""
         _, index, kind, previous, number, read, skipped, events, records = RUN.unpack_from(data, at)
         return cls(index, kind, previous, number, read, skipped, events, records, envelope)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusalFrame:
     """E (`logdrive/1`): why a source, or the `CONNECTION`, is refused.
 
     *code* may be one that `RefusalCode` lacks.
@@ -312,7 +312,7 @@ class Refusal:
         return REFUSAL.pack(version + b"E", self.index, self.code, len(text)) + text
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Refusal":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "RefusalFrame":
         """Return the frame that begins at *at* and is whole; bytes that are not UTF-8 become
         U+FFFD.
         """
@@ -321,7 +321,16 @@ class Refusal:
         return cls(index, code, data[start : start + length].decode(errors="replace"))
 
 
-Frame = Window | Data | JsonRun | Ack | Source | Position | Run | Refusal
+Frame = (
+    WindowFrame
+    | KeyValueFrame
+    | JsonRun
+    | AckFrame
+    | SourceFrame
+    | PositionFrame
+    | RunFrame
+    | RefusalFrame
+)
 """What a reader gives."""
 
 

@@ -29,14 +29,14 @@ from logdrive.wire.lumberjack.frames import (
     SEQUENCES,
     VERSION_1,
     VERSION_2,
-    Ack,
-    Data,
+    AckFrame,
     Frame,
     JsonRun,
+    KeyValueFrame,
     RefusalCode,
-    Run,
-    Source,
-    Window,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
 )
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, LOGDRIVE_1, WINDOW_BYTES, LumberjackLimits
 
@@ -52,7 +52,7 @@ class Batch:
     acknowledgement is due for earlier ones, or, where it is 0, it answers a window of none.
     """
 
-    events: tuple[Data | JsonRun, ...]
+    events: tuple[KeyValueFrame | JsonRun, ...]
     count: int
     ack: int | None
 
@@ -86,16 +86,16 @@ class WindowReader:
     def feed(self, frames: Iterable[Frame], version: bytes = VERSION_2) -> list[Batch]:
         """Return what *frames* bring, in order; *version* is the connection's."""
         batches: list[Batch] = []
-        events: list[Data | JsonRun] = []
+        events: list[KeyValueFrame | JsonRun] = []
         for frame in frames:
-            if isinstance(frame, Window):
+            if isinstance(frame, WindowFrame):
                 if self._unacknowledged:  # a short window ends where the next one is announced
                     batches.append(self._batch(events, end=True))
                 if frame.count == 0 and version == VERSION_2:
                     batches.append(Batch((), 0, 0))
                 self._size = self._left = frame.count
                 self._announced, self._flushed = frame.count > 0, False
-            elif isinstance(frame, Data | JsonRun):
+            elif isinstance(frame, KeyValueFrame | JsonRun):
                 self._take(frame, events, batches)
             else:
                 raise TypeError(f"{type(frame).__name__} is no frame of a v1 or v2 writer")
@@ -116,9 +116,12 @@ class WindowReader:
         return self._batch([], end=True)
 
     def _take(
-        self, frame: Data | JsonRun, events: list[Data | JsonRun], batches: list[Batch]
+        self,
+        frame: KeyValueFrame | JsonRun,
+        events: list[KeyValueFrame | JsonRun],
+        batches: list[Batch],
     ) -> None:
-        rest: Data | JsonRun | None = frame
+        rest: KeyValueFrame | JsonRun | None = frame
         while rest is not None:
             part, rest = rest, None
             if isinstance(part, JsonRun) and 0 < self._left < len(part):
@@ -130,7 +133,7 @@ class WindowReader:
                 # streaming writers announce once; surplus counts anew
                 self._left, self._announced = self._size, False
 
-    def _count(self, part: Data | JsonRun) -> None:
+    def _count(self, part: KeyValueFrame | JsonRun) -> None:
         count, self._last = (
             (len(part), part.last) if isinstance(part, JsonRun) else (1, part.sequence)
         )
@@ -139,7 +142,7 @@ class WindowReader:
         if self._size:
             self._left -= count
 
-    def _batch(self, events: list[Data | JsonRun], *, end: bool) -> Batch:
+    def _batch(self, events: list[KeyValueFrame | JsonRun], *, end: bool) -> Batch:
         batch = Batch(
             tuple(events),
             sum(len(e) if isinstance(e, JsonRun) else 1 for e in events),
@@ -155,7 +158,7 @@ def keepalive(version: bytes) -> bytes | None:
     """Return the frame that keeps a waiting writer patient; None in v1, whose writers take any
     answer for a success.
     """
-    return Ack(0).encode(VERSION_2) if version == VERSION_2 else None
+    return AckFrame(0).encode(VERSION_2) if version == VERSION_2 else None
 
 
 # Readers of logdrive/1 --------------------------------------------------------------------------
@@ -168,7 +171,7 @@ class RunReceived:
     *last* is the sequence number of its last J frame.
     """
 
-    run: Run
+    run: RunFrame
     last: int
     parts: Sequence[Part]
     size: int
@@ -195,8 +198,8 @@ class _Due(Enum):
 
 
 _DUE: Final[dict[_Due, tuple[type, ...]]] = {
-    _Due.BETWEEN: (Source, Window),
-    _Due.RUN: (Run,),
+    _Due.BETWEEN: (SourceFrame, WindowFrame),
+    _Due.RUN: (RunFrame,),
     _Due.RECORDS: (JsonRun,),
 }
 
@@ -216,7 +219,7 @@ class RunReader:
         self._sequence = 0  # of the last J frame
         self._left = 0  # J frames that the window lacks
         self._bytes = 0  # of the window, unpacked
-        self._run: Run | None = None
+        self._run: RunFrame | None = None
         self._parts: list[Part] = []  # of the run
         self._count = 0  # of its records
         self._size = 0  # of the run, framed
@@ -234,27 +237,27 @@ class RunReader:
 
     def feed(
         self, frames: Iterable[Frame], *, offset: int = 0
-    ) -> list[Source | RunReceived | WindowEnd]:
+    ) -> list[SourceFrame | RunReceived | WindowEnd]:
         """Return what *frames* complete.
 
         Raises `ProtocolError` with *offset*, for which the reader's serves.
         """
         self._offset = offset
-        given: list[Source | RunReceived | WindowEnd] = []
+        given: list[SourceFrame | RunReceived | WindowEnd] = []
         for frame in frames:
             if not isinstance(frame, _DUE[self._due]):
                 raise self._error(f"{type(frame).__name__} where {self._due.value} is due")
-            if isinstance(frame, Source):
+            if isinstance(frame, SourceFrame):
                 given.append(self._source(frame))
-            elif isinstance(frame, Window):
+            elif isinstance(frame, WindowFrame):
                 self._window(frame)
-            elif isinstance(frame, Run):
+            elif isinstance(frame, RunFrame):
                 self._begin(frame)
             elif isinstance(frame, JsonRun):
                 self._records(frame, given)
         return given
 
-    def _source(self, source: Source) -> Source:
+    def _source(self, source: SourceFrame) -> SourceFrame:
         known = self._origins.get(source.index)
         if not source.attributes:
             if known is None:
@@ -268,7 +271,7 @@ class RunReader:
             self._origins[source.index] = source.origin
         return source
 
-    def _window(self, window: Window) -> None:
+    def _window(self, window: WindowFrame) -> None:
         if window.count == 0:
             raise self._error("a window of no events")
         if window.count > self._limits.window:
@@ -277,7 +280,7 @@ class RunReader:
             )
         self._left, self._bytes, self._due = window.count, 0, _Due.RUN
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: RunFrame) -> None:
         if run.index not in self._origins:
             raise self._error(f"a run of the unknown index {run.index}")
         if reason := _wrong(run):
@@ -291,7 +294,9 @@ class RunReader:
         self._grow(RUN.size)
         self._run, self._parts, self._count, self._size, self._due = run, [], 0, 0, _Due.RECORDS
 
-    def _records(self, records: JsonRun, given: list[Source | RunReceived | WindowEnd]) -> None:
+    def _records(
+        self, records: JsonRun, given: list[SourceFrame | RunReceived | WindowEnd]
+    ) -> None:
         run, count = self._run, len(records)
         assert run is not None
         if records.first != self._sequence + 1 or records.last >= SEQUENCES - 1:
@@ -324,7 +329,7 @@ class RunReader:
         return ProtocolError(reason, offset=self._offset, code=code)
 
 
-def _wrong(run: Run) -> str | None:
+def _wrong(run: RunFrame) -> str | None:
     """Return what contradicts itself in *run*, whatever source it belongs to (rules R1, P1, D1)."""
     if run.kind not in (DATA, GAP, END):
         return f"a run of the unknown kind {run.kind}"

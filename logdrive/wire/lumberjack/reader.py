@@ -15,27 +15,27 @@ from typing import Final, Literal
 
 from logdrive.errors import ProtocolError
 from logdrive.wire.lumberjack.envelope import EnvelopeError, Unpacking
-from logdrive.wire.lumberjack.extent import KIND_HEAD, Extent
+from logdrive.wire.lumberjack.extent import KIND_HEAD, FrameMeter
 from logdrive.wire.lumberjack.frames import (
     SHORT,
     VERSION_1,
     VERSION_2,
-    Ack,
-    Data,
+    AckFrame,
     Frame,
     JsonRun,
-    Position,
-    Refusal,
+    KeyValueFrame,
+    PositionFrame,
     RefusalCode,
-    Run,
-    Source,
-    Window,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.runs import run_at
 
 Side = Literal["reader", "writer"]
-Dialect = Literal["lumberjack", "logdrive/1", "detect"]
+FrameDialect = Literal["lumberjack", "logdrive/1", "detect"]
 
 STEP_FRAMES: Final = 256
 """Frames given at a time. J frames whose numbers go up by one count as one, up to 999 of them."""
@@ -49,13 +49,13 @@ _KINDS: Final = {  # what the peer may send: bare, and inside an envelope
     ("writer", "logdrive/1"): (b"APE", b""),
 }
 _DECODE: Final[dict[int, Callable[[bytes, int, int], Frame]]] = {
-    ord("W"): Window.decode,
-    ord("D"): Data.decode,
-    ord("A"): Ack.decode,
-    ord("S"): Source.decode,
-    ord("P"): Position.decode,
-    ord("B"): Run.decode,
-    ord("E"): Refusal.decode,
+    ord("W"): WindowFrame.decode,
+    ord("D"): KeyValueFrame.decode,
+    ord("A"): AckFrame.decode,
+    ord("S"): SourceFrame.decode,
+    ord("P"): PositionFrame.decode,
+    ord("B"): RunFrame.decode,
+    ord("E"): RefusalFrame.decode,
 }
 
 
@@ -68,10 +68,10 @@ class FrameReader:
     buffering moved, *opened* what is in memory of the envelope at hand, unpacked.
     """
 
-    def __init__(self, limits: LumberjackLimits, *, side: Side, dialect: Dialect) -> None:
+    def __init__(self, limits: LumberjackLimits, *, side: Side, dialect: FrameDialect) -> None:
         if side == "writer" and dialect == "detect":
             raise ValueError("a writer knows its dialect")
-        self.dialect: Dialect = dialect
+        self.dialect: FrameDialect = dialect
         self.version = b""
         self.offset = 0
         self.copied = 0
@@ -124,7 +124,7 @@ class FrameReader:
 
     def _use(self, limits: LumberjackLimits) -> None:
         self._limits = limits
-        self._extent = Extent(limits)
+        self._extent = FrameMeter(limits)
         if self.dialect != "detect":
             self._versions = _VERSIONS[self.dialect]
             self._bare, self._inside = _KINDS[self._side, self.dialect]
@@ -275,7 +275,7 @@ class FrameReader:
         """
         events = len(frame) if isinstance(frame, JsonRun) else 1
         self._events += events
-        self._items += events + len(frame.pairs) if isinstance(frame, Data) else events
+        self._items += events + len(frame.pairs) if isinstance(frame, KeyValueFrame) else events
         if self._items > self._limits.frames:
             reason = f"an envelope of more than {self._limits.frames} frames and pairs"
         elif self._events > most:

@@ -55,7 +55,7 @@ def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[Part]:
     return parts if size > _JOIN_BELOW else [b"".join(parts)]
 
 
-class FrameReader:
+class MessageReader:
     """Cuts a byte stream, split anywhere, into messages; discard it after an error.
 
     A message that arrived in several pieces is copied together; then its data is copied out of it,

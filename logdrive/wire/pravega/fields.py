@@ -25,7 +25,7 @@ from logdrive.wire.pravega.text import decode_text, encode_text
 T = TypeVar("T")
 
 
-class TruncatedError(ValueError):
+class ShortPayloadError(ValueError):
     """A payload ends inside a field."""
 
 
@@ -49,7 +49,7 @@ class Kind(Generic[T]):
 def _slice(payload: memoryview, start: int, size: int) -> bytes:
     end = start + size
     if size < 0 or end > len(payload):
-        raise TruncatedError(f"a field of {size} bytes where {len(payload) - start} are left")
+        raise ShortPayloadError(f"a field of {size} bytes where {len(payload) - start} are left")
     return bytes(payload[start:end])
 
 
@@ -58,7 +58,7 @@ def _fixed(layout: str) -> Kind[int]:
 
     def read(payload: memoryview, at: int) -> tuple[int, int]:
         if at + shape.size > len(payload):
-            raise TruncatedError(
+            raise ShortPayloadError(
                 f"a field of {shape.size} bytes where {len(payload) - at} are left"
             )
         return shape.unpack_from(payload, at)[0], at + shape.size
@@ -193,7 +193,7 @@ Block = Annotated[Part, Kind(_read_block, _write_bytes)]
 """The same, not copied where they are most of what arrived together: a view, which keeps no more
 than twice its size in memory.
 """
-Blocks = Annotated[Part | tuple[Part, ...], Kind(_read_block, _write_blocks)]
+BlockParts = Annotated[Part | tuple[Part, ...], Kind(_read_block, _write_blocks)]
 """The same, which may be given in parts, to be written without a copy; what is read is whole."""
 Rest = Annotated[bytes, Kind(_read_rest, _write_rest)]
 """Bytes up to the end of the frame."""

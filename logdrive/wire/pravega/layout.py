@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 from logdrive.model.framing import Part
-from logdrive.wire.pravega.fields import Kind, TruncatedError, kind_of
+from logdrive.wire.pravega.fields import Kind, ShortPayloadError, kind_of
 
 C = TypeVar("C")
 M = TypeVar("M", bound="Message")
@@ -28,8 +28,8 @@ class Layout:
                 break
             try:
                 values[name], at = kind.read(payload, at)
-            except TruncatedError as error:
-                raise TruncatedError(f"{name}: {error}") from error
+            except ShortPayloadError as error:
+                raise ShortPayloadError(f"{name}: {error}") from error
         return self.make(**values), at
 
     def write(self, value: Any, parts: list[Part]) -> None:

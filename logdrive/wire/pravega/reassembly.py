@@ -34,7 +34,7 @@ class OrderError(LogdriveError):
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class WholeAppend:
     """One whole append.
 
     *data* is what the segment receives; *expected_offset* is None for an unconditional one.
@@ -69,7 +69,7 @@ class Assembler:
 
     def take(
         self, message: AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
-    ) -> Append | None:
+    ) -> WholeAppend | None:
         """Return the append that *message* completes, None for the beginning of one.
 
         Raises `OrderError`.
@@ -86,7 +86,7 @@ class Assembler:
                 data: Part = framed(message.event)
             case ConditionalBlockEnd():
                 data = message.data
-        return Append(
+        return WholeAppend(
             message.writer,
             message.event_number,
             1,
@@ -95,7 +95,7 @@ class Assembler:
             message.expected_offset,
         )
 
-    def _ended(self, block: AppendBlock | None, end: AppendBlockEnd) -> Append:
+    def _ended(self, block: AppendBlock | None, end: AppendBlockEnd) -> WholeAppend:
         if end.num_events < 1:
             raise OrderError(f"an append of {end.num_events} events")
         if block is None:
@@ -104,7 +104,7 @@ class Assembler:
             raise OrderError("a block ended by another writer")
         else:
             data = _joined(block.data, end)
-        return Append(end.writer, end.last_event_number, end.num_events, data, end.request_id)
+        return WholeAppend(end.writer, end.last_event_number, end.num_events, data, end.request_id)
 
 
 def _joined(block: bytes, end: AppendBlockEnd) -> bytes:

@@ -10,7 +10,7 @@ from logdrive.wire.pravega.fields import (
     I8,
     I32,
     I64,
-    Blocks,
+    BlockParts,
     Bool,
     TailI64,
     Text,
@@ -47,7 +47,7 @@ class SegmentRead(Message):
     offset: I64
     at_tail: Bool
     end_of_segment: Bool
-    data: Blocks
+    data: BlockParts
     request_id: TailI64 = -1
 
     @property

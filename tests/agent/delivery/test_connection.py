@@ -5,8 +5,8 @@ codes of E).
 import pytest
 
 from agent.delivery.logdrive1 import pause_after
-from agent.sources.queue import Demand
-from logdrive.net.stream import Stream
+from agent.sources.queue import SendQueue
+from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
@@ -97,7 +97,7 @@ def test_a_receiver_that_only_keeps_alive_is_given_up__stall() -> None:
         world = World()
         connections = 0
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             nonlocal connections
             connections += 1
             await stream.read()
@@ -200,7 +200,7 @@ def test_demand_is_due_by_age_or_amount__D9() -> None:
         small, big = agent.book.sources
         for source in (small, big):
             source.open_without_asking()
-        demand = Demand()
+        demand = SendQueue()
         assert demand.due_in(0.0, in_flight=False, open_sources=1) is None
         demand.want(small, 10.0)
         assert demand.due_in(10.0, in_flight=False, open_sources=1) == 0.0

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.records.batch import data_runs
-from agent.records.blocks import PIECE_BYTES, BlockEncoder, Cut, Encoder
-from agent.records.chunk import Chunk
+from agent.records.blocks import PIECE_BYTES, BlockEncoder, EncodedRun, Encoder
+from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.wire.lumberjack.frames import json_frames
@@ -63,19 +63,21 @@ units = st.sampled_from(
 )
 
 
-def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> Chunk:
+def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> TextChunk:
     """Return *text* as it is read: after the bytes that stand before it, and before bytes that were
     not taken.
     """
     before = b"before\n"[: start if start < 7 else 7]
-    return Chunk(start, before + text + b"partial", len(before), len(before) + len(text), open_end)
+    return TextChunk(
+        start, before + text + b"partial", len(before), len(before) + len(text), open_end
+    )
 
 
-def whole(encoder: Encoder, text: bytes, start: int) -> list[Cut]:
+def whole(encoder: Encoder, text: bytes, start: int) -> list[EncodedRun]:
     """Return the runs for all of *text*: an encoder that has enough of them leaves the rest to its
     next call.
     """
-    cuts: list[Cut] = []
+    cuts: list[EncodedRun] = []
     while not cuts or cuts[-1].end < start + len(text):
         at = cuts[-1].end if cuts else start
         cuts += encoder.encode(chunk(text[at - start :], at))
@@ -83,7 +85,7 @@ def whole(encoder: Encoder, text: bytes, start: int) -> list[Cut]:
     return cuts
 
 
-def check(cuts: list[Cut], text: bytes, start: int) -> None:
+def check(cuts: list[EncodedRun], text: bytes, start: int) -> None:
     """Hold *cuts* against rules R1 to R3."""
     records = [record for cut in cuts for record in cut.records]
     data, events = rebuilt(records, start)
@@ -296,7 +298,7 @@ def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
     """Time says little on a shared machine, so what is done for a line is counted: the event loop
     waits for 262,144 of them.
     """
-    calls, lines, of_a_file = 0, 10_000, Chunk.whole(b"\xff\n" * 10_000)
+    calls, lines, of_a_file = 0, 10_000, TextChunk.whole(b"\xff\n" * 10_000)
 
     def count(frame: object, event: str, argument: object) -> None:
         nonlocal calls
@@ -330,7 +332,7 @@ def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> No
     would be a gigabyte soon.
     """
     text = ("caf\xe9 " * 12 + "\n").encode("latin-1") * 5_000
-    chunk = Chunk.whole(text)
+    chunk = TextChunk.whole(text)
     tracemalloc.start()
     try:
         runs = BlockEncoder().encode(chunk)

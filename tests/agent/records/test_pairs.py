@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from agent.records.batch import Run, data_runs
 from agent.records.blocks import PIECE_BYTES
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.flatten import flat
 from agent.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import number_of, position_of
-from logdrive.wire.lumberjack.frames import Data
+from logdrive.wire.lumberjack.frames import KeyValueFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.agent.v1_model import file_bytes_of
@@ -31,18 +31,18 @@ def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list
     """Return all runs of a file's end *data*, which begins at *start*."""
     runs, at, previous = list[Run](), 0, number_of(start, None)
     while at < len(data):  # an encoder may stop where the runs get too many
-        chunk = Chunk(start + at, data, at, len(data))
+        chunk = TextChunk(start + at, data, at, len(data))
         runs += data_runs(chunk, encoder.encode(chunk), previous, 0)
         previous, at = runs[-1].number, runs[-1].position - start
     return runs
 
 
-def frames_of(run: Run, first: int = 1) -> list[Data]:
+def frames_of(run: Run, first: int = 1) -> list[KeyValueFrame]:
     """Return the frames of *run* as a reader has them."""
     reader = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack")
     frames = reader.feed(b"".join(run.frames(first)))
     assert reader.version == b"1"
-    data = [frame for frame in frames if isinstance(frame, Data)]
+    data = [frame for frame in frames if isinstance(frame, KeyValueFrame)]
     assert len(data) == len(frames) == run.events
     assert [frame.sequence for frame in data] == list(range(first, first + len(data)))
     return data
@@ -57,7 +57,8 @@ def test_a_line_is_text_with_its_place_and_the_fields_of_its_input() -> None:
         (("line", "zwölf"), ("offset", "106"), *same),
     ]
     assert [
-        Data(number, frame.pairs).encode() for number, frame in enumerate(frames_of(run), 7)
+        KeyValueFrame(number, frame.pairs).encode()
+        for number, frame in enumerate(frames_of(run), 7)
     ] == [b"1D" + number.to_bytes(4) + payload for number, payload in enumerate(run.records, 7)]
 
 

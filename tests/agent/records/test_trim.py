@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.records.batch import data_runs
 from agent.records.blocks import BlockEncoder, Encoder
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.trim import rebased
 from logdrive.model.framing import EVENT_HEAD
@@ -26,7 +26,7 @@ _ENCODERS: list[Encoder] = [BlockEncoder(), FullEncoder({}, "/a", "0", lambda: 0
 def test_a_run_from_another_number_on_holds_the_bytes_after_it(
     text: bytes, data: st.DataObject, encoder: Encoder
 ) -> None:
-    chunk = Chunk.whole(text)
+    chunk = TextChunk.whole(text)
     for run in data_runs(chunk, encoder.encode(chunk), 0, 0):
         start = data.draw(st.integers(run.previous >> 16, run.position - 1))
         later = rebased(run, number_of(start, text[:start]))
@@ -40,7 +40,7 @@ def test_a_run_from_another_number_on_holds_the_bytes_after_it(
 @pytest.mark.parametrize("encoder", _ENCODERS)
 def test_a_run_from_within_a_line_end_on_holds_only_its_newline(encoder: Encoder) -> None:
     text = b"\x80\r\n"  # not UTF-8: a record of its own, whose line end stands beside its text
-    chunk = Chunk.whole(text)
+    chunk = TextChunk.whole(text)
     (run,) = data_runs(chunk, encoder.encode(chunk), 0, 0)
     for start in range(1, 3):
         (later,) = rebased(run, number_of(start, text[:start])).records

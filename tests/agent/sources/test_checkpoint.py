@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 
 from agent.sources.checkpoint import (
     Checkpoint,
+    CheckpointDamagedError,
+    CheckpointEntry,
     CheckpointFile,
-    DamagedError,
-    Entry,
     path_of,
     shown,
     text_of,
@@ -26,8 +26,8 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 
-def entry(number: int = 5) -> Entry:
-    return Entry(
+def entry(number: int = 5) -> CheckpointEntry:
+    return CheckpointEntry(
         origin=UUID(int=number),
         stem=UUID(int=0),
         path="/a",
@@ -64,10 +64,10 @@ def test_one_that_is_of_no_use_is_moved_aside(content: bytes, reason: str) -> No
     disk = MemoryDisk(["/state"])
     file = CheckpointFile(disk, "/state")
     disk.write(file.path, content)
-    with pytest.raises(DamagedError, match=reason):
+    with pytest.raises(CheckpointDamagedError, match=reason):
         file.read("a", touch=False)
     assert disk.content(file.path) == content
-    with pytest.raises(DamagedError) as caught:
+    with pytest.raises(CheckpointDamagedError) as caught:
         file.read("a")
     assert disk.content(caught.value.aside) == content
     assert file.read("a") is None

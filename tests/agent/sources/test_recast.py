@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.records.batch import REMOVED, Mark, Run, data_runs
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords, pairs_of
 from agent.sources.recast import recast
@@ -68,7 +68,7 @@ def test_the_bytes_and_where_they_lead_stay_the_same(
     before: str, after: str, data: bytes, start: int, open_end: bool
 ) -> None:
     head = random.Random(start).randbytes(start)
-    chunk = Chunk(start, head + data, start, start + len(data), open_end)
+    chunk = TextChunk(start, head + data, start, start + len(data), open_end)
     kept = data_runs(chunk, ENCODERS[before].encode(chunk), number_of(start, head), 7)
     source = gone(kept)
     end = source.kept[-1]

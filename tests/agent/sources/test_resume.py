@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.records.batch import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, end_run, gap_run
-from agent.sources.resume import Closed, Misfit, Resumed, Standing, resume
+from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
 from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
 from logdrive.model.records import DATA, END, GAP, block, mark_of
 
@@ -39,14 +39,14 @@ def standing(
     *,
     size: int = 1000,
     ended: Mark | None = None,
-) -> Standing:
+) -> KnownPosition:
     def fits(told: int) -> bool:
         return ended is not None or (
             position_of(told) <= size
             and told in (at(position_of(told)), number_of(position_of(told), None))
         )
 
-    return Standing(number, store, kept or [], ended is None, ended, fits, lambda told: False)
+    return KnownPosition(number, store, kept or [], ended is None, ended, fits, lambda told: False)
 
 
 def positions(runs: list[Run]) -> list[tuple[int, int, int]]:

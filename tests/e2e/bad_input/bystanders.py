@@ -15,7 +15,14 @@ from logdrive.model.records import DATA, block
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import Ack, Envelope, JsonRun, Position, Run, Window
+from logdrive.wire.lumberjack.frames import (
+    AckFrame,
+    EnvelopeFrame,
+    JsonRun,
+    PositionFrame,
+    RunFrame,
+    WindowFrame,
+)
 from tests.logdrive.net.loopback import eventually
 from tests.receiver.peers import NativePeer, Peer
 from tests.support.ledger import Ledger
@@ -63,10 +70,10 @@ def at(position: int) -> int:
     return number_of(position, text(max(0, position - 13 * LINE), position)[-256:])
 
 
-def run_of(index: int, start: int, end: int) -> tuple[Run, list[bytes]]:
+def run_of(index: int, start: int, end: int) -> tuple[RunFrame, list[bytes]]:
     """Return the run that takes that file from *start* to *end*."""
     lines = (end - start) // LINE
-    run = Run(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
+    run = RunFrame(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
     return run, [block(start, end, lines, text(start, end).decode())]
 
 
@@ -82,12 +89,12 @@ class Native:
 
     async def run(self, peer: NativePeer) -> None:
         answer = await peer.register(0, self.origin)
-        assert isinstance(answer, Position), answer
+        assert isinstance(answer, PositionFrame), answer
         while True:
             began, end = time.monotonic(), self.position + 5 * LINE
             last = await peer.send_window(run_of(0, self.position, end))
             frame = await peer.next(PATIENCE_SECONDS)
-            assert frame == Ack(last), f"{frame} instead of A {last}"
+            assert frame == AckFrame(last), f"{frame} instead of A {last}"
             self.position, self.windows = end, self.windows + 1
             self._promised.native[self.origin] = end
             self.slowest = max(self.slowest, time.monotonic() - began)
@@ -112,7 +119,7 @@ class Foreign:
             ]
             await peer.send(window_of(events))
             frame = await peer.next(PATIENCE_SECONDS)
-            assert frame == Ack(len(events)), f"{frame} instead of A {len(events)}"
+            assert frame == AckFrame(len(events)), f"{frame} instead of A {len(events)}"
             self.windows += 1
             self._promised.foreign += events
             self.slowest = max(self.slowest, time.monotonic() - began)
@@ -121,7 +128,10 @@ class Foreign:
 
 def window_of(events: list[bytes]) -> bytes:
     """Return a v2 window as Beats send it: W, then one envelope."""
-    return Window(len(events)).encode() + Envelope(pack(JsonRun.of(1, events).encode())).encode()
+    return (
+        WindowFrame(len(events)).encode()
+        + EnvelopeFrame(pack(JsonRun.of(1, events).encode())).encode()
+    )
 
 
 @contextlib.asynccontextmanager

@@ -10,9 +10,16 @@ from uuid import UUID
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import CONNECTION, REFUSAL, Ack, Position, Refusal, Window
+from logdrive.wire.lumberjack.frames import (
+    CONNECTION,
+    REFUSAL,
+    AckFrame,
+    PositionFrame,
+    RefusalFrame,
+    WindowFrame,
+)
 from tests.support.installation import command
 from tests.support.pki import Pki
 
@@ -24,10 +31,10 @@ CONTENT = b"".join(b"line %d\n" % number for number in range(2000))
 # What is said to the first bytes that come: what the agent must say of it.
 NONSENSE: dict[str, tuple[bytes, str]] = {
     "garbage": (b"HTTP/1.1 400 Bad Request\r\n\r\n", "begins b'HT'"),
-    "a writer's frame": (Window(5).encode(), "begins b'2W'"),
-    "an acknowledgement of what was never sent": (Ack(1_000_000).encode(), "acknowledge"),
+    "a writer's frame": (WindowFrame(5).encode(), "begins b'2W'"),
+    "an acknowledgement of what was never sent": (AckFrame(1_000_000).encode(), "acknowledge"),
     "a position of nobody": (
-        Position(77, 0, STORE).encode(),
+        PositionFrame(77, 0, STORE).encode(),
         "the index 77, which names no source",
     ),
     "a refusal of 4 GiB": (
@@ -35,16 +42,16 @@ NONSENSE: dict[str, tuple[bytes, str]] = {
         "a refusal of 4294967295 bytes, over",
     ),
     "a refusal without a known code": (
-        Refusal(CONNECTION, 999, "no\x1b[2Jway").encode(),
+        RefusalFrame(CONNECTION, 999, "no\x1b[2Jway").encode(),
         r"refused by the receiver (E 999): no\x1b[2Jway",
     ),
     "a closed connection": (b"", "closed"),
-    "half a frame": (Position(0, 0, STORE).encode()[:9], "closed"),
+    "half a frame": (PositionFrame(0, 0, STORE).encode()[:9], "closed"),
 }
 
 
 async def _ship(
-    pki: Pki, path: Path, accept: Callable[[Stream], Awaitable[None]]
+    pki: Pki, path: Path, accept: Callable[[ByteStream], Awaitable[None]]
 ) -> tuple[int, list[str]]:
     """Let an agent ship *path* to a receiver that *accept* plays; return its exit code and what it
     said.
@@ -80,8 +87,8 @@ async def _ship(
     return process.returncode, said.decode().splitlines()
 
 
-def _answering(data: bytes) -> Callable[[Stream], Awaitable[None]]:
-    async def accept(stream: Stream) -> None:
+def _answering(data: bytes) -> Callable[[ByteStream], Awaitable[None]]:
+    async def accept(stream: ByteStream) -> None:
         try:
             await stream.read()
             await stream.write([data] if data else [])

@@ -17,7 +17,7 @@ from logdrive.errors import TransientError
 from logdrive.model.numbers import position_of
 from logdrive.model.units import KIB
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import Ack, Position, Refusal, RefusalCode
+from logdrive.wire.lumberjack.frames import AckFrame, PositionFrame, RefusalCode, RefusalFrame
 from tests.e2e.bad_input.bystanders import LINE, Native, Promised, run_of, text, window_of
 from tests.e2e.bad_input.outlaw import Said
 from tests.logdrive.net.loopback import eventually
@@ -87,18 +87,18 @@ class Shipper(Native):
         while self.position < end:
             if not registered:
                 answer = await peer.register(index, self.origin)
-                assert isinstance(answer, Position), answer
+                assert isinstance(answer, PositionFrame), answer
                 self._hear(answer)
                 registered = True
             upto = min(end, self.position + 4000 * LINE)
             last = await peer.send_window(run_of(index, self.position, upto))
             refused = False
-            while (frame := await peer.next(20)) != Ack(last):
+            while (frame := await peer.next(20)) != AckFrame(last):
                 refused = True
-                if isinstance(frame, Position):
+                if isinstance(frame, PositionFrame):
                     self._hear(frame)
                 else:
-                    assert isinstance(frame, Refusal), frame
+                    assert isinstance(frame, RefusalFrame), frame
                     assert (frame.index, frame.code) == (index, RefusalCode.TRY_LATER), frame
                     assert ENOSPC in frame.text
                     self.refusals += 1
@@ -111,7 +111,7 @@ class Shipper(Native):
 
     refusals = 0
 
-    def _hear(self, told: Position) -> None:
+    def _hear(self, told: PositionFrame) -> None:
         """Take the position told; it must hold all that was acknowledged."""
         assert position_of(told.number) >= self._promised.native.get(self.origin, 0)
         self.position = position_of(told.number)
@@ -146,7 +146,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(
         await asyncio.wait_for(shipping, 30)
         again = await cramped.foreign()
         await _send(cramped, again, "after")
-        assert isinstance(await idle.register(0, shipper.origin), Position)
+        assert isinstance(await idle.register(0, shipper.origin), PositionFrame)
         assert [
             bool(re.search(words, line))
             for words, line in zip(
@@ -165,7 +165,7 @@ async def _send(cramped: Cramped, peer: Peer, what: str) -> None:
     events = [b'{"message":"%s %d"}' % (what.encode(), number) for number in range(2)]
     await peer.send(window_of(events))
     frame = await peer.next(20)
-    assert frame == Ack(len(events)), f"{frame} instead of an acknowledgement"
+    assert frame == AckFrame(len(events)), f"{frame} instead of an acknowledgement"
     cramped.promised.foreign += events
 
 

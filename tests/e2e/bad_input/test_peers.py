@@ -12,7 +12,7 @@ import pytest
 
 from logdrive.model.units import MIB
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import CONNECTION, Ack
+from logdrive.wire.lumberjack.frames import CONNECTION, AckFrame
 from tests.e2e.bad_input import attacks
 from tests.e2e.bad_input.attacks import ATTACKS, Attack, events_bomb
 from tests.e2e.bad_input.bystanders import window_of
@@ -86,7 +86,7 @@ def test_bombs_below_every_limit_are_stored_within_bounded_memory(receiver: Vict
             peer = Peer(stream, "lumberjack")
             await peer.send(bomb * 3)
             for _ in range(3):
-                assert await peer.next() == Ack(events)
+                assert await peer.next() == AckFrame(events)
             await stream.close()
 
     asyncio.run(scene())
@@ -107,7 +107,7 @@ def test_twenty_bombs_at_once_take_no_more_memory_than_a_few_and_give_it_back(
         )
         peer = Peer(stream, "lumberjack")
         await peer.send(bomb)
-        assert await peer.next() == Ack(events)
+        assert await peer.next() == AckFrame(events)
         await stream.close()
 
     async def scene() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from logdrive.model.numbers import ABSENT
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import Position
+from logdrive.wire.lumberjack.frames import PositionFrame
 from tests.e2e.bad_input.bystanders import LINE, at, run_of
 from tests.receiver.peers import NativePeer
 from tests.support.installation import STREAM, Installation, command, free_port
@@ -317,7 +317,7 @@ async def _ship(system: Installation, pki: Pki, start: int, end: int) -> int:
     )
     peer = NativePeer(stream)
     answer = await peer.register(0, ORIGIN)
-    assert isinstance(answer, Position), answer
+    assert isinstance(answer, PositionFrame), answer
     for place in range(start, end, LINE):
         await peer.acknowledged(await peer.send_window(run_of(0, place, place + LINE)))
     await stream.close()

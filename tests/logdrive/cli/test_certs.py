@@ -12,7 +12,7 @@ from cryptography import x509
 from logdrive.cli.certs import certs
 from logdrive.net.certificates import FILES
 from logdrive.net.identity import identity_of, names_in
-from logdrive.net.stream import ClientTls, ServerTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls, ServerTls
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import need_program
 
@@ -74,7 +74,7 @@ def test_both_sides_take_them(tmp_path: Path) -> None:
     client = ClientTls(path["ca.pem"], path["client.pem"], path["client.key"])
 
     async def scenario() -> bytes:
-        async def greet(stream: Stream) -> None:
+        async def greet(stream: ByteStream) -> None:
             await stream.write([b"welcome"])
 
         listener = await SystemTransport().listen("127.0.0.1", 0, server, greet)

@@ -17,7 +17,7 @@ from logdrive.pipeline.read.connect import reached
 from logdrive.pipeline.spark.source import Options, read
 from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.reader.dead_letters import dead_letters
-from logdrive.services.pravega.reader.stream import Readable, lines
+from logdrive.services.pravega.reader.stream import ReadableSegment, lines
 from receiver.dialects.dead_letters import dead_letters as letter_records
 from tests.logdrive.pipeline.filling import planned, send
 from tests.logdrive.pipeline.segments import Segment, source_id
@@ -113,14 +113,14 @@ async def test_a_replay_that_was_cut_short_is_done_by_next_and_the_event_is_ther
         )
     async with connected(made.client, "server", made.port) as client:
 
-        async def there(name: str) -> list[Readable]:
+        async def there(name: str) -> list[ReadableSegment]:
             state = await client.segment_info(name)
             assert state is not None
-            return [Readable(client, state)]
+            return [ReadableSegment(client, state)]
 
         (letter,) = await dead_letters(await there(other))
         for attempt in (1, 2):
-            cut = [Readable(_Breaking(client, attempt), (await there(S))[0].state)]  # type: ignore[arg-type]
+            cut = [ReadableSegment(_Breaking(client, attempt), (await there(S))[0].state)]  # type: ignore[arg-type]
             with pytest.raises(ConnectionError):
                 await replay(letter, cut, dry_run=False)
         assert await replay(letter, await there(S), dry_run=False) == "replayed"

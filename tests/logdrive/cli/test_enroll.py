@@ -11,7 +11,7 @@ from agent.config import AgentConfig
 from logdrive.cli.main import cli
 from logdrive.config.load import load
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.net.stream import ServerTls, Stream
+from logdrive.net.stream import ByteStream, ServerTls
 from logdrive.net.tcp import SystemTransport
 
 CLIENT = "web-1.example.com"
@@ -65,7 +65,7 @@ def test_one_command_on_each_side_and_the_receiver_knows_the_agent(
     server = ServerTls(f"{authority}/server.pem", f"{authority}/server.key", f"{authority}/ca.pem")
 
     async def met() -> bytes:
-        async def answer(stream: Stream) -> None:
+        async def answer(stream: ByteStream) -> None:
             await stream.write([str(stream.peer.identity).encode()])
 
         listener = await SystemTransport().listen("127.0.0.1", 0, server, answer)

@@ -15,7 +15,7 @@ from logdrive.config.load import load
 from logdrive.errors import ConfigError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
-from logdrive.services.auth.open import accessing
+from logdrive.services.auth.open import open_access
 from logdrive.services.auth.passwords import parsed
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.users import read_users
@@ -110,7 +110,7 @@ def refused(config: Path, key: str, value: str) -> str:
 
     async def main() -> None:
         auth = load(str(config), StoreConfig, {}).listen.auth
-        async with accessing(auth, disk=SystemDisk(), clock=SystemClock(), random=Random(1)):
+        async with open_access(auth, disk=SystemDisk(), clock=SystemClock(), random=Random(1)):
             raise AssertionError("it came in")
 
     with pytest.raises(ConfigError) as told:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import logdrive
 from logdrive.errors import TransientError
-from logdrive.host.cancel import heed_cancelling
+from logdrive.host.cancel import raise_if_cancelled
 from tests.support.virtual_time import run
 
 _ROOT = Path(logdrive.__file__).parents[1]
@@ -29,7 +29,7 @@ async def _goes_on_after_failures() -> None:
                 await asyncio.sleep(1.0)
         except* TransientError:
             pass
-        heed_cancelling()
+        raise_if_cancelled()
 
 
 def test_who_goes_on_after_failures_ends_when_cancelled_whenever_that_is() -> None:
@@ -56,7 +56,7 @@ def _raising_in_groups(source: str) -> Iterator[int]:
             within = None
         if text.startswith("except*"):
             within = indent
-        elif within is not None and text.startswith(("raise ", f"{heed_cancelling.__name__}(")):
+        elif within is not None and text.startswith(("raise ", f"{raise_if_cancelled.__name__}(")):
             yield number
 
 

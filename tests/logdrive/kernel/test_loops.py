@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from logdrive.kernel import plain
-from logdrive.wire.lumberjack.frames import Json
+from logdrive.wire.lumberjack.frames import JsonFrame
 from tests.conftest import unavailable
 
 
@@ -61,7 +61,7 @@ frames = st.builds(
 ).filter(lambda frame: len(frame) >= 10)
 runs = st.builds(
     lambda first, payloads: b"".join(
-        Json(first + number, payload).encode() for number, payload in enumerate(payloads)
+        JsonFrame(first + number, payload).encode() for number, payload in enumerate(payloads)
     ),
     st.integers(0, 5) | st.just(2**32 - 9),
     st.lists(st.binary(min_size=1, max_size=9), max_size=9),
@@ -144,12 +144,12 @@ def test_frames_written_are_those_of_the_codec(loops: ModuleType) -> None:
     )
     payloads = [b'{"o":0,"m":"a"}', b'{"o":17,"m":"bc"}', b'{"o":300,"m":"' + b"d" * 3000 + b'"}']
     assert written == b"".join(
-        Json(2047 + number, payload).encode() for number, payload in enumerate(payloads)
+        JsonFrame(2047 + number, payload).encode() for number, payload in enumerate(payloads)
     )
 
 
 def test_a_frame_that_is_not_whole_is_none(loops: ModuleType) -> None:
-    frame = Json(7, b"{}").encode()
+    frame = JsonFrame(7, b"{}").encode()
     for short in range(len(frame)):
         with pytest.raises(ValueError, match="frame there"):
             loops.cut_events(frame, 0, short, 100, 9)
@@ -161,5 +161,5 @@ def test_a_frame_that_is_not_whole_is_none(loops: ModuleType) -> None:
 
 
 def test_the_last_number_is_followed_by_none(loops: ModuleType) -> None:
-    data = Json(2**32 - 1, b"a").encode() + Json(0, b"b").encode()
+    data = JsonFrame(2**32 - 1, b"a").encode() + JsonFrame(0, b"b").encode()
     assert loops.cut_events(data, 0, len(data), 100, 9)[1] == 1

@@ -10,7 +10,7 @@ import pytest
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
-from logdrive.model.pieces import Unfinished, cuts, piece_of
+from logdrive.model.pieces import UnfinishedEvents, cuts, piece_of
 
 
 @pytest.mark.parametrize("size", [1, RECORD_BYTES, RECORD_BYTES + 1, 3 * RECORD_BYTES, EVENT_BYTES])
@@ -72,7 +72,7 @@ def test_a_mark_that_no_receiver_writes_is_refused(mark: Any, size: int) -> None
 
 def test_what_is_no_sequence_of_pieces_is_no_event() -> None:
     def met(*pieces: tuple[int, int, int]) -> list[bool]:
-        unfinished = Unfinished()
+        unfinished = UnfinishedEvents()
         return [
             unfinished.meet(at, at + 5, "e", start, end, last=end == 9) is not None
             for at, start, end in pieces

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Accept, ServerTls, Stream
+from logdrive.net.stream import Accept, ByteStream, ServerTls
 from logdrive.net.tcp import SystemTransport
 
 T = TypeVar("T")
@@ -28,10 +28,10 @@ class Echo:
     """Sends back what it gets, and keeps whom it saw and how each one ended."""
 
     def __init__(self) -> None:
-        self.streams: list[Stream] = []
+        self.streams: list[ByteStream] = []
         self.ends: list[str] = []
 
-    async def __call__(self, stream: Stream) -> None:
+    async def __call__(self, stream: ByteStream) -> None:
         self.streams.append(stream)
         try:
             while data := await stream.read():
@@ -65,7 +65,7 @@ async def listening(
         await asyncio.gather(*left, return_exceptions=True)
 
 
-async def read_exactly(stream: Stream, size: int) -> bytes:
+async def read_exactly(stream: ByteStream, size: int) -> bytes:
     """Read until *size* bytes have come or the stream ends."""
     parts: list[bytes] = []
     while size > 0 and (data := await stream.read()):

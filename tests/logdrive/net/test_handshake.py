@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import ClientTls, ServerTls, Stream, Transport
+from logdrive.net.stream import ByteStream, ClientTls, ServerTls, Transport
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import need_program
 from tests.logdrive.net.loopback import Echo, eventually, listening, run
@@ -305,7 +305,7 @@ def test_a_plain_client_of_a_tls_port_is_told_what_is_wrong_on_the_server(
 @pytest.mark.parametrize("answer", [b"", b"\x00\x00\x00\x00 no TLS here\n"])
 def test_a_tls_client_of_a_plain_port_is_told_what_is_wrong(pki: Pki, answer: bytes) -> None:
     async def scenario() -> None:
-        async def dismiss(stream: Stream) -> None:
+        async def dismiss(stream: ByteStream) -> None:
             await stream.read()
             await stream.write([answer])
 

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from logdrive.errors import ConfigError, TransientError
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import unavailable
 from tests.logdrive.net.loopback import Echo, eventually, listening, read_exactly, run
@@ -63,7 +63,7 @@ def test_beyond_the_limit_connections_are_turned_away_and_room_comes_back() -> N
 
 def test_a_failing_connection_is_logged_and_the_others_go_on() -> None:
     async def scenario() -> None:
-        async def fail(stream: Stream) -> None:
+        async def fail(stream: ByteStream) -> None:
             data = await stream.read()
             if data == b"bug":
                 raise ValueError("a bug")

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from logdrive.errors import ConfigError, TransientError
-from logdrive.net.stream import Accept, ClientTls, ServerTls, Stream
+from logdrive.net.stream import Accept, ByteStream, ClientTls, ServerTls
 from tests.support.memory_transport import MemoryNetwork, MemoryStream
 from tests.support.virtual_time import run
 
@@ -20,7 +20,7 @@ async def pair(
 ) -> tuple[MemoryStream, MemoryStream]:
     """Return both ends of a connection from host `a` to host `b`."""
 
-    async def hold(_stream: Stream) -> None:
+    async def hold(_stream: ByteStream) -> None:
         await asyncio.Event().wait()
 
     listener = await network.host("b").listen("0.0.0.0", 0, server, hold)
@@ -211,7 +211,7 @@ def test_a_crash_frees_the_port_and_ends_the_tasks() -> None:
             await network.host("a").connect("b", port, None)
         served: list[str] = []
 
-        async def serve(stream: Stream) -> None:
+        async def serve(stream: ByteStream) -> None:
             served.append(stream.peer.address)
 
         await network.host("b").listen("127.0.0.1", port, None, serve)
@@ -266,7 +266,7 @@ def test_loopback_names_mean_the_own_host_and_a_port_is_taken_once() -> None:
     async def scenario() -> None:
         network = MemoryNetwork()
 
-        async def greet(stream: Stream) -> None:
+        async def greet(stream: ByteStream) -> None:
             await stream.write([b"hello"])
 
         accept: Accept = greet
@@ -284,7 +284,7 @@ def test_a_failure_of_an_accepted_connection_is_not_lost() -> None:
     async def scenario() -> None:
         network = MemoryNetwork()
 
-        async def fail(_stream: Stream) -> None:
+        async def fail(_stream: ByteStream) -> None:
             raise ValueError("a bug")
 
         await network.host("b").listen("127.0.0.1", 5044, None, fail)

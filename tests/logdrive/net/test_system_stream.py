@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tcp import SystemTransport
 from tests.logdrive.net.loopback import eventually, listening, read_exactly, run
@@ -30,9 +30,9 @@ def pair(request: pytest.FixtureRequest, pki: Pki) -> Pair:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[tuple[SystemStream, SystemStream]]:
-        arrived: asyncio.Queue[Stream] = asyncio.Queue()
+        arrived: asyncio.Queue[ByteStream] = asyncio.Queue()
 
-        async def hold(stream: Stream) -> None:
+        async def hold(stream: ByteStream) -> None:
             arrived.put_nowait(stream)
             await asyncio.Event().wait()
 
@@ -57,9 +57,9 @@ def test_a_flood_of_single_bytes_is_taken_a_little_at_a_time(pki: Pki) -> None:
     """
 
     async def scenario() -> None:
-        arrived: asyncio.Queue[Stream] = asyncio.Queue()
+        arrived: asyncio.Queue[ByteStream] = asyncio.Queue()
 
-        async def hold(stream: Stream) -> None:
+        async def hold(stream: ByteStream) -> None:
             arrived.put_nowait(stream)
             await asyncio.Event().wait()
 
@@ -84,7 +84,7 @@ def test_five_megabytes_both_ways_at_once_with_a_slow_reader(pair: Pair) -> None
         there, back = os.urandom(5 << 20), os.urandom(5 << 20)
         cuts = random.Random(1)
 
-        async def send(stream: Stream, data: bytes) -> None:
+        async def send(stream: ByteStream, data: bytes) -> None:
             place = 0
             while place < len(data):
                 parts = [
@@ -94,7 +94,7 @@ def test_five_megabytes_both_ways_at_once_with_a_slow_reader(pair: Pair) -> None
                 await stream.write(parts)
                 place += sum(map(len, parts))
 
-        async def collect(stream: Stream, size: int, pause: float) -> bytes:
+        async def collect(stream: ByteStream, size: int, pause: float) -> bytes:
             parts: list[bytes] = []
             while size > 0:
                 data = await stream.read()
@@ -297,7 +297,7 @@ def test_an_end_without_a_goodbye_is_an_end(pki: Pki) -> None:
     async def scenario() -> None:
         ends: list[bytes] = []
 
-        async def collect(stream: Stream) -> None:
+        async def collect(stream: ByteStream) -> None:
             while data := await stream.read():
                 ends.append(data)
             ends.append(b"")
@@ -316,7 +316,7 @@ def test_an_end_without_a_goodbye_is_an_end(pki: Pki) -> None:
 
 def test_a_connection_cut_in_mid_record_is_an_error_before_anything_was_said(pki: Pki) -> None:
     async def scenario() -> None:
-        async def cut(stream: Stream) -> None:
+        async def cut(stream: ByteStream) -> None:
             stream.abort()
 
         async with listening(pki.server(), cut) as port:

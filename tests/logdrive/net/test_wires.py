@@ -10,7 +10,7 @@ import pytest
 
 from logdrive.model.units import KIB, MIB
 from logdrive.net.listener import Admission
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.net.tcp import SystemTransport
 from logdrive.net.wires import PlainWire, Want, read_bytes
 from tests.logdrive.net.loopback import listening, run
@@ -51,7 +51,7 @@ def test_an_accepted_connection_reads_by_how_many_there_are(
         sizes: list[int] = []
         done = asyncio.get_running_loop().create_future()
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             got = b""
             while len(got) < len(data):
                 part = await stream.read()

@@ -21,7 +21,7 @@ from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.config import PipelineConfig
 from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.run import Outcome, Plan, run
+from logdrive.pipeline.run import Plan, RunResult, run
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served, store
@@ -78,7 +78,7 @@ def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_t
     assert told[-1] == outcome.events
     check(tmp_path / "tables", spark)
     again = run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
-    assert again == Outcome()
+    assert again == RunResult()
 
 
 @pytest.mark.spark
@@ -175,7 +175,7 @@ def test_a_disk_too_full_for_the_tables_is_named_in_one_line(tmp_path: Path) -> 
     assert str(failure.value).isprintable()
 
 
-def _when_all_is_read(so_far: Outcome, stop: threading.Event) -> None:
+def _when_all_is_read(so_far: RunResult, stop: threading.Event) -> None:
     if not so_far.waiting:
         stop.set()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from logdrive.errors import StorageError
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
 from logdrive.wire.pravega.tables import TableEntry, TableKey
@@ -103,7 +103,7 @@ async def after_a_start(disk: MemoryDisk) -> Served | None:
         return None
     try:
         return await served(store)
-    except DamagedError:
+    except StoreDamagedError:
         return None
     finally:
         await store.close()
@@ -159,7 +159,7 @@ def test_a_bit_that_flips_while_a_store_runs_is_never_served() -> None:
                 disk.flip_bit(path, offset, offset % 8)
                 try:
                     assert await served(store) == truth, (path, offset)
-                except DamagedError:
+                except StoreDamagedError:
                     refused += 1
                 disk.flip_bit(path, offset, offset % 8)
             assert refused > 500

@@ -9,7 +9,7 @@ import pytest
 
 from logdrive.errors import StorageError, TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import (
     FIRST_FILE,
@@ -211,7 +211,7 @@ def test_damage_met_by_a_reader_is_named_and_the_rest_stays_readable() -> None:
             assert store.read(SEGMENT, 0, 10) == b"1" * 10
             assert store.read(SEGMENT, 20, 10) == b"3" * 10
             for offset, limit in ((0, 30), (10, 1), (19, 5)):
-                with pytest.raises(DamagedError, match=FIRST_FILE):
+                with pytest.raises(StoreDamagedError, match=FIRST_FILE):
                     store.read(SEGMENT, offset, limit)
             await submit(store, b"on", 4, writer=OTHER)
             assert store.submitted(SEGMENT, OTHER) == 4

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, running, submit
 from tests.support.memory_disk import MemoryDisk
@@ -80,7 +80,7 @@ def test_the_rest_of_an_entry_is_what_was_checked_whatever_the_disk_does_meanwhi
             assert (
                 sum(map(len, store._reader._kept.values())) <= store._reader._kept_bytes <= 16 << 20
             )
-            with pytest.raises(DamagedError):
+            with pytest.raises(StoreDamagedError):
                 store.read(SEGMENT, 10, 10_000)
 
     run(main())

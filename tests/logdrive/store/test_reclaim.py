@@ -11,7 +11,7 @@ import pytest
 from logdrive.errors import TransientError
 from logdrive.host import faults
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.reclaim import _Victim
 from logdrive.store.verify.verify import verify
@@ -201,7 +201,7 @@ def test_once_files_were_freed_either_index_is_enough_and_without_both_a_start_i
         for path in INDEXES:
             spoil(disk, path, harm)
         with pytest.raises(
-            DamagedError, match=r"was freed, and the index is .*restore index and index.old"
+            StoreDamagedError, match=r"was freed, and the index is .*restore index and index.old"
         ):
             await opened(disk, LIMITS)
 
@@ -257,7 +257,7 @@ def test_a_missing_file_in_which_something_lives_is_refused_by_name() -> None:
         for path in there[:-1]:
             one = disk.killed()
             one.remove(path)
-            with pytest.raises(DamagedError, match=r"missing|was freed") as refused:
+            with pytest.raises(StoreDamagedError, match=r"missing|was freed") as refused:
                 await opened(one, LIMITS)
             assert refused.value.path in there
 
@@ -275,7 +275,7 @@ def test_a_damaged_survivor_is_told_and_keeps_its_file_and_nothing_else() -> Non
             await passing(store, 100)
             assert FIRST_FILE in logs(disk)
             assert len(logs(disk)) <= 5
-            with pytest.raises(DamagedError):
+            with pytest.raises(StoreDamagedError):
                 store.read(KEPT, 0, 4)
 
     run(main())

@@ -12,7 +12,7 @@ import pytest
 
 from logdrive.errors import StorageError
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import ENTRY_HEAD, FILE_HEAD, VERSION
 from tests.logdrive.store.harness import (
@@ -80,7 +80,7 @@ def test_a_bit_flipped_anywhere_before_the_last_group_is_refused_naming_file_and
             disk = whole.killed()
             disk.flip_bit(FIRST_FILE, offset, offset % 8)
             damaged = disk.content(FIRST_FILE)
-            with pytest.raises(DamagedError, match=FIRST_FILE) as refused:
+            with pytest.raises(StoreDamagedError, match=FIRST_FILE) as refused:
                 await opened(disk)
             assert refused.value.offset == max([0, *(start for start in starts if start <= offset)])
             assert disk.content(FIRST_FILE) == damaged != before
@@ -98,13 +98,13 @@ def test_bit_flipped_in_last_group_is_cut_after_a_crash_but_refused_after_a_clea
                 disk = whole.killed()
                 disk.flip_bit(FIRST_FILE, offset)
                 if clean and offset < place(batches, 1) + ENTRY_HEAD:
-                    with pytest.raises(DamagedError):
+                    with pytest.raises(StoreDamagedError):
                         await opened(disk)
                     continue
                 async with running(disk) as store:
                     # a start reads no data that the index covers; whoever reads it is told
                     if clean:
-                        with pytest.raises(DamagedError):
+                        with pytest.raises(StoreDamagedError):
                             content(store)
                     else:
                         assert content(store) == b"first"
@@ -169,17 +169,17 @@ def test_a_log_file_that_is_missing_or_cut_is_refused() -> None:
         for path in logs[:-1]:
             gone = whole.killed()
             gone.remove(path)
-            with pytest.raises(DamagedError, match="missing"):
+            with pytest.raises(StoreDamagedError, match="missing"):
                 await opened(gone, SMALL)
             short = whole.killed()
             short.cut(path, short.stat(path).size - 1)
-            with pytest.raises(DamagedError, match="cut"):
+            with pytest.raises(StoreDamagedError, match="cut"):
                 await opened(short, SMALL)
         flipped = whole.killed()
         flipped.remove(INDEX)
         flipped.remove(OLDER)
         flipped.flip_bit(logs[0], flipped.stat(logs[0]).size - 1)
-        with pytest.raises(DamagedError, match="goes on in another file"):
+        with pytest.raises(StoreDamagedError, match="goes on in another file"):
             await opened(flipped, SMALL)
 
     run(main())
@@ -206,7 +206,7 @@ def test_a_roll_cut_short_at_any_byte_of_the_new_head_is_taken_back() -> None:
                 assert content(store).endswith(b"again")
         torn.flip_bit(FIRST_FILE, end - 1)
         torn.remove(INDEX)
-        with pytest.raises(DamagedError):
+        with pytest.raises(StoreDamagedError):
             await opened(torn)
 
     run(main())
@@ -219,7 +219,7 @@ def test_damage_before_a_file_begun_in_vain_is_still_damage() -> None:
         end = disk.stat(FIRST_FILE).size
         disk.write(f"{PATH}/log-{end:016x}", b"LOG", durable=True)
         disk.flip_bit(FIRST_FILE, end - 1)
-        with pytest.raises(DamagedError, match="covers"):
+        with pytest.raises(StoreDamagedError, match="covers"):
             await opened(disk)
 
     run(main())
@@ -230,7 +230,7 @@ def test_a_head_damaged_in_a_file_with_entries_is_refused_even_where_it_is_only_
         disk = MemoryDisk()
         await filled(disk, [b"first"])
         disk.flip_bit(FIRST_FILE, 3)
-        with pytest.raises(DamagedError, match="head is not whole"):
+        with pytest.raises(StoreDamagedError, match="head is not whole"):
             await opened(disk)
 
     run(main())
@@ -292,7 +292,7 @@ def test_an_index_that_knows_more_than_the_log_has_is_refused() -> None:
         for size in range(place(batches, 0), place(batches, 2)):
             short = disk.killed()
             short.cut(FIRST_FILE, size)
-            with pytest.raises(DamagedError, match="the index covers"):
+            with pytest.raises(StoreDamagedError, match="the index covers"):
                 await opened(short)
         disk.remove(FIRST_FILE)
         with pytest.raises(StorageError, match=r"log files.*are gone"):

@@ -20,7 +20,7 @@ from logdrive.store.log.format import ENTRY_HEAD
 from logdrive.store.readers import reader_key
 from logdrive.store.retention import EVERY_SECONDS, Policy, Retention, first_of, stream_of
 from logdrive.store.running import Failure
-from logdrive.store.running import running as store_running
+from logdrive.store.running import open_store as store_running
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, running, submit
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk

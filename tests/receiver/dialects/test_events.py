@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from logdrive.model.framing import EVENT_HEAD, event_length
 from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.model.units import KIB
-from logdrive.wire.lumberjack.frames import Data, JsonRun, json_frames
+from logdrive.wire.lumberjack.frames import JsonRun, KeyValueFrame, json_frames
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from receiver.dialects.dead_letters import dead_letters
-from receiver.dialects.events import Chunk, TooLong, chunks, record_of
+from receiver.dialects.events import EventGroup, TooLong, chunks, record_of
 
 
 @settings(max_examples=40)
@@ -65,12 +65,16 @@ def _records(framed: bytes) -> list[bytes]:
 
 def test_a_whole_window_of_beats_size_takes_three_batches() -> None:
     runs = _read([b'{"message":"x"}'] * 2048)
-    assert [chunk.records for chunk in chunks(runs) if isinstance(chunk, Chunk)] == [999, 999, 50]
+    assert [chunk.records for chunk in chunks(runs) if isinstance(chunk, EventGroup)] == [
+        999,
+        999,
+        50,
+    ]
 
 
 def test_events_that_came_singly_share_a_batch() -> None:
     singles = [JsonRun.of(1, [b"%d" % number]) for number in range(1500)]
-    (first, second) = [chunk for chunk in chunks(singles) if isinstance(chunk, Chunk)]
+    (first, second) = [chunk for chunk in chunks(singles) if isinstance(chunk, EventGroup)]
     assert (first.records, second.records) == (RUN_RECORDS, 1500 - RUN_RECORDS)
     # an object for each would take more memory than it holds
     assert max(len(first.parts), len(second.parts)) < 100
@@ -80,7 +84,7 @@ def test_events_that_came_singly_share_a_batch() -> None:
 
 
 def test_a_v1_event_becomes_json_with_its_keys_as_given() -> None:
-    event = Data(1, (("line", 'a "b" \u2028'), ("host.name", "web"), ("offset", "17")))
+    event = KeyValueFrame(1, (("line", 'a "b" \u2028'), ("host.name", "web"), ("offset", "17")))
     assert orjson.loads(record_of(event)) == {
         "line": 'a "b" \u2028',
         "host.name": "web",
@@ -89,7 +93,9 @@ def test_a_v1_event_becomes_json_with_its_keys_as_given() -> None:
 
 
 def test_a_key_that_comes_twice_keeps_all_its_values() -> None:
-    assert orjson.loads(record_of(Data(1, (("a", "1"), ("b", "2"), ("a", "3"), ("a", "4"))))) == {
+    assert orjson.loads(
+        record_of(KeyValueFrame(1, (("a", "1"), ("b", "2"), ("a", "3"), ("a", "4"))))
+    ) == {
         "a": ["1", "3", "4"],
         "b": "2",
     }

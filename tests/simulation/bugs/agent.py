@@ -53,19 +53,19 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):\n            raise TruncatedError\n",
+                "        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):\n            raise SourceTruncatedError\n",
                 "",
             ),
             (
-                '        """Compare all that was read before, without reading on.\n\n        Raises `TruncatedError` (rule G4).\n        """\n',
+                '        """Compare all that was read before, without reading on.\n\n        Raises `SourceTruncatedError` (rule G4).\n        """\n',
                 '        """Compare nothing."""\n        return\n',
             ),
             (
-                "        if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:\n            raise TruncatedError\n",
+                "        if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:\n            raise SourceTruncatedError\n",
                 "",
             ),
             (
-                "            if len(tail) < min(self.position, TAIL_BYTES) or (\n                self._check and check_of(tail) != self._check\n            ):\n                raise TruncatedError\n",
+                "            if len(tail) < min(self.position, TAIL_BYTES) or (\n                self._check and check_of(tail) != self._check\n            ):\n                raise SourceTruncatedError\n",
                 "",
             ),
         ),
@@ -76,7 +76,7 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        if stat.size < self.seen:\n            raise TruncatedError\n",
+                "        if stat.size < self.seen:\n            raise SourceTruncatedError\n",
                 "        if stat.size < self.seen:\n            return\n",
             ),
         ),

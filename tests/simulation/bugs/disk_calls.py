@@ -87,7 +87,7 @@ DISK_CALLS = (
         "agent.inputs.files.tail",
         (
             (
-                "        if isinstance(error, TruncatedError):\n            self.truncated(followed)\n        else:\n            self._trouble(followed, error)\n",
+                "        if isinstance(error, SourceTruncatedError):\n            self.truncated(followed)\n        else:\n            self._trouble(followed, error)\n",
                 "        self.truncated(followed)\n",
             ),
         ),

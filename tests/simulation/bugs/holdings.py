@@ -152,8 +152,8 @@ HOLDINGS = (
         "logdrive.store.retention",
         (
             (
-                "self._clock.now_ms() - policy.max_age_ms if",
-                "self._clock.now_ms() - policy.max_age_ms // 2 if",
+                "        before = self._clock.now_ms() - policy.max_age_ms if policy.max_age_ms is not None else None\n",
+                "        before = (\n            self._clock.now_ms() - policy.max_age_ms // 2 if policy.max_age_ms is not None else None\n        )\n",
             ),
         ),
     ),

@@ -48,7 +48,7 @@ PEERS = (
         (
             (
                 "    return orjson.dumps(record)\n",
-                "    return orjson.dumps({key: int(value) if value.isdecimal() else value for key, value in record.items()})\n",
+                "    return orjson.dumps(\n        {key: int(value) if value.isdecimal() else value for key, value in record.items()}\n    )\n",
             ),
         ),
     ),

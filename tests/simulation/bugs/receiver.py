@@ -20,8 +20,8 @@ RECEIVER = (
         "receiver.dialects.registration",
         (
             (
-                "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is State.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
             ),
         ),
     ),
@@ -42,12 +42,12 @@ RECEIVER = (
         "receiver.dialects.registration",
         (
             (
-                "        if self.state in (State.LIVE, State.REFUSING) and self._writer.follows(\n            received.run.previous\n        ):\n",
+                "        if self.state in (\n            RegistrationState.LIVE,\n            RegistrationState.REFUSING,\n        ) and self._writer.follows(received.run.previous):\n",
                 "        if True:\n",
             ),
             (
-                "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is State.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
             ),
         ),
     ),

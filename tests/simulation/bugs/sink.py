@@ -42,8 +42,8 @@ SINK = (
         "logdrive.services.pravega.client.channel",
         (
             (
-                "        heed_cancelling()\n        return failure\n",
-                "        if asyncio.current_task().cancelling():\n            raise ExceptionGroup('given up', [failure])\n        return failure\n",
+                "        raise_if_cancelled()\n",
+                '        if asyncio.current_task().cancelling():\n            raise ExceptionGroup("given up", [failure])\n',
             ),
         ),
     ),

@@ -101,12 +101,14 @@ STORE = (
         "logdrive.services.pravega.server.segments.appending",
         (
             ("                await asyncio.wait([front.durable])\n", "                pass\n"),
-            ("                if not item.durable.done():\n                    break\n", ""),
             (
-                "                error = item.durable.exception()\n",
+                "                if not item.durable.done():\n                    break\n                error = item.durable.exception()\n",
                 "                error = None\n",
             ),
-            ("item.durable.result()", "0"),
+            (
+                "        acks.append(\n            DataAppended(\n                writer.id, item.number, writer.acknowledged, item.request_id, item.durable.result()\n            )\n        )\n",
+                "        acks.append(DataAppended(writer.id, item.number, writer.acknowledged, item.request_id, 0))\n",
+            ),
         ),
     ),
 )

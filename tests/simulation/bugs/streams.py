@@ -53,7 +53,7 @@ STREAMS = (
         (
             (
                 "        empty = [base for base in self._files.ends if not self._files.live[base]]\n",
-                "        empty = [base for base, end in self._files.ends.items() if self._files.live[base] * _SPARSE < end - base]\n",
+                "        empty = [\n            base\n            for base, end in self._files.ends.items()\n            if self._files.live[base] * _SPARSE < end - base\n        ]\n",
             ),
         ),
     ),

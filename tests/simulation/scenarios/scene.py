@@ -10,8 +10,8 @@ from typing import Any
 
 from logdrive.model.units import KIB
 from logdrive.pipeline.audit.audit import Verdict
-from logdrive.pipeline.audit.sources import Source
-from logdrive.services.pravega.client.controller import Controller
+from logdrive.pipeline.audit.sources import AuditedSource
+from logdrive.services.pravega.client.controller import ControllerClient
 from tests.simulation.files import Applications, Life
 from tests.simulation.history import World
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM, AgentHost
@@ -121,10 +121,10 @@ class Scene(World):
             dict.fromkeys(place for place in self.tables.seen if place[1] not in now)
         )
 
-    def _controller(self) -> AbstractAsyncContextManager[Controller]:
+    def _controller(self) -> AbstractAsyncContextManager[ControllerClient]:
         return reaching(self.network.host(OPERATOR))(self.store.name, CONTROLLER_PORT, None, None)
 
-    def content(self, source: Source) -> bytes:
+    def content(self, source: AuditedSource) -> bytes:
         """Return what the tables have of *source*."""
         return b"".join(row.data for row in self.tables.bronze().rows.get(source.source, ()))
 
@@ -195,12 +195,12 @@ def lines(first: int, count: int, what: str = "line") -> bytes:
     )
 
 
-def of_path(verdict: Verdict, path: str) -> list[Source]:
+def of_path(verdict: Verdict, path: str) -> list[AuditedSource]:
     """Return what the audit has of the lives of *path*, in the order of their beginning."""
     return [source for source in verdict.by_source if source.path == path]
 
 
-def told(source: Source) -> list[tuple[int, int, str, bool]]:
+def told(source: AuditedSource) -> list[tuple[int, int, str, bool]]:
     """Return the gaps of *source*, but for those of no bytes, which say that an end is not known
     (ADR 5).
     """

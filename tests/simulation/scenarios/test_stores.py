@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.sources.source import Source, State
+from agent.sources.source import Source, SourceState
 from tests.receiver.world import in_virtual_time
 from tests.simulation.reader import Tables, TakenBackError
 from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
@@ -33,11 +33,11 @@ async def test_history_01_power_is_cut_while_a_second_connection_asks(point: str
         await world.until(lambda: source.sent == 1)
         await asyncio.sleep(1)
         world.network.cut("agent1")
-        await world.until(lambda: source.state is State.ASKING)
+        await world.until(lambda: source.state is SourceState.ASKING)
         assert _source(world).acknowledged.bytes == len(lines(0, 10))
         world.receiver.arm(point, 1, power=True, down=1.0)
         await world.until(lambda: not world.receiver.running)
-        assert (source.state, source.number) == (State.ASKING, before)
+        assert (source.state, source.number) == (SourceState.ASKING, before)
         verdict = await world.rest()
         assert verdict.complete
         assert [one.bytes for one in verdict.by_source] == [len(life.data)]

@@ -6,23 +6,23 @@ from collections.abc import Callable
 from typing import Final
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.host.cancel import heed_cancelling
+from logdrive.host.cancel import raise_if_cancelled
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
-from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.net.stream import ByteStream
+from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive
 from logdrive.wire.pravega.layout import Message
 
 _PORTION_BYTES: Final = 256 * KIB
 
 
-class Link:
+class RequestChannel:
     """One connection. *unasked* gets what answers no request, such as acknowledgements."""
 
-    def __init__(self, stream: Stream, unasked: Callable[[Message], None]) -> None:
+    def __init__(self, stream: ByteStream, unasked: Callable[[Message], None]) -> None:
         self._stream, self._unasked = stream, unasked
-        self._frames = FrameReader()
+        self._frames = MessageReader()
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._outgoing: list[Part] = []
@@ -43,7 +43,7 @@ class Link:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._write(), name="pravega-client-write")
-                await self._read()  # here, not in a task: see `heed_cancelling`
+                await self._read()  # here, not in a task: see `raise_if_cancelled`
         except* LogdriveError as failures:
             first = failures.exceptions[0]
             failure = first if isinstance(first, LogdriveError) else failure
@@ -52,7 +52,7 @@ class Link:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(failure)
-        heed_cancelling()
+        raise_if_cancelled()
         return failure
 
     def check(self) -> None:

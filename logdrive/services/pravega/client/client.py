@@ -21,11 +21,11 @@ from uuid import UUID
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.net.stream import ClientTls, Stream, Transport
-from logdrive.services.pravega.client.channel import Link
-from logdrive.services.pravega.client.errors import M, RefusedError, expected
+from logdrive.net.stream import ByteStream, ClientTls, Transport
+from logdrive.services.pravega.client.channel import RequestChannel
+from logdrive.services.pravega.client.errors import M, RequestRefusedError, expected
 from logdrive.services.pravega.client.writer import AppendWriter
-from logdrive.services.pravega.client.writers import TokenOf, Writers, no_token
+from logdrive.services.pravega.client.writers import SegmentWriters, TokenOf, no_token
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.pravega.control import KeepAlive, SegmentAlreadyExists, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
@@ -62,7 +62,7 @@ class SegmentState:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class ReadResult:
     """Bytes read. Empty: nothing came in time or, with *end_of_segment*, nothing ever will."""
 
     data: bytes
@@ -77,12 +77,16 @@ class SegmentClient:
     """
 
     def __init__(
-        self, stream: Stream, *, answer_seconds: float = ANSWER_SECONDS, token: TokenOf = no_token
+        self,
+        stream: ByteStream,
+        *,
+        answer_seconds: float = ANSWER_SECONDS,
+        token: TokenOf = no_token,
     ) -> None:
-        self._link = Link(stream, lambda message: self.writers.receive(message))
+        self._link = RequestChannel(stream, lambda message: self.writers.receive(message))
         self._answer_seconds = answer_seconds
         self._token = token
-        self.writers = Writers(self._link, token=token)
+        self.writers = SegmentWriters(self._link, token=token)
 
     async def run(self) -> LogdriveError:
         """Carry messages until the connection ends, and return why it did; `connected` runs it."""
@@ -167,7 +171,7 @@ class SegmentClient:
 
     # Reading -------------------------------------------------------------------------------------
 
-    async def read(self, segment: str, offset: int, length: int) -> Chunk:
+    async def read(self, segment: str, offset: int, length: int) -> ReadResult:
         """Return up to *length* bytes from *offset*; at the end of an open segment it waits some
         seconds for some.
         """
@@ -175,8 +179,8 @@ class SegmentClient:
             self._start_read(segment, offset, length), segment, offset, length
         )
         if found is None:
-            return Chunk(b"", end_of_segment=True)
-        return Chunk(bytes(found.whole), found.at_tail, found.end_of_segment)
+            return ReadResult(b"", end_of_segment=True)
+        return ReadResult(bytes(found.whole), found.at_tail, found.end_of_segment)
 
     async def read_range(
         self, segment: str, start: int, end: int, *, ahead: int = _AHEAD
@@ -184,7 +188,7 @@ class SegmentClient:
         """Yield the bytes of [start, end), which must be there, in order; *ahead* reads of 512 KiB
         are under way at a time.
 
-        Raises `RefusedError` where the segment ends before *end*.
+        Raises `RequestRefusedError` where the segment ends before *end*.
         """
         asked: deque[tuple[int, int, asyncio.Future[Message]]] = deque()
         place = start
@@ -204,7 +208,7 @@ class SegmentClient:
                         self._start_read(segment, offset, size), segment, offset, size
                     )
                 if found is None or not found.whole:
-                    raise RefusedError(f"segment {segment!r} has no bytes at {offset}")
+                    raise RequestRefusedError(f"segment {segment!r} has no bytes at {offset}")
                 yield found.whole
         finally:
             for _, _, answer in asked:

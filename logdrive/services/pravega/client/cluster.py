@@ -19,18 +19,18 @@ from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.controller import (
-    Controller,
+    ControllerClient,
     Controllers,
-    Endpoint,
     Login,
-    NoSuchStreamError,
+    SegmentStoreAddress,
     StreamSegment,
+    UnknownStreamError,
 )
 from logdrive.services.pravega.client.discovery import is_controller
-from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.client.pooled_connection import Lane, Outage
-from logdrive.services.pravega.client.tokens import Tokens
+from logdrive.services.pravega.client.pooled_connection import Outage, PooledConnection
+from logdrive.services.pravega.client.tokens import StreamTokens
 from logdrive.services.pravega.client.writers import no_token
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ _LANES: Final = 4
 _RETRY_SECONDS: Final = 1.0
 
 
-class Service:
+class Cluster:
     """One service.
 
     *in_flight* counts bytes not acknowledged; *controller* is None where there is none, known once
@@ -63,16 +63,16 @@ class Service:
         self.clock, self._random, self._login, self._controllers = clock, random, login, controllers
         self._finding = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
-        self._stores: dict[Endpoint, list[Lane]] = {}
-        self._homes: dict[str, Endpoint] = {}
+        self._stores: dict[SegmentStoreAddress, list[PooledConnection]] = {}
+        self._homes: dict[str, SegmentStoreAddress] = {}
         self.outage = Outage(f"{target.host}:{target.port}")
-        self.tokens: Tokens | None = None
-        self.controller: Controller | None = None
+        self.tokens: StreamTokens | None = None
+        self.controller: ControllerClient | None = None
         self.in_flight_bytes, self.in_flight = in_flight_bytes, 0
 
     # What is there -------------------------------------------------------------------------------
 
-    async def found(self) -> Controller | None:
+    async def found(self) -> ControllerClient | None:
         """Return the controller, if it is one that the address names; waits for the service as long
         as it takes.
         """
@@ -83,10 +83,10 @@ class Service:
                         self._target.host, self._target.port, self._target.tls, self._login
                     )
                     self.controller = await self._stack.enter_async_context(there)
-                    self.tokens = Tokens(self.controller, self.clock)
+                    self.tokens = StreamTokens(self.controller, self.clock)
                     self.spawn(self.tokens.run(), "pravega-tokens")
                 else:
-                    self._lanes(Endpoint(self._target.host, self._target.port))
+                    self._lanes(SegmentStoreAddress(self._target.host, self._target.port))
         return self.controller
 
     async def _ask_port(self) -> bool:
@@ -100,7 +100,7 @@ class Service:
         while True:
             try:
                 return await ask()
-            except (TransientError, RefusedError, NoSuchStreamError) as error:
+            except (TransientError, RequestRefusedError, UnknownStreamError) as error:
                 self.outage.began(str(error))
                 await self.clock.sleep(_RETRY_SECONDS)
 
@@ -118,7 +118,7 @@ class Service:
 
     # Connections ---------------------------------------------------------------------------------
 
-    def lane(self, segment: str) -> Lane:
+    def lane(self, segment: str) -> PooledConnection:
         """Return the connection of *segment*: always the same one, so that what one process appends
         to it keeps its order.
 
@@ -134,7 +134,7 @@ class Service:
         lanes = self._stores[home]
         return lanes[crc32(segment.encode()) % len(lanes)]
 
-    async def locate(self, segment: StreamSegment) -> Lane:
+    async def locate(self, segment: StreamSegment) -> PooledConnection:
         """Return the connection of *segment*, once the controller has told which segment store has
         it. Raises `TransientError`.
         """
@@ -168,12 +168,12 @@ class Service:
         lane.proved()
         return found
 
-    def _lanes(self, endpoint: Endpoint) -> list[Lane]:
+    def _lanes(self, endpoint: SegmentStoreAddress) -> list[PooledConnection]:
         if endpoint not in self._stores:
             target = Target(endpoint.host, endpoint.port, self._target.tls)
             token = self.tokens.of if self.tokens is not None else no_token
             made = [
-                Lane(
+                PooledConnection(
                     self._transport,
                     target,
                     self.outage,
@@ -189,12 +189,12 @@ class Service:
         return self._stores[endpoint]
 
 
-async def _answer(lane: Lane, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+async def _answer(lane: PooledConnection, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
     return await ask(await lane.up())
 
 
 @contextlib.asynccontextmanager
-async def served(
+async def open_cluster(
     transport: Transport,
     target: Target,
     *,
@@ -203,12 +203,12 @@ async def served(
     in_flight_bytes: int = IN_FLIGHT_BYTES,
     login: Login | None = None,
     controllers: Controllers = over_grpc,
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[Cluster]:
     """Keep connections to the service at *target* while the context lasts, whether it is there or
     not.
     """
     async with contextlib.AsyncExitStack() as stack:
-        service = Service(
+        service = Cluster(
             transport,
             target,
             stack,

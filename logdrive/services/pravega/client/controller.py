@@ -17,7 +17,7 @@ from logdrive.wire.pravega.routing import segment_name
 _NUMBER_BITS: Final = 32
 
 
-class NoSuchStreamError(LogdriveError):
+class UnknownStreamError(LogdriveError):
     """The controller knows no such stream."""
 
 
@@ -30,7 +30,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class SegmentStoreAddress:
     """Where a segment store listens."""
 
     host: str
@@ -74,10 +74,10 @@ class Successor:
     predecessors: tuple[int, ...]
 
 
-class Controller(Protocol):
+class ControllerClient(Protocol):
     """One controller.
 
-    All raise `TransientError` where it does not answer, `NoSuchStreamError`, and `RefusedError`
+    All raise `TransientError` where it does not answer, `UnknownStreamError`, and `RefusedError`
     where it won't.
     """
 
@@ -101,7 +101,7 @@ class Controller(Protocol):
         """
         ...
 
-    async def endpoint(self, segment: StreamSegment) -> Endpoint:
+    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
         """Return the segment store that has *segment* now."""
         ...
 
@@ -113,7 +113,7 @@ class Controller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Predecessors:
     """All segments that a stream still has: the ids of the *oldest*, and what came *later*, by id.
 
     Only of the later ones, and of those that take appends, is it told which keys they have.
@@ -123,7 +123,7 @@ class Past:
     later: dict[int, Successor]
 
 
-async def past_of(controller: Controller, scope: str, stream: str) -> Past:
+async def predecessors_of(controller: ControllerClient, scope: str, stream: str) -> Predecessors:
     """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not
     what was before it.
     """
@@ -134,10 +134,10 @@ async def past_of(controller: Controller, scope: str, stream: str) -> Past:
             if found.segment.id not in later:
                 later[found.segment.id] = found
                 waiting.append(found.segment.id)
-    return Past(tuple(oldest), later)
+    return Predecessors(tuple(oldest), later)
 
 
 Controllers = Callable[
-    [str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[Controller]
+    [str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[ControllerClient]
 ]
 """How a controller is reached: host, port, TLS and login in, the connection to it out."""

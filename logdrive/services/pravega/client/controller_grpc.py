@@ -21,13 +21,13 @@ from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.services.pravega.client.controller import (
-    Endpoint,
     Login,
-    NoSuchStreamError,
+    SegmentStoreAddress,
     StreamSegment,
     Successor,
+    UnknownStreamError,
 )
-from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 
@@ -106,7 +106,7 @@ class GrpcController:
         answer = await self.call("getSegmentsImmediatelyFollowing", request, pb.SuccessorResponse)
         return [Successor(_segment(found.segment), tuple(found.value)) for found in answer.segments]
 
-    async def endpoint(self, segment: StreamSegment) -> Endpoint:
+    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
         """Return the segment store that has *segment* now."""
         request = pb.SegmentId(
             streamInfo=_stream(segment.scope, segment.stream), segmentId=segment.id
@@ -114,7 +114,7 @@ class GrpcController:
         answer = await self.call("getURI", request, pb.NodeUri)
         if not (answer.endpoint and 0 < answer.port < 1 << 16):
             raise TransientError(f"the controller names no segment store for {segment.name}")
-        return Endpoint(answer.endpoint, answer.port)
+        return SegmentStoreAddress(answer.endpoint, answer.port)
 
     async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
         """Return what the segment store wants to see for the stream, to *update* it or only to
@@ -133,9 +133,9 @@ class GrpcController:
         except grpc.aio.AioRpcError as error:
             words = f"the controller answers {method} with {error.code().name}: {error.details()}"
             if error.code() in _MISSING:
-                raise NoSuchStreamError(words) from error
+                raise UnknownStreamError(words) from error
             if error.code() in _FORBIDDEN:
-                raise RefusedError(words) from error
+                raise RequestRefusedError(words) from error
             raise TransientError(words) from error
         return cast(A, found)
 
@@ -189,4 +189,4 @@ def _segment(found: pb.SegmentRange) -> StreamSegment:
 
 def _check(status: int, good: Iterable[int], what: str) -> None:
     if status not in good:
-        raise RefusedError(f"the controller refuses {what} (status {status})")
+        raise RequestRefusedError(f"the controller refuses {what} (status {status})")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Stream, Transport
+from logdrive.net.stream import ByteStream, Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
@@ -39,7 +39,7 @@ async def is_controller(transport: Transport, target: Target) -> bool:
         await stream.close()
 
 
-async def _speaks_http2(stream: Stream) -> bool:
+async def _speaks_http2(stream: ByteStream) -> bool:
     hello = encode(Hello(), WIRE_VERSION)
     await stream.write(hello)
     heard = b""

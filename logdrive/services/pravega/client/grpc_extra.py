@@ -6,12 +6,12 @@ from contextlib import AbstractAsyncContextManager
 
 from logdrive.errors import ConfigError, Mistake
 from logdrive.net.stream import ClientTls
-from logdrive.services.pravega.client.controller import Controller, Login
+from logdrive.services.pravega.client.controller import ControllerClient, Login
 
 
 def over_grpc(
     host: str, port: int, tls: ClientTls | None, login: Login | None
-) -> AbstractAsyncContextManager[Controller]:
+) -> AbstractAsyncContextManager[ControllerClient]:
     """Reach a controller over the network.
 
     Raises `ConfigError` where the extra `pravega` is not installed.

@@ -9,10 +9,10 @@ from typing import Final
 import structlog
 
 from logdrive.errors import ConfigError, LogdriveError, TransientError
-from logdrive.host.cancel import heed_cancelling
+from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.clock import Clock
 from logdrive.net.backoff import Backoff
-from logdrive.net.stream import Stream, Transport
+from logdrive.net.stream import ByteStream, Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.writers import TokenOf, no_token
@@ -45,7 +45,7 @@ class Outage:
             self._log.info("the streaming service answers again")
 
 
-class Lane:
+class PooledConnection:
     """Keeps one connection.
 
     *client* is None while there is none; what was in flight on one that ended has failed.
@@ -110,7 +110,8 @@ class Lane:
                 client = SegmentClient(stream, token=self._token)
                 tasks.create_task(self._watch(client, stream), name="pravega-lane-watch")
                 try:
-                    # raised, so that the body ends by it and has not to wait: see `heed_cancelling`
+                    # raised, so that the body ends by it and has not to wait: see
+                    # `raise_if_cancelled`
                     raise await client.run()
                 finally:
                     self.client = None
@@ -119,10 +120,10 @@ class Lane:
             failure = first if isinstance(first, LogdriveError) else failure
         finally:
             await stream.close()
-        heed_cancelling()
+        raise_if_cancelled()
         return failure
 
-    async def _watch(self, client: SegmentClient, stream: Stream) -> None:
+    async def _watch(self, client: SegmentClient, stream: ByteStream) -> None:
         """Hand the connection out once it was greeted; raise `TransientError` when nothing moved on
         it for too long.
         """

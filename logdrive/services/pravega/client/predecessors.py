@@ -13,7 +13,11 @@ from uuid import UUID
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.client import SegmentClient
-from logdrive.services.pravega.client.controller import Controller, StreamSegment, past_of
+from logdrive.services.pravega.client.controller import (
+    ControllerClient,
+    StreamSegment,
+    predecessors_of,
+)
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.pravega.routing import fraction
 
@@ -24,7 +28,7 @@ Reach = Callable[[StreamSegment], Awaitable[SegmentClient]]
 class History:
     """What came before the segments of one stream. *reach* gives connections."""
 
-    def __init__(self, controller: Controller, reach: Reach) -> None:
+    def __init__(self, controller: ControllerClient, reach: Reach) -> None:
         self._controller, self._reach = controller, reach
         self._segments: dict[int, StreamSegment] = {}
         self._before: dict[int, tuple[int, ...]] = {}
@@ -100,7 +104,7 @@ class History:
         ]
 
     async def _look(self, segment: StreamSegment) -> None:
-        past = await past_of(self._controller, segment.scope, segment.stream)
+        past = await predecessors_of(self._controller, segment.scope, segment.stream)
         for oldest in past.oldest:
             self._before.setdefault(oldest, ())
         for found in past.later.values():

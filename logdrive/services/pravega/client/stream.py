@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import structlog
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.services.pravega.client.cluster import Service
+from logdrive.services.pravega.client.cluster import Cluster
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.pravega.routing import fraction
 
@@ -22,7 +22,7 @@ class StreamMap:
     Without a controller they stay what they were at first.
     """
 
-    def __init__(self, segments: Sequence[StreamSegment], service: Service) -> None:
+    def __init__(self, segments: Sequence[StreamSegment], service: Cluster) -> None:
         self._service = service
         self._sealed: dict[str, None] = {}
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()

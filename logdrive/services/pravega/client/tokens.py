@@ -16,7 +16,7 @@ import orjson
 
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
-from logdrive.services.pravega.client.controller import Controller
+from logdrive.services.pravega.client.controller import ControllerClient
 
 _SPARE_MS: Final = 60_000
 _SPARE_PART: Final = 4  # of a token that lasts less than some minutes
@@ -24,13 +24,13 @@ _PAUSE_SECONDS: Final = 1.0
 _LONGEST_WAIT_MS: Final = 3_600_000
 
 
-class Tokens:
+class StreamTokens:
     """The tokens of the streams that are read, or with *update* written, by stream.
 
     `run` renews them meanwhile.
     """
 
-    def __init__(self, controller: Controller, clock: Clock, *, update: bool = True) -> None:
+    def __init__(self, controller: ControllerClient, clock: Clock, *, update: bool = True) -> None:
         self._controller, self._clock, self._update = controller, clock, update
         self._tokens: dict[tuple[str, str], tuple[str, int | None]] = {}
         self._asking = asyncio.Lock()

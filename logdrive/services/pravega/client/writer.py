@@ -16,7 +16,7 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.model.framing import Part
-from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import WrongHostError
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
@@ -59,7 +59,7 @@ class AppendWriter:
     """
 
     def __init__(
-        self, segment: str, writer: UUID, durable: int, link: Link, *, ready: bool = True
+        self, segment: str, writer: UUID, durable: int, link: RequestChannel, *, ready: bool = True
     ) -> None:
         self.segment, self.id, self.durable = segment, writer, durable
         self.submitted = durable

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import TokenError, expected
 from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.sink import NumberConflictError
@@ -38,13 +38,15 @@ def no_token(segment: str) -> str:
     return ""
 
 
-class Writers:
+class SegmentWriters:
     """Sets writers up and hands them the answers that concern them.
 
     Those not used for longest are forgotten beyond *most*.
     """
 
-    def __init__(self, link: Link, *, token: TokenOf = no_token, most: int = _MOST) -> None:
+    def __init__(
+        self, link: RequestChannel, *, token: TokenOf = no_token, most: int = _MOST
+    ) -> None:
         self._link, self._token, self._most = link, token, most
         self._writers: dict[UUID, AppendWriter] = {}
         self._asked: dict[UUID, asyncio.Future[Message]] = {}

@@ -11,10 +11,10 @@ from typing import Final
 from logdrive.errors import TransientError
 from logdrive.model.framing import Part
 from logdrive.services.pravega.client.client import SegmentClient
-from logdrive.services.pravega.client.errors import TruncatedError
+from logdrive.services.pravega.client.errors import TruncatedOffsetError
 from logdrive.store.streams.journal import SEGMENT, changes_in
 from logdrive.store.streams.names import name_of
-from logdrive.store.streams.state import Put, State, StreamPut
+from logdrive.store.streams.state import CatalogState, Put, StreamPut
 
 _ATTEMPTS: Final = 5
 
@@ -28,14 +28,14 @@ async def named_segments(client: SegmentClient, scope: str, stream: str) -> list
     for _ in range(_ATTEMPTS):
         try:
             return await _read(client, scope, stream)
-        except TruncatedError:
+        except TruncatedOffsetError:
             continue  # it was written anew meanwhile
     raise TransientError("the controller's journal is written anew all the time")
 
 
 async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | None:
     info = await client.segment_info(SEGMENT)
-    state = State()
+    state = CatalogState()
     if info is None or info.start == info.length:
         return None
     async for put in _puts(client.read_range(SEGMENT, info.start, info.length), info.start):

@@ -19,7 +19,7 @@ from logdrive.model.pieces import piece_of
 from logdrive.model.records import KINDS
 from logdrive.model.units import KIB
 from logdrive.services.pravega.client.client import SegmentClient
-from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 _HEAD_GUESS: Final = 4 * KIB  # holds nearly every header
@@ -29,7 +29,7 @@ _WINDOW: Final = 64 * KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class BatchRef:
     """One batch: its header's place, where its records begin, where the next batch does, the CRC-32
     of the header's payload.
 
@@ -44,7 +44,7 @@ class Hop:
     payload: bytes
 
 
-class Mark(Protocol):
+class HeaderDigest(Protocol):
     """What a reader keeps of a header that it has read, to know it again."""
 
     @property
@@ -92,7 +92,7 @@ class SegmentReader:
         self._client, self._segment = client, segment
         self._window, self._window_start = b"", 0
 
-    async def hops(self, start: int, end: int) -> AsyncIterator[Hop]:
+    async def hops(self, start: int, end: int) -> AsyncIterator[BatchRef]:
         """Yield the batches that lie whole in [start, end), *start* being one's place; their
         records stay where they are.
 
@@ -107,7 +107,7 @@ class SegmentReader:
             small = hop.next - place < _SMALL_BATCH
             place = hop.next
 
-    async def batches(self, start: int, end: int) -> AsyncIterator[tuple[Hop, bytes]]:
+    async def batches(self, start: int, end: int) -> AsyncIterator[tuple[BatchRef, bytes]]:
         """Yield the batches that lie whole in [start, end), each with its records, which are empty
         for a headless one.
         """
@@ -122,12 +122,12 @@ class SegmentReader:
                 at = hop.next - base
             data, base = data[at:], base + at
 
-    async def header_at(self, offset: int, end: int) -> Hop | None:
+    async def header_at(self, offset: int, end: int) -> BatchRef | None:
         """Return the batch at *offset*, None where its header does not lie whole before *end*."""
         self._window = b""
         return await self._hop(offset, end, _HEAD_GUESS)
 
-    async def last_match(self, marks: Sequence[Mark], start: int, end: int) -> int:
+    async def last_match(self, marks: Sequence[HeaderDigest], start: int, end: int) -> int:
         """Return how many of *marks*, in order of place, from the first on are still what the
         segment says (rule R5).
 
@@ -144,7 +144,7 @@ class SegmentReader:
                 high = middle
         return low
 
-    async def _matches(self, mark: Mark, start: int, end: int) -> bool:
+    async def _matches(self, mark: HeaderDigest, start: int, end: int) -> bool:
         if not start <= mark.offset < end:
             return False
         try:
@@ -155,14 +155,14 @@ class SegmentReader:
 
     # Single batches ------------------------------------------------------------------------------
 
-    async def _hop(self, place: int, end: int, guess: int) -> Hop | None:
+    async def _hop(self, place: int, end: int, guess: int) -> BatchRef | None:
         head = await self._bytes(place, EVENT_HEAD, end, guess)
         if head is None:
             return None
         payload = await self._bytes(place + EVENT_HEAD, self._length(place, head), end, 0)
         return None if payload is None else self._made(place, payload)
 
-    def _cut(self, place: int, data: bytes, at: int) -> Hop | None:
+    def _cut(self, place: int, data: bytes, at: int) -> BatchRef | None:
         body = at + EVENT_HEAD
         if body > len(data):
             return None
@@ -183,9 +183,9 @@ class SegmentReader:
             )
         return length
 
-    def _made(self, place: int, payload: bytes) -> Hop:
+    def _made(self, place: int, payload: bytes) -> BatchRef:
         header, body = trusted_header(payload), place + EVENT_HEAD + len(payload)
-        return Hop(
+        return BatchRef(
             place,
             body,
             body + (header.size if header is not None else 0),
@@ -213,6 +213,8 @@ class SegmentReader:
                 await self._client.read(self._segment, place + len(data), needed - len(data))
             ).data
             if not more:
-                raise RefusedError(f"segment {self._segment!r} has no bytes at {place + len(data)}")
+                raise RequestRefusedError(
+                    f"segment {self._segment!r} has no bytes at {place + len(data)}"
+                )
             data += more
         return data

@@ -11,20 +11,20 @@ from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState, connected
 from logdrive.services.pravega.client.controller import (
     Controllers,
-    Endpoint,
-    NoSuchStreamError,
+    SegmentStoreAddress,
     StreamSegment,
-    past_of,
+    UnknownStreamError,
+    predecessors_of,
 )
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.client.writers import TokenOf
 from logdrive.services.pravega.reader.journal import named_segments
-from logdrive.services.pravega.reader.stream import Readable, segments_of
+from logdrive.services.pravega.reader.stream import ReadableSegment, segments_of
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class SegmentLocations:
     """A segment, what it is like, and the segment store that has it."""
 
     number: int
@@ -32,7 +32,7 @@ class Placed:
     home: Target
 
 
-async def placed(
+async def locate_segments(
     transport: Transport,
     target: Target,
     scope: str,
@@ -40,7 +40,7 @@ async def placed(
     *,
     update: bool = False,
     controllers: Controllers = over_grpc,
-) -> list[Placed]:
+) -> list[SegmentLocations]:
     """Return the segments that a stream still has, by number; none for one that is not there.
 
     Their homes let whoever comes read, or *update*. Raises `TransientError`, `ConfigError`,
@@ -51,14 +51,14 @@ async def placed(
             transport, target.host, target.port, target.tls, token=target.token_of
         ) as client:
             states = await segments_at(client, scope, stream)
-        return [Placed(_number_of(state.segment), state, target) for state in states]
+        return [SegmentLocations(_number_of(state.segment), state, target) for state in states]
     async with controllers(target.host, target.port, target.tls, target.login) as controller:
         try:
-            past = await past_of(controller, scope, stream)
-        except NoSuchStreamError:
+            past = await predecessors_of(controller, scope, stream)
+        except UnknownStreamError:
             return []
         token = await controller.token(scope, stream, update=update)
-        found: list[Placed] = []
+        found: list[SegmentLocations] = []
         for id_ in dict.fromkeys((*past.oldest, *past.later)):
             segment = StreamSegment(scope, stream, id_, 0.0, 1.0)
             home = home_of(target, await controller.endpoint(segment), token)
@@ -67,7 +67,7 @@ async def placed(
             ) as client:
                 state = await client.segment_info(segment.name)
             if state is not None:
-                found.append(Placed(segment.number, state, home))
+                found.append(SegmentLocations(segment.number, state, home))
     return sorted(found, key=lambda one: one.number)
 
 
@@ -86,8 +86,8 @@ async def segments_at(client: SegmentClient, scope: str, stream: str) -> list[Se
 
 @contextlib.asynccontextmanager
 async def readable(
-    transport: Transport, there: Sequence[Placed], token: TokenOf | None = None
-) -> AsyncIterator[list[Readable]]:
+    transport: Transport, there: Sequence[SegmentLocations], token: TokenOf | None = None
+) -> AsyncIterator[list[ReadableSegment]]:
     """Connect once to each segment store that has some of a stream's segments; yield these with the
     client to ask for each.
 
@@ -100,14 +100,14 @@ async def readable(
                 transport, home.host, home.port, home.tls, token=token or home.token_of
             )
             clients[home] = await stack.enter_async_context(connecting)
-        yield [Readable(clients[one.home], one.state) for one in there]
+        yield [ReadableSegment(clients[one.home], one.state) for one in there]
 
 
 def _number_of(segment: str) -> int:
     return int(segment.rpartition("/")[2].partition(".")[0])
 
 
-def home_of(target: Target, endpoint: Endpoint, token: str) -> Target:
+def home_of(target: Target, endpoint: SegmentStoreAddress, token: str) -> Target:
     """Return how to connect to a segment store that the controller at *target* named, and gave
     *token* for.
     """

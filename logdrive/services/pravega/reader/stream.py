@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from logdrive.model.framing import EVENT_HEAD, event_length
-from logdrive.model.pieces import Unfinished, Whole, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
 from logdrive.model.records import file_bytes
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
 from logdrive.services.pravega.reader.segment import SegmentReader
@@ -18,14 +18,14 @@ from logdrive.wire.pravega.routing import segment_name
 
 
 @dataclass(frozen=True, slots=True)
-class Readable:
+class ReadableSegment:
     """A segment, and a client of the segment store that has it."""
 
     client: SegmentClient
     state: SegmentState
 
 
-Later = Callable[[AbstractSet[str]], Awaitable[Sequence[Readable]]]
+Later = Callable[[AbstractSet[str]], Awaitable[Sequence[ReadableSegment]]]
 """Finds the segments that a stream has beside those named."""
 
 
@@ -66,7 +66,7 @@ async def lines(
     arrives.
     """
     place, end = state.start, state.length
-    reader, unfinished = SegmentReader(client, state.segment), Unfinished()
+    reader, unfinished = SegmentReader(client, state.segment), UnfinishedEvents()
     while True:
         async for hop, records in reader.batches(place, end):
             place = hop.next
@@ -91,7 +91,9 @@ async def lines(
         end = fresh.length
 
 
-async def _put_together(client: SegmentClient, segment: str, whole: Whole, last: bytes) -> bytes:
+async def _put_together(
+    client: SegmentClient, segment: str, whole: WholeEvent, last: bytes
+) -> bytes:
     """Return an event in pieces (rule R6): those before the last one are read again, so that one
     event is in memory at a time.
     """
@@ -102,21 +104,21 @@ async def _put_together(client: SegmentClient, segment: str, whole: Whole, last:
     return b"".join([*parts, *events_of(last)])
 
 
-async def merged(segments: Sequence[Readable]) -> AsyncIterator[bytes]:
+async def merged(segments: Sequence[ReadableSegment]) -> AsyncIterator[bytes]:
     """Yield what `lines` yields, segment after segment."""
     for segment in segments:
         async for text in lines(segment.client, segment.state, follow=False):
             yield text
 
 
-async def followed(segments: Sequence[Readable], later: Later) -> AsyncIterator[bytes]:
+async def followed(segments: Sequence[ReadableSegment], later: Later) -> AsyncIterator[bytes]:
     """Yield what `lines` yields from all of them as it arrives, for ever; *later* is asked for more
     whenever one takes no more.
     """
     arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
     known = {segment.state.segment for segment in segments}
 
-    async def feed(segment: Readable) -> None:
+    async def feed(segment: ReadableSegment) -> None:
         async for text in lines(segment.client, segment.state, follow=True):
             await arrived.put(text)
         for one in await later(known):

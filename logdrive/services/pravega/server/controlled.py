@@ -10,12 +10,12 @@ from logdrive.host.disk import Disk
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.config import ControllerConfig
 from logdrive.services.pravega.server.controller.serving import Serving
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 
 
 @contextlib.asynccontextmanager
 async def controlled(
-    catalogue: Catalogue,
+    catalogue: Catalog,
     config: ControllerConfig | None,
     face: tuple[str, int],
     *,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from agent.config import InputTable
 from agent.inputs.files.file import Generation
 from agent.sources.identity import FirstLine
-from agent.sources.place import Place
-from agent.sources.readable import TruncatedError
+from agent.sources.place import FileLocation
+from agent.sources.readable import SourceTruncatedError
 from logdrive.model.numbers import number_of, position_of
 from tests.support.memory_disk import MemoryDisk
 
@@ -25,7 +25,7 @@ def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
     disk.write(PATH, content)
     stat = disk.stat(PATH)
     generation = Generation(
-        Place(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
+        FileLocation(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
     )
     generation.open(disk)
     generation.first_line = FirstLine.of(content, ended=True)
@@ -96,7 +96,7 @@ def test_another_content_is_a_truncation__G4(after: bytes) -> None:
     disk, generation = opened(b"one\ntwo\nthree\n")
     assert generation.read(0.0) is not None
     rewrite(disk, after)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         look_and_read(disk, generation)
     assert generation.seen == 14, "bytes of the next life were never seen of this one"
 
@@ -105,7 +105,7 @@ def test_reading_notices_what_looking_did_not__G4() -> None:
     disk, generation = opened(b"one\ntwo\n" * 100)
     assert generation.read(0.0, limit=100) is not None
     rewrite(disk, b"one\ntwo!\n" * 200)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         generation.read(0.0)
 
 
@@ -113,9 +113,9 @@ def test_seen_bytes_that_vanish_are_a_truncation_even_unread__G1() -> None:
     disk, generation = opened(b"one\ntwo\nthree\n")
     file = disk.open(PATH, write=True)
     file.truncate(8)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         generation.read(0.0)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         look(disk, generation)
 
 
@@ -127,7 +127,7 @@ def test_going_to_a_number_compares_its_check_before_reading__P1_G4() -> None:
     assert chunk is not None
     assert (chunk.start, chunk.text, chunk.tail_at(8)) == (8, b"three\n", b"one\ntwo\n")
     generation.go_to(number_of(8, b"other"))
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         generation.read(0.0)
     generation.go_to(number_of(8, None))
     assert generation.read(0.0) is not None, "a check of 0 says nothing"
@@ -214,5 +214,5 @@ def test_positions_stay_in_the_number__P1() -> None:
 def test_a_backlog_that_was_replaced_is_noticed_though_the_first_line_is_the_same__G4() -> None:
     disk, generation = opened(b"#Version: 1.0\none\n")
     rewrite(disk, b"#Version: 1.0\nanother\n")
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         look(disk, generation)

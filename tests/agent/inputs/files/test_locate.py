@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from agent.inputs.files.locate import Locator
-from agent.sources.identity import Namer
-from agent.sources.place import Place
+from agent.sources.identity import Fingerprinter
+from agent.sources.place import FileLocation
 from tests.support.memory_disk import MemoryDisk
 
 
@@ -48,11 +48,11 @@ def test_a_file_is_found_under_the_name_that_a_rotation_gives_it_meanwhile__G1(
     disk.write("/logs/a.log", b"old\n")
     disk.write("/logs/other.log", b"x\n")
     stat = disk.stat("/logs/a.log")
-    place = Place("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
+    place = FileLocation("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
     for _ in range(rotations):
         rotated(disk, 9)
     disk.meanwhile = [lambda: rotated(disk, 9)] * under_way
-    found = Locator(disk, Namer("agent", "host", disk)).find(place)
+    found = Locator(disk, Fingerprinter("agent", "host", disk)).find(place)
     if rotations == 0:  # where it was at the first look
         assert found == ("/logs/a.log", stat)
     else:
@@ -65,9 +65,9 @@ def test_a_file_that_is_gone_is_not_found_and_no_other_is_taken_for_it__G2() -> 
     disk.meanwhile = []
     disk.write("/logs/a.log", b"old\n")
     stat = disk.stat("/logs/a.log")
-    place = Place("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
+    place = FileLocation("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
     rotated(disk, 9)
     disk.remove("/logs/a.log.1")
     disk.next_inode = stat.inode
     disk.write("/logs/a.log.2", b"another with its inode\n")
-    assert Locator(disk, Namer("agent", "host", disk)).find(place) is None
+    assert Locator(disk, Fingerprinter("agent", "host", disk)).find(place) is None

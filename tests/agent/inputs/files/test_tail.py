@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from agent.config import InputTable
-from agent.inputs.files.deleted_files import Held
+from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import Inputs, Listing
+from agent.inputs.files.globs import FileInputs, Listing
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import Scanner
 from agent.records.blocks import BlockEncoder
-from agent.sources.identity import Namer
-from agent.sources.queue import Demand
-from agent.sources.registry import Book
+from agent.sources.identity import Fingerprinter
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting, Source
 from logdrive.host.disk import FileStat
 from tests.agent.world import World, contents, lines
@@ -89,19 +89,19 @@ class Tail:
         self.paths = [f"/logs/{number:05d}.log" for number in range(files)]
         for path in self.paths:
             self.disk.write(path, lines(0, 2))
-        inputs = Inputs([InputTable(paths=["/logs/*.log"])])
-        self.book = Book("h", "a", inputs)
+        inputs = FileInputs([InputTable(paths=["/logs/*.log"])])
+        self.book = SourceRegistry("h", "a", inputs)
         self.tailer = Tailer(
             self.book,
-            Demand(),
-            namer=Namer("a", "h", self.disk),
+            SendQueue(),
+            namer=Fingerprinter("a", "h", self.disk),
             disk=self.disk,
             clock=self.clock,
             encoder_of=lambda source: BlockEncoder(),
             max_open_files=max_open_files,
             close_idle_seconds=close_idle_seconds,
             handles=handles,
-            held=Held(1.0, 1 << 30),
+            held=DeletedFiles(1.0, 1 << 30),
             log=Log(),
         )
         self.scanner = Scanner(

@@ -12,14 +12,14 @@ from typing import cast
 import pytest
 
 from agent.config import InputTable
-from agent.inputs.files.deleted_files import Held
-from agent.inputs.files.globs import Inputs
+from agent.inputs.files.deleted_files import DeletedFiles
+from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner
 from agent.records.blocks import BlockEncoder
-from agent.sources.identity import Namer
-from agent.sources.queue import Demand
-from agent.sources.registry import Book
+from agent.sources.identity import Fingerprinter
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from tests.agent.world import LOG, World, contents, lines
@@ -63,18 +63,18 @@ def test_the_kernel_wakes_the_scanner_within_a_blink(tmp_path: Path) -> None:
 def test_a_new_file_is_followed_long_before_the_next_scan(tmp_path: Path) -> None:
     async def main() -> None:
         disk, clock = SystemDisk(), SystemClock()
-        inputs = Inputs([InputTable(paths=[f"{tmp_path}/*.log"])])
-        book = Book("h", "a", inputs)
+        inputs = FileInputs([InputTable(paths=[f"{tmp_path}/*.log"])])
+        book = SourceRegistry("h", "a", inputs)
         tailer = Tailer(
             book,
-            Demand(),
-            namer=Namer("a", "h", disk),
+            SendQueue(),
+            namer=Fingerprinter("a", "h", disk),
             disk=disk,
             clock=clock,
             encoder_of=lambda source: BlockEncoder(),
             max_open_files=100,
             close_idle_seconds=1.0,
-            held=Held(1.0, 0),
+            held=DeletedFiles(1.0, 0),
             log=_Quiet(),
         )
         scanner = Scanner(

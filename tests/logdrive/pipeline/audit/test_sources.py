@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from logdrive.pipeline.audit.audit import heads_of, sources_of, verdict
-from logdrive.pipeline.audit.sources import Source
+from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.verify_rows import Proof
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import batches_table
@@ -13,7 +13,7 @@ from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, lines, source_id
 
 
-def judged(segment: Segment) -> dict[str, Source]:
+def judged(segment: Segment) -> dict[str, AuditedSource]:
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
     table = batches_table(decoder.take()[1])
@@ -24,7 +24,7 @@ def complete(segment: Segment) -> bool:
     return verdict(list(judged(segment).values()), Proof(0, 0, 0, 0, 0, []), 0).complete
 
 
-def gaps(source: Source) -> list[tuple[int, int, str, int]]:
+def gaps(source: AuditedSource) -> list[tuple[int, int, str, int]]:
     return [(gap.start, gap.end, gap.reason, gap.lost_bytes) for gap in source.gaps]
 
 

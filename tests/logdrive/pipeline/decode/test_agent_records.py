@@ -10,13 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
-from logdrive.wire.lumberjack.frames import Data
+from logdrive.wire.lumberjack.frames import KeyValueFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from receiver.dialects.events import record_of
@@ -36,7 +36,7 @@ ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="fu
 def sent(encoder: Encoder, data: bytes) -> Segment:
     segment, at = Segment(), 0
     while at < len(data):  # an encoder may stop where the runs get too many
-        for cut in encoder.encode(Chunk(at, data, at, len(data))):
+        for cut in encoder.encode(TextChunk(at, data, at, len(data))):
             segment.data_batch("a", at, cut.end, cut.records, cut.events)
             at = cut.end
     return segment
@@ -81,7 +81,7 @@ def test_r2_real_logs_come_back_byte_for_byte(encoder: Encoder, real_logs: list[
 def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -> None:
     data = b"one\r\n\xff\nthree"
     segment = Segment()
-    for cut in FULL.encode(Chunk.whole(data)):
+    for cut in FULL.encode(TextChunk.whole(data)):
         segment.foreign("agent", cut.records)
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
@@ -96,12 +96,14 @@ def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -
 @example(data=b"plain\n" * 2000)
 def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: bytes) -> None:
     segment = Segment()
-    for cut in PAIRS.encode(Chunk.whole(data)) if data else []:
+    for cut in PAIRS.encode(TextChunk.whole(data)) if data else []:
         assert isinstance(cut.records, PairRecords | PairList)
         frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(
             cut.records.frames(1)
         )
-        segment.foreign("agent", [record_of(frame) for frame in frames if isinstance(frame, Data)])
+        segment.foreign(
+            "agent", [record_of(frame) for frame in frames if isinstance(frame, KeyValueFrame)]
+        )
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
     rows, _ = decoder.take()
@@ -133,7 +135,7 @@ def test_r2_real_logs_come_back_from_the_table(real_logs: list[Path], tmp_path: 
     segment = Segment()
     for path in real_logs:
         at, data = 0, path.read_bytes()
-        for cut in BlockEncoder().encode(Chunk.whole(data)):
+        for cut in BlockEncoder().encode(TextChunk.whole(data)):
             segment.data_batch(path.name, at, cut.end, cut.records, cut.events)
             at = cut.end
     catch_up(tmp_path, segment)

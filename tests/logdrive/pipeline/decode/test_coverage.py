@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from logdrive.model import records as record
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.bronze.trim_rows import cut
-from logdrive.pipeline.decode.coverage import Cover, intersect, size, subtract, union
+from logdrive.pipeline.decode.coverage import Coverage, intersect, size, subtract, union
 from logdrive.pipeline.decode.decode import Decoder
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, file_records
 
@@ -24,7 +24,7 @@ def bytes_in(parts: list[tuple[int, int]]) -> set[int]:
 
 @given(intervals)
 def test_a2_a_cover_keeps_each_byte_of_a_source_once(batches: list[tuple[int, int]]) -> None:
-    cover, seen = Cover(), set[int]()
+    cover, seen = Coverage(), set[int]()
     for start, end in batches:
         kept = cover.add("a", start, end)
         assert kept == union(kept)
@@ -76,7 +76,7 @@ def test_a2_rows_across_an_edge_are_cut_to_the_uncovered_bytes(
 
 
 def test_history_18_a_line_shipped_in_two_cuts_is_two_rows_and_no_byte_twice() -> None:
-    cover = Cover()
+    cover = Coverage()
     first = cut(rows_of_file(b"abc"), cover.add("a", 0, 3))
     second = cut(rows_of_file(b"abcdef\n"), cover.add("a", 0, 7))
     rows = pa.concat_tables([first, second])

@@ -15,9 +15,9 @@ from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_both
 from logdrive.pipeline.read.connect import reached
-from logdrive.pipeline.read.consumer_position import Reader
-from logdrive.pipeline.read.stream import Face
-from logdrive.pipeline.run import Outcome, Plan, run
+from logdrive.pipeline.read.consumer_position import ConsumerPosition
+from logdrive.pipeline.read.stream import StreamClient
+from logdrive.pipeline.run import Plan, RunResult, run
 from logdrive.services.pravega.client.blocking import BlockingClient
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import position
@@ -40,7 +40,7 @@ address = "127.0.0.1:0"
 """
 
 
-def positions(face: Face, name: str = "pipeline") -> dict[str, int | None]:
+def positions(face: StreamClient, name: str = "pipeline") -> dict[str, int | None]:
     with BlockingClient(face.target) as client:
         return {
             state.segment: client.call(partial(position, segment=state.segment, reader=name))
@@ -61,14 +61,14 @@ def segments() -> list[Segment]:
 def test_each_segments_position_is_where_the_tables_end_and_only_rises(tmp_path: Path) -> None:
     with served(tmp_path / "store", *segments()) as face:
         one, two = (f"logs/app/{number}.#epoch.0" for number in range(2))
-        reader = Reader("pipeline")
+        reader = ConsumerPosition("pipeline")
         reader.tell(face, {one: 100, two: 0})
         assert positions(face) == {one: 100, two: 0}
         reader.tell(face, {one: 100, two: 50})
-        Reader("pipeline").tell(face, {one: 120, two: 50})
+        ConsumerPosition("pipeline").tell(face, {one: 120, two: 50})
         assert positions(face) == {one: 120, two: 50}
         assert positions(face, "other") == {one: None, two: None}
-        Reader("").tell(face, {one: 200, two: 200})
+        ConsumerPosition("").tell(face, {one: 200, two: 200})
         assert positions(face) == {one: 120, two: 50}
 
 
@@ -76,7 +76,7 @@ def test_what_other_tables_under_the_same_name_still_need_is_not_given_away(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with served(tmp_path / "store", *segments()) as face:
-        first, second = Reader("pipeline"), Reader("pipeline")
+        first, second = ConsumerPosition("pipeline"), ConsumerPosition("pipeline")
         first.tell(face, {SEGMENT: 100})
         second.tell(face, {SEGMENT: 0})
         assert "logdrive store readers URI pipeline --forget" in capsys.readouterr().out
@@ -89,9 +89,9 @@ def test_what_other_tables_under_the_same_name_still_need_is_not_given_away(
 def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reader = Reader("pipeline")
+    reader = ConsumerPosition("pipeline")
     with served(tmp_path / "store", *segments()) as face:
-        away = Face(type(face.target)("127.0.0.1", free_port()), face.scope, face.stream)
+        away = StreamClient(type(face.target)("127.0.0.1", free_port()), face.scope, face.stream)
         reader.tell(away, {SEGMENT: 100})
         reader.tell(away, {SEGMENT: 100})
         assert capsys.readouterr().out.count("the store can't be told how far the tables are") == 1
@@ -114,7 +114,7 @@ def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_
     )
     with served(tmp_path / "store", *segments()) as face:
 
-        def told(so_far: Outcome) -> None:
+        def told(so_far: RunResult) -> None:
             durable = open_both(str(tables))[1]
             seen.append(positions(face, "copy"))
             assert seen[-1] == {name: durable.end(name) for name in seen[-1]}

@@ -11,8 +11,8 @@ from logdrive.errors import ConfigError, StorageError, TransientError
 from logdrive.pipeline.decode.batches import walk
 from logdrive.pipeline.read.connect import moved, reached
 from logdrive.pipeline.read.offsets import Point, Progress, progress_of
-from logdrive.pipeline.read.planner import Planner, Range
-from logdrive.pipeline.read.stream import Face, face_at
+from logdrive.pipeline.read.planner import BatchRange, Planner
+from logdrive.pipeline.read.stream import StreamClient, stream_client
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines
 from tests.logdrive.pipeline.storing import served, store
@@ -35,7 +35,7 @@ def segments() -> list[Segment]:
 
 
 @pytest.fixture
-def face(tmp_path: Path, segments: list[Segment]) -> Iterator[Face]:
+def face(tmp_path: Path, segments: list[Segment]) -> Iterator[StreamClient]:
     with served(tmp_path / "store", *segments) as there:
         yield there
 
@@ -44,20 +44,22 @@ def _offsets(segment: Segment) -> list[int]:
     return [hop.offset for hop in walk(segment.name, 0, bytes(segment.data))] + [len(segment.data)]
 
 
-def test_a_stream_is_found_with_all_its_segments(face: Face, segments: list[Segment]) -> None:
+def test_a_stream_is_found_with_all_its_segments(
+    face: StreamClient, segments: list[Segment]
+) -> None:
     assert [(state.segment, state.length) for state in face.segments()] == [
         (one.name, len(one.data)) for one in segments
     ]
 
 
-def test_hops_are_the_batches(face: Face, segments: list[Segment]) -> None:
+def test_hops_are_the_batches(face: StreamClient, segments: list[Segment]) -> None:
     for segment in segments[:2]:
         hops = face.hops(segment.name, 0, len(segment.data))
         assert hops == list(walk(segment.name, 0, bytes(segment.data)))
     assert len(face.hops(segments[0].name, 0, len(segments[0].data), most=1)) == 1
 
 
-def test_pieces_are_the_bytes(face: Face, segments: list[Segment]) -> None:
+def test_pieces_are_the_bytes(face: StreamClient, segments: list[Segment]) -> None:
     for segment in segments:
         assert b"".join(face.pieces(segment.name, 0, len(segment.data))) == segment.data
         assert (
@@ -67,7 +69,7 @@ def test_pieces_are_the_bytes(face: Face, segments: list[Segment]) -> None:
 
 
 def test_ranges_tile_what_there_is_and_are_cut_where_batches_begin(
-    face: Face, segments: list[Segment]
+    face: StreamClient, segments: list[Segment]
 ) -> None:
     planner = Planner(face, range_bytes=2000)
     end = planner.advance(NOTHING, planner.lengths(), None)
@@ -84,7 +86,7 @@ def test_ranges_tile_what_there_is_and_are_cut_where_batches_begin(
 
 
 def test_a_bound_on_bytes_is_shared_and_every_segment_goes_on(
-    face: Face, segments: list[Segment]
+    face: StreamClient, segments: list[Segment]
 ) -> None:
     planner = Planner(face, range_bytes=1 << 20)
     at, turns = NOTHING, 0
@@ -129,7 +131,7 @@ def test_r5_a_segment_that_lost_the_header_we_know_is_read_again(
         after = planner.advance(before, planner.lengths(), None)
         assert after.restarts == {0: 0}
         assert after.points[1] == before.points[1]
-        assert planner.ranges(before, after) == [Range(other.name, 0, len(other.data))]
+        assert planner.ranges(before, after) == [BatchRange(other.name, 0, len(other.data))]
         assert planner.advance(after, planner.lengths(), None).restarts == {}
 
 
@@ -149,7 +151,7 @@ def test_r5_a_shorter_segment_is_one_that_went_back(
 
 
 def test_bytes_removed_before_anyone_read_them_error_and_fresh_reader_begins_behind_them(
-    face: Face, segments: list[Segment]
+    face: StreamClient, segments: list[Segment]
 ) -> None:
     planner = Planner(face, 1 << 20)
     offsets = _offsets(segments[0])
@@ -167,12 +169,12 @@ def test_a_service_that_does_not_answer_is_asked_again_and_then_given_up(
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     with pytest.raises(TransientError):
-        face_at("pravega://127.0.0.1:1/logs/app").segments()
+        stream_client("pravega://127.0.0.1:1/logs/app").segments()
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
 
 
 def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
-    face = face_at("pravega://[::1]:6001/logs/app")
+    face = stream_client("pravega://[::1]:6001/logs/app")
     assert (face.target.host, face.target.port, face.name, face.uri) == (
         "::1",
         6001,
@@ -186,7 +188,7 @@ def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
         "pravega:///logs/app",
     ):
         with pytest.raises(ValueError, match=r"write|port"):
-            face_at(wrong)
+            stream_client(wrong)
     for wrong in ("file://relative#a/b", "nothing", f"file://{tmp_path}/none#logs/app"):
         with pytest.raises(ConfigError), reached(wrong):
             pass
@@ -196,6 +198,6 @@ def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
     with reached("pravega://127.0.0.1:6001/logs/app") as there:
         assert (
             there
-            == face_at("pravega://127.0.0.1:6001/logs/app")
+            == stream_client("pravega://127.0.0.1:6001/logs/app")
             == moved("pravega://127.0.0.1:6001/logs/app", there)
         )

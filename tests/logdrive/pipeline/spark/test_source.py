@@ -12,7 +12,7 @@ import pytest
 from logdrive.errors import ConfigError
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
-from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.run import to_connect
 from logdrive.pipeline.spark.source import options_of
 from logdrive.services.pravega.client.blocking import Target
@@ -35,7 +35,9 @@ def segments() -> list[Segment]:
 
 
 @pytest.fixture(scope="module")
-def face(tmp_path_factory: pytest.TempPathFactory, segments: list[Segment]) -> Iterator[Face]:
+def face(
+    tmp_path_factory: pytest.TempPathFactory, segments: list[Segment]
+) -> Iterator[StreamClient]:
     with served(tmp_path_factory.mktemp("store") / "store", *segments) as there:
         yield there
 
@@ -57,7 +59,7 @@ def _check(rows: pa.Table) -> None:
 
 
 @pytest.mark.spark
-def test_a_batch_query_gives_a_row_an_event(face: Face, spark: Any) -> None:
+def test_a_batch_query_gives_a_row_an_event(face: StreamClient, spark: Any) -> None:
     frame = (
         spark.read.format("logdrive")
         .options(uri=face.uri, **to_connect(face))
@@ -75,7 +77,7 @@ def test_a_streaming_query_goes_on_where_its_checkpoint_says(
 ) -> None:
     """Bounded micro-batches, then more data, then the same checkpoint: each row once."""
 
-    def run(face: Face) -> None:
+    def run(face: StreamClient) -> None:
         stream = (
             spark.readStream.format("logdrive")
             .options(uri=face.uri, **to_connect(face))
@@ -139,7 +141,7 @@ def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown()
         Target("h", 1, ClientTls("ca.pem")),
         Target("h", 1),
     ):
-        face = Face(target, "a", "b")
+        face = StreamClient(target, "a", "b")
         assert options_of({"uri": face.uri, **to_connect(face)}).face.target == target
         assert "a secret" not in repr(face)
 

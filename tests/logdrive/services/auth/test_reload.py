@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.open import accessing
+from logdrive.services.auth.open import open_access
 from logdrive.services.auth.passwords import kept
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.reload import LOOK_SECONDS
@@ -44,7 +44,7 @@ def write(disk: MemoryDisk, text: str, path: str = PATH) -> None:
 async def asking(disk: MemoryDisk, executor: InlineExecutor) -> AsyncIterator[Users]:
     config = AuthConfig(users=PATH, token_secret=SECRET)
     write(disk, "s" * 64, SECRET)
-    async with accessing(
+    async with open_access(
         config, disk=disk, clock=VirtualClock(), random=Random(1), executors=lambda _: executor
     ) as access:
         assert access is not None

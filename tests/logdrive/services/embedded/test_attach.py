@@ -124,7 +124,9 @@ def test_a_locked_store_without_a_face_names_the_key_to_add(stale: bool) -> None
         machine = Machine()
         store = await machine.open()
         if stale:  # left behind by a process that was killed
-            endpoint.publish(machine.disk, "/var/store", endpoint.Endpoint("127.0.0.1:6000"))
+            endpoint.publish(
+                machine.disk, "/var/store", endpoint.PublishedEndpoint("127.0.0.1:6000")
+            )
         with pytest.raises(ConfigError, match=r"\[listen.pravega\] with address"):
             await machine.read()
         await store.close()

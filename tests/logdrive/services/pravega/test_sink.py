@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.client.cluster import IN_FLIGHT_BYTES, Service, served
+from logdrive.services.pravega.client.cluster import IN_FLIGHT_BYTES, Cluster, open_cluster
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import NumberConflictError, Sink
 from tests.receiver.world import in_virtual_time, stored
@@ -29,10 +29,10 @@ STORE_ID = UUID(int=7)
 @contextlib.asynccontextmanager
 async def service(
     network: MemoryNetwork, host: str = "receiver", *, in_flight_bytes: int = IN_FLIGHT_BYTES
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[Cluster]:
     target = Target(HOST, PORT)
     random = Random(host)
-    async with served(
+    async with open_cluster(
         network.host(host),
         target,
         clock=VirtualClock(),
@@ -50,7 +50,7 @@ async def sink(
         yield await of_stream(made)
 
 
-async def of_stream(made: Service, segments: int = 1) -> PravegaSink:
+async def of_stream(made: Cluster, segments: int = 1) -> PravegaSink:
     return await PravegaSink.of_stream(made, "logs", "events", segments=segments, store_id=STORE_ID)
 
 
@@ -284,7 +284,7 @@ async def test_a_service_that_falls_silent_is_given_up_and_found_again_where_it_
 async def test_a_service_that_takes_connections_and_says_nothing_is_not_waited_for() -> None:
     network = MemoryNetwork()
 
-    async def says_nothing(stream: Stream) -> None:
+    async def says_nothing(stream: ByteStream) -> None:
         while await stream.read():
             pass
 

@@ -7,10 +7,14 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.channel import Link
-from logdrive.services.pravega.client.pooled_connection import _GREETING_SECONDS, Lane, Outage
+from logdrive.services.pravega.client.channel import RequestChannel
+from logdrive.services.pravega.client.pooled_connection import (
+    _GREETING_SECONDS,
+    Outage,
+    PooledConnection,
+)
 from tests.support.memory_transport import MemoryHost, MemoryNetwork
 from tests.support.pravega_peer import virtually
 from tests.support.virtual_time import VirtualClock
@@ -23,7 +27,7 @@ _TURNS = 8
 async def silent_service(network: MemoryNetwork) -> MemoryHost:
     """Let "service" take connections and say nothing on them; return the host of a client."""
 
-    async def accept(stream: Stream) -> None:
+    async def accept(stream: ByteStream) -> None:
         await asyncio.Event().wait()
 
     await network.host("service").listen("service", PORT, None, accept)
@@ -49,7 +53,7 @@ async def test_a_link_cancelled_while_its_connection_breaks_ends_as_cancelled() 
         network.link("client", "service").capacity = capacity
         client = await silent_service(network)
         running = asyncio.create_task(
-            Link(await client.connect("service", PORT, None), lambda message: None).run()
+            RequestChannel(await client.connect("service", PORT, None), lambda message: None).run()
         )
         await asyncio.sleep(1.0)
         network.cut("client", "service")
@@ -63,7 +67,7 @@ async def test_a_link_whose_writing_fails_while_nobody_cancels_tells_why() -> No
     network.link("client", "service").capacity = 1
     client = await silent_service(network)
     running = asyncio.create_task(
-        Link(await client.connect("service", PORT, None), lambda message: None).run()
+        RequestChannel(await client.connect("service", PORT, None), lambda message: None).run()
     )
     await asyncio.sleep(1.0)
     network.cut("client", "service")
@@ -71,8 +75,8 @@ async def test_a_link_whose_writing_fails_while_nobody_cancels_tells_why() -> No
     await network.close()
 
 
-def lane(client: MemoryHost) -> Lane:
-    return Lane(
+def lane(client: MemoryHost) -> PooledConnection:
+    return PooledConnection(
         client, Target("service", PORT), Outage("service"), clock=VirtualClock(), random=Random(1)
     )
 

@@ -7,14 +7,14 @@ from random import Random
 from uuid import UUID
 
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import ClientTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.client.cluster import served
+from logdrive.services.pravega.client.cluster import open_cluster
 from logdrive.services.pravega.client.controller import (
-    Controller,
-    Endpoint,
+    ControllerClient,
     Login,
+    SegmentStoreAddress,
     StreamSegment,
     Successor,
 )
@@ -40,8 +40,8 @@ class OneSegment:
     async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
         return []
 
-    async def endpoint(self, segment: StreamSegment) -> Endpoint:
-        return Endpoint(HOST, PORT)
+    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
+        return SegmentStoreAddress(HOST, PORT)
 
     async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
         return ""
@@ -50,11 +50,11 @@ class OneSegment:
 @contextlib.asynccontextmanager
 async def one_segment(
     host: str, port: int, tls: ClientTls | None, login: Login | None
-) -> AsyncIterator[Controller]:
+) -> AsyncIterator[ControllerClient]:
     yield OneSegment()
 
 
-async def greet(stream: Stream) -> None:
+async def greet(stream: ByteStream) -> None:
     """Say what a server of HTTP/2 says first."""
     await stream.write([b"\0\0\0\4\0\0\0\0\0"])
 
@@ -70,7 +70,7 @@ async def test_what_older_store_still_acknowledges_told_though_segment_said_have
     await asyncio.sleep(1)
     async with connected(network.host("maker"), HOST, PORT) as client:
         await client.create_segment("logs/events/0.#epoch.0")
-    async with served(
+    async with open_cluster(
         network.host("receiver"),
         Target("controller", 9090),
         clock=VirtualClock(),

@@ -18,7 +18,7 @@ from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snap
 from logdrive.store.index.spill import gathered, settle, write
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
-from logdrive.store.log.format import APPEND, SEAL, UPDATE, Entry, crc_of
+from logdrive.store.log.format import APPEND, SEAL, UPDATE, LogEntry, crc_of
 from logdrive.store.log.log import Tip
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import OTHER, PATH, SEGMENT, WRITER, running, submit
@@ -42,7 +42,7 @@ def _index(disk: MemoryDisk) -> Index:
         previous = index.number(segment, writer)
         length = random.randrange(300)
         kind = random.choice((APPEND, APPEND, UPDATE))
-        entry = Entry(
+        entry = LogEntry(
             kind,
             segment.number,
             7,
@@ -54,7 +54,7 @@ def _index(disk: MemoryDisk) -> Index:
         )
         index.apply(entry, place)
         place += length
-    index.apply(Entry(SEAL, 1, 8), place)
+    index.apply(LogEntry(SEAL, 1, 8), place)
     paging = gathered(index, place)
     write(index, paging)
     settle(index, paging)
@@ -114,10 +114,10 @@ def test_garbage_with_a_good_checksum_raises_only_value_errors(
 def test_an_index_takes_nothing_that_does_not_follow() -> None:
     index = _index(MemoryDisk([PATH]))
     for change in (
-        Entry(APPEND, 3, 0),
-        Entry(APPEND, 1, 0),
-        Entry(SEAL, 1, 0),
-        Entry(APPEND, 2, 0, writer=bytes(16), previous=5, number=6),
+        LogEntry(APPEND, 3, 0),
+        LogEntry(APPEND, 1, 0),
+        LogEntry(SEAL, 1, 0),
+        LogEntry(APPEND, 2, 0, writer=bytes(16), previous=5, number=6),
     ):
         with pytest.raises(ContradictionError):
             index.apply(change, 0)

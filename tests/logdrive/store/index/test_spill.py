@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.model.numbers import ABSENT
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snapshot
@@ -26,7 +26,7 @@ from logdrive.store.log.format import (
     MERGE,
     TRUNCATE,
     UPDATE,
-    Entry,
+    LogEntry,
 )
 from logdrive.store.log.log import Tip
 from logdrive.store.verify.verify import verify
@@ -60,7 +60,7 @@ class Both:
         self.plain: dict[int, Plain] = {}
         self.position = FILE_HEAD
 
-    def apply(self, entry: Entry) -> int:
+    def apply(self, entry: LogEntry) -> int:
         """Take in an entry at the end of the log, and return where its data lies."""
         place = self.position + ENTRY_HEAD
         self.index.apply(entry, place)
@@ -88,7 +88,7 @@ class Both:
             previous = plain.numbers.get(writer, ABSENT)
             value = max(previous, 0) + 1
             place = self.apply(
-                Entry(
+                LogEntry(
                     APPEND, number, 0, length=length, writer=writer, previous=previous, number=value
                 )
             )
@@ -101,7 +101,7 @@ class Both:
         for number, plain in self.some():
             writer, value = self.random.choice(WRITERS), self.random.choice((ABSENT, -3, 8))
             self.apply(
-                Entry(
+                LogEntry(
                     UPDATE,
                     number,
                     0,
@@ -118,21 +118,21 @@ class Both:
             start = self.random.choice(
                 (plain.length, self.random.randint(plain.start, plain.length))
             )
-            self.apply(Entry(TRUNCATE, number, 0, previous=plain.start, number=start))
+            self.apply(LogEntry(TRUNCATE, number, 0, previous=plain.start, number=start))
             plain.start = start
             plain.rows = [row for row in plain.rows if row[0] + row[2] > start]
 
     def delete(self) -> None:
         if self.random.random() < 0.3:
             for number, _ in self.some():
-                self.apply(Entry(DELETE, number, 0))
+                self.apply(LogEntry(DELETE, number, 0))
                 del self.plain[number]
 
     def merge(self) -> None:
         for number, plain in self.some():
             for other, source in self.some():
                 if other != number and not source.start:
-                    self.apply(Entry(MERGE, number, 0, previous=plain.length, number=other))
+                    self.apply(LogEntry(MERGE, number, 0, previous=plain.length, number=other))
                     plain.rows += [
                         (offset + plain.length, place, length)
                         for offset, place, length in source.rows
@@ -147,10 +147,10 @@ class Both:
                 offset, _, length = plain.rows[at]
                 plain.rows[at] = (
                     offset,
-                    self.apply(Entry(COPY, number, 0, length=length, previous=offset)),
+                    self.apply(LogEntry(COPY, number, 0, length=length, previous=offset)),
                     length,
                 )
-            self.apply(Entry(COPY, number, 0, length=5, previous=plain.length))
+            self.apply(LogEntry(COPY, number, 0, length=5, previous=plain.length))
 
     def roll(self) -> None:
         """Begin a new log file; then, mostly, put on disk what belongs there, or start anew from
@@ -318,7 +318,7 @@ def test_where_both_copies_are_damaged_only_what_needs_them_fails() -> None:
             assert store.recovery.index == "used"
             assert await store.number(SEGMENT, WRITER) == 99
             await submit(store, b"more", 100)
-            with pytest.raises(DamagedError, match="neither is its copy"):
+            with pytest.raises(StoreDamagedError, match="neither is its copy"):
                 store.read(SEGMENT, 0, 10)
             info = store.info(SEGMENT)
             assert info is not None
@@ -351,7 +351,7 @@ def test_numbers_lost_from_both_copies_block_neither_the_index_nor_reclaiming() 
             assert store.recovery.index == "used"
             assert store.recovery.entries == 0
             assert await store.number(SEGMENT, UUID(int=(1 << 100) + 299)) == 1801
-            with pytest.raises(DamagedError):
+            with pytest.raises(StoreDamagedError):
                 await store.number(SEGMENT, UUID(int=0))
 
     run(main())
@@ -366,7 +366,7 @@ def test_cut_damaged_index_can_not_place_is_refused_before_is_durable_and_store_
                 disk.flip_bit(path, 20)
         for number in (100, 101):  # a start, and another one
             async with running(disk, limits) as store:
-                with pytest.raises(DamagedError, match="neither is its copy"):
+                with pytest.raises(StoreDamagedError, match="neither is its copy"):
                     store.truncate(SEGMENT, 70)
                 end = await submit(store, b"more", number)
         async with running(disk, limits) as store:

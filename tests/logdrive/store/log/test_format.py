@@ -15,8 +15,8 @@ from logdrive.store.log.format import (
     ENTRY_HEAD,
     FILE_HEAD,
     VERSION,
-    Change,
-    Entry,
+    LogEntry,
+    NumberChange,
     crc_of,
     decode_changes,
     decode_file_head,
@@ -34,11 +34,11 @@ POSITION = st.integers(0, (1 << 63) - 1)
 U32 = st.integers(0, (1 << 32) - 1)
 
 
-def entries() -> st.SearchStrategy[Entry]:
+def entries() -> st.SearchStrategy[LogEntry]:
     parts = st.lists(st.binary(max_size=50), max_size=4)
     fixed = parts.map(lambda parts: (tuple(parts), sum(map(len, parts))))
     return st.builds(
-        lambda kind, segment, time, data, events, writer, previous, number: Entry(
+        lambda kind, segment, time, data, events, writer, previous, number: LogEntry(
             kind, segment, time, data[0], data[1], events, writer, previous, number
         ),
         *(
@@ -56,7 +56,7 @@ def entries() -> st.SearchStrategy[Entry]:
 
 def test_the_format_is_what_the_log_says_it_is() -> None:
     """Golden bytes: a change here makes every store on disk unreadable."""
-    entry = Entry(
+    entry = LogEntry(
         APPEND, 3, 1_700_000_000_000, (b"hi", b"!"), 3, 7, UUID(int=1).bytes, -(1 << 63), 66
     )
     head, crc = encode_head(entry, seed=SEED, link=0x01020304, position=0x1000, committed=0x0FC0)
@@ -74,7 +74,10 @@ def test_the_format_is_what_the_log_says_it_is() -> None:
         "4c4f47445249564503000000f860ad9f00112233445566778899aabbccddeeff0001000000000000"
         + "00" * 24
     )
-    changes = [Change(UUID(int=1).bytes, -(1 << 63), 5), Change(UUID(int=2).bytes, 5, 6)]
+    changes = [
+        NumberChange(UUID(int=1).bytes, -(1 << 63), 5),
+        NumberChange(UUID(int=2).bytes, 5, 6),
+    ]
     assert encode_changes(changes).hex() == (
         "00000000000000000000000000000001000000000000008005000000000000000000000000000000000000000000000205000000000000000600000000000000"
     )
@@ -93,7 +96,7 @@ def test_files_of_older_versions_are_read(version: int, told: str) -> None:
 
 @given(entries(), U32, POSITION, POSITION, st.binary(max_size=20))
 def test_a_head_says_what_was_meant(
-    entry: Entry, link: int, position: int, committed: int, before: bytes
+    entry: LogEntry, link: int, position: int, committed: int, before: bytes
 ) -> None:
     head, crc = encode_head(entry, seed=SEED, link=link, position=position, committed=committed)
     assert len(head) == ENTRY_HEAD
@@ -122,7 +125,7 @@ def test_a_head_says_what_was_meant(
 
 @given(entries(), POSITION, st.integers(0, ENTRY_HEAD * 8 - 1), st.integers(0, ENTRY_HEAD - 1))
 def test_a_flipped_bit_a_missing_byte_another_place_or_another_store_make_it_none(
-    entry: Entry, position: int, bit: int, size: int
+    entry: LogEntry, position: int, bit: int, size: int
 ) -> None:
     head, _ = encode_head(entry, seed=SEED, link=0, position=position, committed=0)
     flipped = bytearray(head)

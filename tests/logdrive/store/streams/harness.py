@@ -8,7 +8,7 @@ from uuid import UUID
 
 from logdrive.services.pravega.server.streams.transactions import Transactions
 from logdrive.store.engine import Store
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import Streams
 from tests.logdrive.store.harness import running
@@ -22,13 +22,13 @@ WRITER = UUID(int=1)
 @dataclass(frozen=True, slots=True)
 class Rig:
     store: Store
-    catalogue: Catalogue
+    catalogue: Catalog
     streams: Streams
     transactions: Transactions
 
     @staticmethod
     def on(store: Store, *, slack: int = 1 << 20, seed: int = 3) -> "Rig":
-        catalogue = Catalogue(store, clock=VirtualClock(), random=Random(seed), slack=slack)
+        catalogue = Catalog(store, clock=VirtualClock(), random=Random(seed), slack=slack)
         return Rig(store, catalogue, Streams(catalogue), Transactions(catalogue))
 
     async def made(self, segments: int = 2) -> None:

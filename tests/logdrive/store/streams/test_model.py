@@ -18,15 +18,15 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
-from logdrive.services.pravega.server.streams.kv_tables import Maps
-from logdrive.services.pravega.server.streams.reader_groups import Groups
+from logdrive.services.pravega.server.streams.kv_tables import KeyValueTables
+from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
 from logdrive.services.pravega.server.streams.watermarks import Watermarks
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.errors import RefusedError
+from logdrive.store.streams.errors import StreamsError
 from logdrive.store.streams.journal import SEGMENT
 from logdrive.store.streams.names import name_of, transaction_name
-from logdrive.store.streams.state import Cut, Group, Map, StreamConfig
+from logdrive.store.streams.state import KeyValueTable, ReaderGroup, StreamConfig, StreamCut
 from logdrive.wire.pravega.attributes import TABLE
 from tests.logdrive.store.streams.harness import Rig, rig
 from tests.support.memory_disk import MemoryDisk
@@ -108,12 +108,14 @@ async def perform(there: Rig, op: Operation) -> None:
 
 
 async def grouped(there: Rig, op: Operation) -> None:
-    groups, name = Groups(there.catalogue), op.stream
+    groups, name = ReaderGroups(there.catalogue), op.stream
     if op.kind == "group":
         await groups.create(
             op.scope,
             name,
-            Group(id=str(op.choice), retention_type=1, starting=(Cut(op.scope, op.stream),)),
+            ReaderGroup(
+                id=str(op.choice), retention_type=1, starting=(StreamCut(op.scope, op.stream),)
+            ),
         )
         return
     made = await groups.found(op.scope, name)
@@ -132,17 +134,17 @@ async def timed(there: Rig, op: Operation) -> None:
         now = layout.current(await there.streams.stream(*where))
         infos = {segment.id: there.store.info(name_of(*where, segment.id)) for segment in now}
         ends = {number: info.length for number, info in infos.items() if info is not None}
-        await Writers(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
+        await WriterTimes(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
     elif op.kind == "leave":
-        await Writers(there.catalogue).remove(*where, writer)
+        await WriterTimes(there.catalogue).remove(*where, writer)
     else:
         await Watermarks(there.catalogue).advance(*where)
 
 
 async def mapped(there: Rig, op: Operation) -> None:
-    maps = Maps(there.catalogue)
+    maps = KeyValueTables(there.catalogue)
     if op.kind == "map":
-        await maps.create(op.scope, op.stream, Map(1 + int(op.choice * 3), 8))
+        await maps.create(op.scope, op.stream, KeyValueTable(1 + int(op.choice * 3), 8))
     else:
         await maps.delete(op.scope, op.stream)
 
@@ -259,7 +261,7 @@ async def beside(operations: list[Operation]) -> Any:
     try:
         async with rig() as there:
             for op in operations:
-                with contextlib.suppress(RefusedError):
+                with contextlib.suppress(StreamsError):
                     await perform(there, op)
             return await view(there)
     finally:
@@ -312,7 +314,7 @@ class Lives:
         if self.random.random() < 0.1:
             self.disk.fail_write(errno.ENOSPC, after=self.random.choice((0, 64, 300, 1000)))
         try:
-            with contextlib.suppress(RefusedError):
+            with contextlib.suppress(StreamsError):
                 await perform(there, op)
         except TransientError:
             if self._corpse is None:

@@ -8,7 +8,7 @@ import errno
 import pytest
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.retention import Retention
 from logdrive.store.streams import key_ranges as layout
@@ -222,7 +222,7 @@ def test_a_cut_into_what_the_damaged_index_tells_of_stops_no_other_stream_and_no
                 await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 20_100})
                 await there.streams.create(SCOPE, again, CONFIG)
                 assert await there.streams.place_at(SCOPE, STREAM) == {OLD[0]: 20_100}
-                with pytest.raises(DamagedError):
+                with pytest.raises(StoreDamagedError):
                     store.truncate(name(0), 20_100)
 
     run(main())

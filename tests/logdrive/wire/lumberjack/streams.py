@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
-    Ack,
-    Data,
-    Envelope,
+    AckFrame,
+    EnvelopeFrame,
     Frame,
-    Json,
+    JsonFrame,
     JsonRun,
-    Position,
-    Refusal,
-    Run,
-    Source,
-    Window,
+    KeyValueFrame,
+    PositionFrame,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
-from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
+from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader, Side
 
 ORIGIN = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -34,22 +34,34 @@ i64 = st.integers(-(2**63), 2**63 - 1)
 uuids = st.uuids()
 versions = st.sampled_from([b"1", b"2"])
 
-windows = st.builds(Window, u32)
+windows = st.builds(WindowFrame, u32)
 datas = st.builds(
-    Data, u32, st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=4).map(tuple)
+    KeyValueFrame,
+    u32,
+    st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=4).map(tuple),
 )
-jsons = st.builds(Json, u32, st.binary(min_size=1, max_size=40))
-runs = st.builds(Run, u32, st.integers(0, 255), i64, i64, i64, i64, u32, u32)
-sources = st.builds(Source, u32, uuids, st.binary(max_size=40))
-acks = st.builds(Ack, u32)
-positions = st.builds(Position, u32, i64, uuids)
-refusals = st.builds(Refusal, u32, st.integers(0, 2**16 - 1), st.text(max_size=20))
+jsons = st.builds(JsonFrame, u32, st.binary(min_size=1, max_size=40))
+runs = st.builds(RunFrame, u32, st.integers(0, 255), i64, i64, i64, i64, u32, u32)
+sources = st.builds(SourceFrame, u32, uuids, st.binary(max_size=40))
+acks = st.builds(AckFrame, u32)
+positions = st.builds(PositionFrame, u32, i64, uuids)
+refusals = st.builds(RefusalFrame, u32, st.integers(0, 2**16 - 1), st.text(max_size=20))
 
-Sent = Window | Data | Json | Run | Source | Ack | Position | Refusal | Envelope
+Sent = (
+    WindowFrame
+    | KeyValueFrame
+    | JsonFrame
+    | RunFrame
+    | SourceFrame
+    | AckFrame
+    | PositionFrame
+    | RefusalFrame
+    | EnvelopeFrame
+)
 
 
-def consecutive(first: int, payloads: Iterable[bytes]) -> list[Json]:
-    return [Json(first + i, payload) for i, payload in enumerate(payloads)]
+def consecutive(first: int, payloads: Iterable[bytes]) -> list[JsonFrame]:
+    return [JsonFrame(first + i, payload) for i, payload in enumerate(payloads)]
 
 
 def encoded(frames: Iterable[Sent], version: bytes = b"2") -> bytes:
@@ -77,7 +89,7 @@ def plain_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
                     [pack(content), zlib.compress(content, 6), zlib.compress(content, 0)]
                 )
             )
-            content = Envelope(packed).encode(draw(versions))
+            content = EnvelopeFrame(packed).encode(draw(versions))
         stream += content
         expected += group
     return stream, expected
@@ -106,7 +118,7 @@ def logdrive_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
                     [pack(content), pack(content, "zstd"), zstandard.compress(content, 3)]
                 )
             )
-            stream += Envelope(packed).encode()
+            stream += EnvelopeFrame(packed).encode()
         else:
             group = draw(
                 st.lists(
@@ -129,7 +141,9 @@ def reply_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
 
 
 def reader(
-    dialect: Dialect = "lumberjack", side: Side = "reader", limits: LumberjackLimits | None = None
+    dialect: FrameDialect = "lumberjack",
+    side: Side = "reader",
+    limits: LumberjackLimits | None = None,
 ) -> FrameReader:
     return FrameReader(
         limits or (LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK),

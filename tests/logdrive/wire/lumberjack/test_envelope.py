@@ -15,14 +15,20 @@ from hypothesis import strategies as st
 from logdrive.errors import ProtocolError
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import Codec, EnvelopeError, pack, unpack
-from logdrive.wire.lumberjack.frames import Envelope, Json, RefusalCode, Run, Window
+from logdrive.wire.lumberjack.frames import (
+    EnvelopeFrame,
+    JsonFrame,
+    RefusalCode,
+    RunFrame,
+    WindowFrame,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
-from logdrive.wire.lumberjack.reader import Dialect
+from logdrive.wire.lumberjack.reader import FrameDialect
 from tests.logdrive.wire.lumberjack.streams import encoded, events, reader
 
-EVENT = Json(1, b'{"message":"x"}')
+EVENT = JsonFrame(1, b'{"message":"x"}')
 FRAME = EVENT.encode()
-RUN = encoded([Run(0, 0, 0, 1 << 16, 0, 0, 1, 1), EVENT])
+RUN = encoded([RunFrame(0, 0, 0, 1 << 16, 0, 0, 1, 1), EVENT])
 SMALL = LumberjackLimits(inflated=256 * KIB, ratio=100)
 
 
@@ -214,32 +220,32 @@ def test_deflates_own_best_is_within_the_default_ratio() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["lumberjack", "logdrive/1"])
-def test_a_bomb_in_a_stream_is_a_limit_in_the_peers_words(dialect: Dialect) -> None:
+def test_a_bomb_in_a_stream_is_a_limit_in_the_peers_words(dialect: FrameDialect) -> None:
     limits = LumberjackLimits(inflated=MIB)
     with pytest.raises(ProtocolError, match="unpacks to more than") as refused:
-        reader(dialect, limits=limits).feed(Envelope(BOMBS["zlib"]).encode())
+        reader(dialect, limits=limits).feed(EnvelopeFrame(BOMBS["zlib"]).encode())
     assert refused.value.code == RefusalCode.LIMIT
 
 
 def test_a_plain_peers_stream_has_no_zstd() -> None:
     with pytest.raises(ProtocolError, match="does not inflate"):
-        reader().feed(Envelope(pack(FRAME, "zstd")).encode())
+        reader().feed(EnvelopeFrame(pack(FRAME, "zstd")).encode())
 
 
 def test_a_logdrive_stream_has_nothing_after_what_an_envelope_packs() -> None:
     """Rule D1: one frame."""
     with pytest.raises(ProtocolError, match="after its zlib stream"):
-        reader("logdrive/1").feed(Envelope(pack(RUN) + b"x").encode())
+        reader("logdrive/1").feed(EnvelopeFrame(pack(RUN) + b"x").encode())
 
 
 def test_an_envelope_in_an_envelope_is_refused() -> None:
-    inner = Envelope(pack(RUN)).encode()
+    inner = EnvelopeFrame(pack(RUN)).encode()
     for dialect in ("lumberjack", "logdrive/1"):
         with pytest.raises(ProtocolError, match="an envelope inside an envelope"):
-            reader(dialect).feed(Envelope(pack(inner)).encode())
+            reader(dialect).feed(EnvelopeFrame(pack(inner)).encode())
         with pytest.raises(ProtocolError, match="an envelope inside an envelope"):
             reader(dialect).feed(
-                Envelope(pack((RUN if dialect == "logdrive/1" else FRAME) + inner)).encode()
+                EnvelopeFrame(pack((RUN if dialect == "logdrive/1" else FRAME) + inner)).encode()
             )
 
 
@@ -247,36 +253,37 @@ def test_an_envelope_in_an_envelope_is_refused() -> None:
 def test_an_envelope_holds_whole_frames_only(cut: int) -> None:
     with pytest.raises(ProtocolError, match="ends within a frame"):
         reader().feed(
-            Envelope(pack(FRAME + FRAME[:cut])).encode() + Envelope(pack(FRAME[cut:])).encode()
+            EnvelopeFrame(pack(FRAME + FRAME[:cut])).encode()
+            + EnvelopeFrame(pack(FRAME[cut:])).encode()
         )
 
 
 def test_an_envelope_cut_in_a_data_frame_is_refused() -> None:
     with pytest.raises(ProtocolError, match="ends within a frame"):
-        reader().feed(Envelope(pack(b"1D\0\0\0\1\0\0\0\1\0\0\0\1k\0\0\0")).encode())
+        reader().feed(EnvelopeFrame(pack(b"1D\0\0\0\1\0\0\0\1\0\0\0\1k\0\0\0")).encode())
 
 
 def test_plain_envelopes_may_hold_windows_and_nothing() -> None:
     stream = (
-        Envelope(pack(Window(1).encode() + FRAME)).encode()
-        + Envelope(b"").encode()
-        + Envelope(pack(b"")).encode()
+        EnvelopeFrame(pack(WindowFrame(1).encode() + FRAME)).encode()
+        + EnvelopeFrame(b"").encode()
+        + EnvelopeFrame(pack(b"")).encode()
     )
-    assert events(reader().feed(stream)) == [Window(1), EVENT]
+    assert events(reader().feed(stream)) == [WindowFrame(1), EVENT]
 
 
 @pytest.mark.parametrize(
-    "content", [Window(1).encode(), b"2S" + bytes(24), b"2A\0\0\0\0", b"1J\0\0\0\1\0\0\0\2{}"]
+    "content", [WindowFrame(1).encode(), b"2S" + bytes(24), b"2A\0\0\0\0", b"1J\0\0\0\1\0\0\0\2{}"]
 )
 def test_envelopes_of_logdrive_1_hold_runs_only(content: bytes) -> None:
     """Rule D1: never an S inside a C, and a W before it."""
     with pytest.raises(ProtocolError, match="can't stand here"):
-        reader("logdrive/1").feed(Envelope(pack(content)).encode())
+        reader("logdrive/1").feed(EnvelopeFrame(pack(content)).encode())
 
 
 def test_refused_envelopes_say_why_in_the_peers_words() -> None:
     with pytest.raises(ProtocolError, match="cut off") as refused:
-        reader().feed(Window(1).encode() + Envelope(pack(FRAME)[:-2]).encode())
+        reader().feed(WindowFrame(1).encode() + EnvelopeFrame(pack(FRAME)[:-2]).encode())
     assert (refused.value.code, refused.value.offset) == (RefusalCode.PROTOCOL, 6)
 
 

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from logdrive.model.framing import framed_all
 from logdrive.wire.lumberjack import frames as module
 from logdrive.wire.lumberjack.frames import (
-    Data,
-    Envelope,
+    EnvelopeFrame,
     Frame,
-    Json,
+    JsonFrame,
     JsonRun,
-    Position,
-    Refusal,
+    KeyValueFrame,
+    PositionFrame,
     RefusalCode,
-    Run,
-    Source,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
     json_frames,
 )
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader
@@ -37,7 +37,7 @@ def built(kind: str, fields: dict[str, Any]) -> Frame:
     fields = dict(fields)
     if kind == "JsonRun":
         return JsonRun.of(fields["first"], [payload.encode() for payload in fields["payloads"]])
-    if kind == "Data":
+    if kind == "KeyValueFrame":
         fields["pairs"] = tuple((key, value) for key, value in fields["pairs"])
     if "attributes" in fields:
         fields["attributes"] = fields["attributes"].encode()
@@ -71,16 +71,16 @@ def test_every_frame_type_has_a_golden_vector() -> None:
 
 
 def test_frames_have_the_lengths_that_the_tables_give() -> None:
-    assert len(Position(1, 2, ORIGIN).encode()) == 30
-    assert len(Run(0, 0, 0, 1, 0, 0, 0, 1).encode()) == 47
-    assert len(Source(1, ORIGIN, b"{}").encode()) == 26 + 2
-    assert len(Refusal(1, RefusalCode.LIMIT, "é").encode()) == 12 + 2
-    assert Envelope(b"abc").encode() == b"2C\0\0\0\3abc"
+    assert len(PositionFrame(1, 2, ORIGIN).encode()) == 30
+    assert len(RunFrame(0, 0, 0, 1, 0, 0, 0, 1).encode()) == 47
+    assert len(SourceFrame(1, ORIGIN, b"{}").encode()) == 26 + 2
+    assert len(RefusalFrame(1, RefusalCode.LIMIT, "é").encode()) == 12 + 2
+    assert EnvelopeFrame(b"abc").encode() == b"2C\0\0\0\3abc"
 
 
 def test_data_that_is_not_utf_8_becomes_replacement_characters() -> None:
     stream = bytes.fromhex("31 44 00000001 00000001 00000001 ff 00000002 61fe")
-    assert reader().feed(stream) == [Data(1, (("�", "a�"),))]
+    assert reader().feed(stream) == [KeyValueFrame(1, (("�", "a�"),))]
 
 
 payload_lists = st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=20)
@@ -90,7 +90,7 @@ payload_lists = st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_siz
 def test_json_frames_written_in_bulk_equal_those_written_singly(
     first: int, payloads: list[bytes]
 ) -> None:
-    singly = b"".join(Json(first + i, payload).encode() for i, payload in enumerate(payloads))
+    singly = b"".join(JsonFrame(first + i, payload).encode() for i, payload in enumerate(payloads))
     assert b"".join(json_frames(first, payloads)) == singly == JsonRun.of(first, payloads).encode()
 
 

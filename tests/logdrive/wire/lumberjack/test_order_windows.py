@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, Json, JsonRun, Run, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    AckFrame,
+    EnvelopeFrame,
+    JsonFrame,
+    JsonRun,
+    KeyValueFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
+)
 from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, consecutive, encoded, reader
 
@@ -58,15 +67,15 @@ def js(first: int, last: int, version: bytes = b"2") -> bytes:
 
 
 def ds(first: int, last: int) -> bytes:
-    return b"".join(Data(n, (("line", "x"),)).encode(b"1") for n in range(first, last + 1))
+    return b"".join(KeyValueFrame(n, (("line", "x"),)).encode(b"1") for n in range(first, last + 1))
 
 
 def c(content: bytes, version: bytes = b"2") -> bytes:
-    return Envelope(zlib.compress(content)).encode(version)
+    return EnvelopeFrame(zlib.compress(content)).encode(version)
 
 
 def w(count: int, version: bytes = b"2") -> bytes:
-    return Window(count).encode(version)
+    return WindowFrame(count).encode(version)
 
 
 steps = pytest.mark.parametrize("step", [1, 7, None])
@@ -216,13 +225,13 @@ def test_half_a_window_of_bare_frames_is_acknowledged_on_silence_and_goes_on() -
 
 def test_events_are_given_at_once_and_the_acknowledgement_with_the_last() -> None:
     windows = WindowReader()
-    (first,) = windows.feed([Window(3), JsonRun.of(1, [b"a", b"b"])])
+    (first,) = windows.feed([WindowFrame(3), JsonRun.of(1, [b"a", b"b"])])
     (second,) = windows.feed([JsonRun.of(3, [b"c"])])
     assert (first.count, first.ack, second.count, second.ack) == (2, None, 1, 3)
 
 
 def test_a_run_longer_than_its_window_is_split_there() -> None:
-    batches = WindowReader().feed([Window(2), JsonRun.of(1, [b"a", b"b", b"c", b"d", b"e"])])
+    batches = WindowReader().feed([WindowFrame(2), JsonRun.of(1, [b"a", b"b", b"c", b"d", b"e"])])
     assert [(batch.count, batch.ack) for batch in batches] == [(2, 2), (2, 4), (1, None)]
     assert [
         event.payloads for batch in batches for event in batch.events if isinstance(event, JsonRun)
@@ -237,7 +246,7 @@ def test_a_window_is_open_from_its_announcement_to_its_last_event() -> None:
     windows = WindowReader()
     seen = [windows.open]
     for frames in (
-        [Window(2)],
+        [WindowFrame(2)],
         [JsonRun.of(1, [b"a"])],
         [JsonRun.of(2, [b"b"])],
         [JsonRun.of(3, [b"c"])],
@@ -251,7 +260,7 @@ def test_a_window_is_open_from_its_announcement_to_its_last_event() -> None:
 
 def test_a_quiet_streaming_writer_is_not_waiting() -> None:
     windows = WindowReader()
-    windows.feed([Window(1000), JsonRun.of(1, [b"a"])])
+    windows.feed([WindowFrame(1000), JsonRun.of(1, [b"a"])])
     windows.flush()
     assert not windows.open
 
@@ -262,28 +271,32 @@ def test_only_version_2_has_keepalives() -> None:
 
 def test_answers_carry_the_connections_version() -> None:
     receiver = Receiver().feed(w(1, b"1") + ds(1, 1))
-    assert Ack(receiver.acks[0]).encode(receiver.frames.version) == b"1A\0\0\0\1"
+    assert AckFrame(receiver.acks[0]).encode(receiver.frames.version) == b"1A\0\0\0\1"
 
 
-@pytest.mark.parametrize("frame", [Source(1, ORIGIN, b""), Run(1, 0, 0, 1, 0, 0, 0, 1), Ack(1)])
-def test_frames_of_other_dialects_are_the_callers_mistake(frame: Source | Run | Ack) -> None:
+@pytest.mark.parametrize(
+    "frame", [SourceFrame(1, ORIGIN, b""), RunFrame(1, 0, 0, 1, 0, 0, 0, 1), AckFrame(1)]
+)
+def test_frames_of_other_dialects_are_the_callers_mistake(
+    frame: SourceFrame | RunFrame | AckFrame,
+) -> None:
     with pytest.raises(TypeError):
         WindowReader().feed([frame])
 
 
 @given(
-    st.lists(st.one_of(st.integers(0, 6).map(Window), st.integers(1, 5)), max_size=20),
+    st.lists(st.one_of(st.integers(0, 6).map(WindowFrame), st.integers(1, 5)), max_size=20),
     st.integers(1, 60),
 )
 def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(
-    script: list[Window | int], step: int
+    script: list[WindowFrame | int], step: int
 ) -> None:
     """Whatever windows a writer announces: integers are how many bare events come, numbered on over
     the connection.
     """
     stream, sent = b"", 0
     for item in script:
-        if isinstance(item, Window):
+        if isinstance(item, WindowFrame):
             stream += item.encode()
         else:
             stream += js(sent + 1, sent + item)
@@ -299,5 +312,7 @@ def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(
 
 
 def test_json_frames_of_one_event_count_as_one() -> None:
-    (batch,) = WindowReader().feed(reader().feed(Window(1).encode() + Json(9, b"{}").encode()))
+    (batch,) = WindowReader().feed(
+        reader().feed(WindowFrame(1).encode() + JsonFrame(9, b"{}").encode())
+    )
     assert (batch.count, batch.ack) == (1, 9)

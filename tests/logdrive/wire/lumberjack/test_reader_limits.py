@@ -9,15 +9,15 @@ from logdrive.model.limits import RUN_RECORDS
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
     VERSION_1,
-    Data,
-    Envelope,
-    Json,
+    EnvelopeFrame,
+    JsonFrame,
     JsonRun,
+    KeyValueFrame,
     RefusalCode,
     json_frames,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
-from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
+from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader, Side
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, events
 
 LIMITS = LumberjackLimits(
@@ -31,7 +31,7 @@ def u32(number: int) -> bytes:
 
 PAIR = u32(1) + b"k" + u32(1) + b"v"
 
-CASES: dict[str, tuple[Dialect, Side, bytes, int]] = {
+CASES: dict[str, tuple[FrameDialect, Side, bytes, int]] = {
     # what: (dialect, side, bytes up to the length, the limit)
     "window": ("lumberjack", "reader", b"2W", LIMITS.window),
     "window of logdrive/1": ("logdrive/1", "reader", b"2W", LIMITS.window),
@@ -81,7 +81,7 @@ def test_a_length_at_its_limit_is_taken(what: str) -> None:
     make(dialect, side).feed(head + u32(limit))
 
 
-def make(dialect: Dialect, side: Side) -> FrameReader:
+def make(dialect: FrameDialect, side: Side) -> FrameReader:
     return FrameReader(LIMITS, side=side, dialect=dialect)
 
 
@@ -101,9 +101,9 @@ def test_a_long_event_that_is_all_there_is_refused_too() -> None:
 
 
 def test_limits_hold_inside_envelopes() -> None:
-    content = Json(1, b"x" * (LIMITS.payload + 1)).encode()
+    content = JsonFrame(1, b"x" * (LIMITS.payload + 1)).encode()
     with pytest.raises(ProtocolError) as refused:
-        make("lumberjack", "reader").feed(Envelope(pack(content)).encode())
+        make("lumberjack", "reader").feed(EnvelopeFrame(pack(content)).encode())
     assert refused.value.code == RefusalCode.LIMIT
 
 
@@ -117,12 +117,12 @@ def test_a_frame_without_json_is_refused(payloads: list[bytes]) -> None:
 def test_an_envelope_holds_a_limited_number_of_frames() -> None:
     limits = LumberjackLimits(frames=100)
     frames = FrameReader(limits, side="reader", dialect="lumberjack")
-    whole = Envelope(pack(b"".join(json_frames(1, [b"{}"] * 100)))).encode()
+    whole = EnvelopeFrame(pack(b"".join(json_frames(1, [b"{}"] * 100)))).encode()
     assert len(events(frames.feed(whole))) == 100
     for content in (b"".join(json_frames(1, [b"{}"] * 101)), b"2W\0\0\0\0" * 101):
         with pytest.raises(ProtocolError, match="more than 100 frames") as refused:
             FrameReader(limits, side="reader", dialect="lumberjack").feed(
-                Envelope(pack(content)).encode()
+                EnvelopeFrame(pack(content)).encode()
             )
         assert refused.value.code == RefusalCode.LIMIT
 
@@ -130,10 +130,10 @@ def test_an_envelope_holds_a_limited_number_of_frames() -> None:
 def test_the_pairs_of_v1_events_count_with_the_frames_of_their_envelope() -> None:
     limits = LumberjackLimits(frames=100)
     frames = FrameReader(limits, side="reader", dialect="lumberjack")
-    event = Data(1, (("key", "value"),) * 24)
-    assert len(frames.feed(Envelope(pack(event.encode() * 4)).encode(VERSION_1))) == 4
+    event = KeyValueFrame(1, (("key", "value"),) * 24)
+    assert len(frames.feed(EnvelopeFrame(pack(event.encode() * 4)).encode(VERSION_1))) == 4
     with pytest.raises(ProtocolError, match="more than 100 frames and pairs") as refused:
-        frames.feed(Envelope(pack(event.encode() * 5)).encode(VERSION_1))
+        frames.feed(EnvelopeFrame(pack(event.encode() * 5)).encode(VERSION_1))
     assert refused.value.code == RefusalCode.LIMIT
 
 

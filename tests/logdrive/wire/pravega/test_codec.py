@@ -19,7 +19,7 @@ from logdrive.wire.pravega.appends import (
     DataAppended,
     SetupAppend,
 )
-from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.control import Hello, InvalidEventNumber, KeepAlive, NoSuchSegment
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES, PRAVEGA_LIST_ITEMS
@@ -90,7 +90,7 @@ VECTORS: list[tuple[Message, str]] = [
 
 
 def decoded(stream: bytes) -> list[Message]:
-    return list(FrameReader().feed(stream))
+    return list(MessageReader().feed(stream))
 
 
 @pytest.mark.parametrize(("message", "frame"), VECTORS)
@@ -107,7 +107,7 @@ def test_every_message_comes_back_as_it_was(message: Message) -> None:
 @given(st.lists(MESSAGES, max_size=5), st.integers(1, 60))
 @settings(max_examples=50)
 def test_any_split_of_the_stream_gives_the_same_messages(sent: list[Message], step: int) -> None:
-    stream, reader = b"".join(part for message in sent for part in encode(message)), FrameReader()
+    stream, reader = b"".join(part for message in sent for part in encode(message)), MessageReader()
     assert [
         message
         for start in range(0, len(stream), step)
@@ -165,10 +165,10 @@ def test_invalid_event_number_is_laid_out_for_the_peer() -> None:
     new, old = b"".join(encode(message, 16)), b"".join(encode(message, 15))
     assert new[8:].hex() == f"{_W}00000000000000090001740000000000000004"
     assert old[8:].hex() == f"{_W}0000000000000004000174"
-    assert list(FrameReader().feed(b"".join(encode(Hello(15, 5))) + old))[1] == InvalidEventNumber(
-        W, -1, "t", 4
-    )
-    assert list(FrameReader().feed(b"".join(encode(Hello(17, 5))) + new))[1] == message
+    assert list(MessageReader().feed(b"".join(encode(Hello(15, 5))) + old))[
+        1
+    ] == InvalidEventNumber(W, -1, "t", 4)
+    assert list(MessageReader().feed(b"".join(encode(Hello(17, 5))) + new))[1] == message
 
 
 @given(st.binary(max_size=300), st.booleans())
@@ -206,7 +206,7 @@ def test_a_list_too_long_is_refused_before_it_is_read() -> None:
 
 def test_a_byte_at_a_time_is_linear() -> None:
     def seconds(size: int) -> float:
-        stream, reader = b"".join(encode(AppendBlock(W, bytes(size)))), FrameReader()
+        stream, reader = b"".join(encode(AppendBlock(W, bytes(size)))), MessageReader()
         start = time.process_time()
         for place in range(len(stream)):
             for _ in reader.feed(stream[place : place + 1]):
@@ -224,11 +224,11 @@ def test_long_data_is_not_copied_on_its_way_out() -> None:
 
 def test_data_most_of_what_arrived_is_not_copied_and_less_does_not_keep_rest_in_memory() -> None:
     stream = b"".join(encode(AppendBlockEnd(W, 0, bytes(200_000), 1, 1, 2)))
-    [message] = FrameReader().feed(stream)
+    [message] = MessageReader().feed(stream)
     assert isinstance(message, AppendBlockEnd)
     assert isinstance(message.data, memoryview)
     assert message.data.obj is stream
-    for message in FrameReader().feed(
+    for message in MessageReader().feed(
         b"".join(encode(AppendBlockEnd(W, 0, bytes(90_000), 1, 1, 2))) * 3
     ):
         assert isinstance(message, AppendBlockEnd)
@@ -239,7 +239,7 @@ def test_what_is_read_may_be_sent_in_parts_and_arrives_whole() -> None:
     parts = (bytes(300_000), memoryview(b"between"), b"", b"x" * 200_000)
     sent = encode(SegmentRead(S, 0, True, False, parts, 2))
     assert any(part is parts[0] for part in sent)
-    [message] = FrameReader().feed(b"".join(sent))
+    [message] = MessageReader().feed(b"".join(sent))
     assert message == SegmentRead(S, 0, True, False, b"".join(parts), 2)
     assert isinstance(message, SegmentRead)
     assert message.whole == b"".join(parts)

@@ -14,7 +14,7 @@ from logdrive.wire.pravega.administration import (
     StorageChunksListed,
     StorageFlushed,
 )
-from logdrive.wire.pravega.codec import CATALOGUE, FrameReader, encode
+from logdrive.wire.pravega.codec import CATALOGUE, MessageReader, encode
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.tables import (
     ANY_VERSION,
@@ -104,7 +104,7 @@ def frame(code: int, payload: bytes) -> bytes:
 
 
 def decoded(stream: bytes) -> list[Message]:
-    return list(FrameReader().feed(stream))
+    return list(MessageReader().feed(stream))
 
 
 @pytest.mark.parametrize(("message", "code", "payload"), PAYLOADS)

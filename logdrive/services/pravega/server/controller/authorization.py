@@ -20,7 +20,7 @@ from logdrive.services.auth.permissions import Grants, Permission
 from logdrive.services.auth.users import UnknownUserError, User
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
-Place = tuple[str, str | None]
+ScopedName = tuple[str, str | None]
 """A scope and a stream of it, or the scope as a whole."""
 
 _LOOKING: Final = ("get", "list", "check", "is")
@@ -43,7 +43,7 @@ _WRITING: Final = (pb.StreamInfo.WRITE, pb.StreamInfo.READ_WRITE)
 Call = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Message]]
 
 
-class Authority(grpc.GenericRpcHandler):
+class ControllerAuthorization(grpc.GenericRpcHandler):
     """Lets calls through to *handlers* from users who may make them."""
 
     def __init__(self, handlers: grpc.GenericRpcHandler, access: Access) -> None:
@@ -153,7 +153,7 @@ def refusal(user: User, method: str, request: Message) -> str | None:
     return None
 
 
-def places_of(request: Any) -> list[Place]:
+def places_of(request: Any) -> list[ScopedName]:
     """Return what *request* is about, the main thing first; nothing for one of an unknown kind."""
     if isinstance(request, pb.StreamInfo):
         return [(request.scope, request.stream)]

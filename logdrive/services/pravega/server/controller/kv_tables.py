@@ -2,22 +2,22 @@
 
 from logdrive.services.pravega.server.controller import convert as answers
 from logdrive.services.pravega.server.controller.service import TOKEN
-from logdrive.services.pravega.server.streams.kv_tables import Maps
-from logdrive.store.streams.state import Map, Segment
+from logdrive.services.pravega.server.streams.kv_tables import KeyValueTables
+from logdrive.store.streams.state import KeyValueTable, Segment
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
 class MapMethods:
     """Answers for the key-value tables of one store."""
 
-    def __init__(self, maps: Maps) -> None:
+    def __init__(self, maps: KeyValueTables) -> None:
         self._maps = maps
 
     async def create_key_value_table(
         self, request: pb.KeyValueTableConfig
     ) -> pb.CreateKeyValueTableStatus:
         """Make a table."""
-        asked = Map(
+        asked = KeyValueTable(
             request.partitionCount,
             request.primaryKeyLength,
             request.secondaryKeyLength,

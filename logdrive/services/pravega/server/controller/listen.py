@@ -16,19 +16,19 @@ from logdrive.host.disk import Disk, words_of
 from logdrive.model.units import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
-from logdrive.services.pravega.server.controller.authorization import Authority
+from logdrive.services.pravega.server.controller.authorization import ControllerAuthorization
 from logdrive.services.pravega.server.controller.kv_tables import MapMethods
 from logdrive.services.pravega.server.controller.reader_groups import GroupMethods
-from logdrive.services.pravega.server.controller.service import Controller
+from logdrive.services.pravega.server.controller.service import ControllerService
 from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.services.pravega.server.controller.writers import WriterMethods
-from logdrive.services.pravega.server.streams.kv_tables import Maps
-from logdrive.services.pravega.server.streams.reader_groups import Groups
+from logdrive.services.pravega.server.streams.kv_tables import KeyValueTables
+from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
 from logdrive.services.pravega.server.streams.transactions import Transactions
 from logdrive.services.pravega.server.streams.watermarks import Watermarks
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.retention import Retention
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.scaling import Scaling
 from logdrive.store.streams.streams import Streams
 
@@ -62,7 +62,7 @@ async def over_grpc(
 
 @contextlib.asynccontextmanager
 async def controlling(
-    catalogue: Catalogue,
+    catalogue: Catalog,
     where: tuple[str, int],
     tls: ServerTls | None,
     node: tuple[str, int],
@@ -78,10 +78,18 @@ async def controlling(
     seconds: leave before the store closes. Raises `ConfigError` where it can't bind.
     """
     transactions = Transactions(catalogue)
-    streams, writers = Streams(catalogue), Writers(catalogue)
-    others = (GroupMethods(Groups(catalogue)), MapMethods(Maps(catalogue)), WriterMethods(writers))
-    controller = Controller(streams, transactions, writers, *node, others)
-    handlers = controller.handlers() if access is None else Authority(controller.handlers(), access)
+    streams, writers = Streams(catalogue), WriterTimes(catalogue)
+    others = (
+        GroupMethods(ReaderGroups(catalogue)),
+        MapMethods(KeyValueTables(catalogue)),
+        WriterMethods(writers),
+    )
+    controller = ControllerService(streams, transactions, writers, *node, others)
+    handlers = (
+        controller.handlers()
+        if access is None
+        else ControllerAuthorization(controller.handlers(), access)
+    )
     async with catalogue.turn():
         pass  # what a crash left undone is done before anybody is answered
     async with serving(handlers, where, tls, disk) as port:

@@ -2,15 +2,15 @@
 section 6).
 """
 
-from logdrive.services.pravega.server.streams.reader_groups import Groups
-from logdrive.store.streams.state import Cut, Group
+from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
+from logdrive.store.streams.state import ReaderGroup, StreamCut
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
 class GroupMethods:
     """Answers for the reader groups of one store."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: ReaderGroups) -> None:
         self._groups = groups
 
     async def create_reader_group(
@@ -70,8 +70,8 @@ class GroupMethods:
         return pb.UpdateSubscriberStatus(status="SUCCESS")
 
 
-def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> Group:
-    return Group(
+def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> ReaderGroup:
+    return ReaderGroup(
         id=request.readerGroupId,
         generation=generation,
         refresh_ms=request.groupRefreshTimeMillis,
@@ -80,17 +80,17 @@ def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> Group:
         retention_type=request.retentionType,
         rollover_bytes=request.rolloverSizeBytes,
         starting=tuple(
-            Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut))
+            StreamCut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut))
             for cut in request.startingStreamCuts
         ),
         ending=tuple(
-            Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut))
+            StreamCut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut))
             for cut in request.endingStreamCuts
         ),
     )
 
 
-def _described(scope: str, name: str, group: Group) -> pb.ReaderGroupConfiguration:
+def _described(scope: str, name: str, group: ReaderGroup) -> pb.ReaderGroupConfiguration:
     return pb.ReaderGroupConfiguration(
         scope=scope,
         readerGroupName=name,
@@ -106,5 +106,5 @@ def _described(scope: str, name: str, group: Group) -> pb.ReaderGroupConfigurati
     )
 
 
-def _cut(cut: Cut) -> pb.StreamCut:
+def _cut(cut: StreamCut) -> pb.StreamCut:
     return pb.StreamCut(streamInfo=pb.StreamInfo(scope=cut.scope, stream=cut.stream), cut=cut.at)

@@ -13,13 +13,13 @@ from logdrive.errors import LogdriveError, TransientError
 from logdrive.services.pravega.server.controller import convert as answers
 from logdrive.services.pravega.server.controller.statuses import code_of, status_of
 from logdrive.services.pravega.server.streams.transactions import Transactions
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import (
     NoSuchScopeError,
     NoSuchStreamError,
     PreconditionError,
-    RefusedError,
+    StreamsError,
 )
 from logdrive.store.streams.names import epoch_of
 from logdrive.store.streams.streams import Streams
@@ -33,7 +33,7 @@ TOKEN: Final = ""
 _NO_TIME: Final = -(1 << 63)
 
 
-class Controller:
+class ControllerService:
     """Answers for one store, whose segments are all found at *host*:*port*; *others* have the
     methods that are not here.
     """
@@ -42,7 +42,7 @@ class Controller:
         self,
         streams: Streams,
         transactions: Transactions,
-        writers: Writers,
+        writers: WriterTimes,
         host: str,
         port: int,
         others: Sequence[object] = (),
@@ -239,7 +239,7 @@ class Controller:
         stream = await self._streams.stream(request.streamInfo.scope, request.streamInfo.stream)
         try:
             layout.check_cut(stream, request.cut)
-        except RefusedError:
+        except StreamsError:
             return pb.StreamCutValidityResponse(response=False)
         return pb.StreamCutValidityResponse(response=True)
 
@@ -331,7 +331,7 @@ def _method(method: Method, handler: Handler) -> "grpc.RpcMethodHandler[Any, Any
     async def answer(request: Message, context: "grpc.aio.ServicerContext[Any, Any]") -> Message:
         try:
             return await handler(request)
-        except RefusedError as error:
+        except StreamsError as error:
             told = status_of(method.answer, error)
             if told is None:
                 await context.abort(code_of(error), str(error))

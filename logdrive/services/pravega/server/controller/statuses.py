@@ -19,19 +19,19 @@ from logdrive.store.streams.errors import (
     NoSuchWriterError,
     PositionError,
     PreconditionError,
-    RefusedError,
     ScopeExistsError,
     ScopeNotEmptyError,
     StreamExistsError,
     StreamNotSealedError,
     StreamSealedError,
+    StreamsError,
     TimeError,
     TooMuchNotedError,
     TransactionEndedError,
 )
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
-_Names = dict[type[RefusedError], str]
+_Names = dict[type[StreamsError], str]
 
 _UPDATE: Final[_Names] = {
     NoSuchStreamError: "STREAM_NOT_FOUND",
@@ -123,7 +123,7 @@ _RESULTS: Final[dict[type[Message], _Names]] = {
 }
 """The names of results; for what is not named there is none."""
 
-_CODES: Final[dict[type[RefusedError], grpc.StatusCode]] = {
+_CODES: Final[dict[type[StreamsError], grpc.StatusCode]] = {
     NoSuchScopeError: grpc.StatusCode.NOT_FOUND,
     NoSuchStreamError: grpc.StatusCode.NOT_FOUND,
     NoSuchStreamSegmentError: grpc.StatusCode.NOT_FOUND,
@@ -135,7 +135,7 @@ _CODES: Final[dict[type[RefusedError], grpc.StatusCode]] = {
 }
 
 
-def status_of(answer: type[Message], error: RefusedError) -> Message | None:
+def status_of(answer: type[Message], error: StreamsError) -> Message | None:
     """Return the answer of type *answer* that tells *error*, None where it has no field for
     that.
     """
@@ -151,12 +151,12 @@ def status_of(answer: type[Message], error: RefusedError) -> Message | None:
     return answer(status=names.get(type(error), "FAILURE")) if names is not None else None
 
 
-def code_of(error: RefusedError) -> grpc.StatusCode:
+def code_of(error: StreamsError) -> grpc.StatusCode:
     """Return gRPC's code for *error*."""
     return _CODES.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
 
 
-def _ping(error: RefusedError) -> str:
+def _ping(error: StreamsError) -> str:
     if isinstance(error, TransactionEndedError):
         return "COMMITTED" if error.committed else "ABORTED"
     return "LEASE_TOO_LARGE" if isinstance(error, LeaseError) else "UNKNOWN"

@@ -1,13 +1,13 @@
 """The controller's methods for writers that note times (specification, section 6)."""
 
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
 class WriterMethods:
     """Answers for the writers of one store."""
 
-    def __init__(self, writers: Writers) -> None:
+    def __init__(self, writers: WriterTimes) -> None:
         self._writers = writers
 
     async def note_timestamp_from_writer(

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.net.turns import Turns
-from logdrive.services.pravega.server.segments.fencing import Claim, Claims
+from logdrive.services.pravega.server.segments.fencing import WriterClaim, WriterFence
 from logdrive.services.pravega.server.segments.turn import TURN_STEPS, Turn
 from logdrive.store.engine import Store
 from logdrive.store.errors import (
@@ -39,7 +39,7 @@ from logdrive.wire.pravega.limits import (
     PRAVEGA_UNACKED_BYTES,
     PRAVEGA_WRITERS,
 )
-from logdrive.wire.pravega.reassembly import Append, OrderError
+from logdrive.wire.pravega.reassembly import OrderError, WholeAppend
 
 Send = Callable[[Sequence[Message]], Awaitable[None]]
 
@@ -64,7 +64,7 @@ class _Writer:
 
     id: UUID
     segment: str
-    claim: Claim
+    claim: WriterClaim
     submitted: int
     acknowledged: int
     refusal: "_Reply | None" = None
@@ -103,7 +103,7 @@ class _Reply:
         return _TOLL + len(getattr(self.message, "segment", ""))
 
 
-class Appending:
+class Appender:
     """Serves the append messages of one connection.
 
     `acknowledge` runs beside whoever calls the rest.
@@ -112,7 +112,7 @@ class Appending:
     def __init__(
         self,
         store: Store,
-        claims: Claims,
+        claims: WriterFence,
         turns: Turns,
         *,
         unacked_bytes: int = PRAVEGA_UNACKED_BYTES,
@@ -170,7 +170,7 @@ class Appending:
         if writer not in self._writers:
             raise OrderError(f"an append of a writer that is not set up: {writer}")
 
-    async def append(self, append: Append) -> None:
+    async def append(self, append: WholeAppend) -> None:
         """Submit, or queue the reason why not; waits while too much is not durable.
 
         Raises `OrderError`, `HangUpError`.
@@ -190,7 +190,7 @@ class Appending:
         else:
             await self._submit(writer, append)
 
-    async def _submit(self, writer: _Writer, append: Append) -> None:
+    async def _submit(self, writer: _Writer, append: WholeAppend) -> None:
         while True:
             if writer.claim.lost:
                 self._put(_Reply(_invalid(append), writer, close=True))
@@ -331,11 +331,11 @@ def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:
     return acks
 
 
-def _invalid(append: Append) -> InvalidEventNumber:
+def _invalid(append: WholeAppend) -> InvalidEventNumber:
     return InvalidEventNumber(append.writer, append.request_id, "", append.number)
 
 
-def _refusal(writer: _Writer, append: Append, error: Exception) -> _Reply:
+def _refusal(writer: _Writer, append: WholeAppend, error: Exception) -> _Reply:
     match error:
         case SegmentSealedError():
             return _Reply(

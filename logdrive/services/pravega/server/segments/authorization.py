@@ -1,4 +1,4 @@
-"""Who may ask what of the face, where there is a `Gate` (specification, sections 3 and 6).
+"""Who may ask what of the face, where there is a `TokenVerifier` (specification, sections 3 and 6).
 
 Each request brings a token, and is looked at by itself. Appends bring none: their writer was set up
 with one, and the connection ends when the first token that a writer was set up with on it does, as
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import structlog
 
-from logdrive.services.auth.gate import Gate, TokenRefusedError
+from logdrive.services.auth.gate import TokenRefusedError, TokenVerifier
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.pravega.server.segments import tables as tabular
 from logdrive.services.pravega.server.segments.reserved import named_by
@@ -25,7 +25,7 @@ from logdrive.wire.pravega.segments import (
 )
 
 _READING = (
-    GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment | tabular.Question
+    GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment | tabular.TableQuestion
 )
 
 
@@ -35,7 +35,7 @@ class Guard:
     Close it with the connection.
     """
 
-    def __init__(self, gate: Gate | None, peer: str, end: Callable[[], None]) -> None:
+    def __init__(self, gate: TokenVerifier | None, peer: str, end: Callable[[], None]) -> None:
         self._gate, self._peer, self._end = gate, peer, end
         self._told = False
         self._ends: int | None = None
@@ -71,13 +71,13 @@ class Guard:
                 reason=str(error),
             )
 
-    def _hold(self, gate: Gate, ends: int) -> None:
+    def _hold(self, gate: TokenVerifier, ends: int) -> None:
         if self._ends is None or ends < self._ends:
             self.close()
             self._ends = ends
             self._ending = asyncio.create_task(self._wait(gate, ends), name="pravega-token")
 
-    async def _wait(self, gate: Gate, ends: int) -> None:
+    async def _wait(self, gate: TokenVerifier, ends: int) -> None:
         # the wall clock may have been set meanwhile
         while (left := ends - gate.clock.now_ms()) > 0:
             await gate.clock.sleep(left / 1000)

@@ -7,7 +7,7 @@ import asyncio
 from logdrive.services.pravega.server.tables.tables import Tables
 
 
-class Compacting:
+class Compactor:
     """At most one task a table; close it with the face."""
 
     def __init__(self, tables: Tables) -> None:

@@ -1,6 +1,6 @@
 """One client of the Pravega face: reads its messages, answers in three manners.
 
-Appends go through `Appending`, which answers in their order. Reads at the tail wait in `Polling`
+Appends go through `Appender`, which answers in their order. Reads at the tail wait in `LongPolls`
 and block nobody. Everything else is answered where it stands. A message is read from the store only
 when it is its turn to be written, so a client that does not read its socket costs one answer's
 memory, and is read from no more itself. Each of the three takes turns with all other connections,
@@ -16,16 +16,16 @@ import structlog
 
 from logdrive.errors import LogdriveError, ProtocolError
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
-from logdrive.services.auth.gate import Gate
-from logdrive.services.pravega.server.segments.appending import Appending, HangUpError
+from logdrive.net.stream import ByteStream
+from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.pravega.server.segments.appending import Appender, HangUpError
 from logdrive.services.pravega.server.segments.authorization import Guard
 from logdrive.services.pravega.server.segments.dispatch import Request, answer
-from logdrive.services.pravega.server.segments.polling import Polling
+from logdrive.services.pravega.server.segments.polling import LongPolls
 from logdrive.services.pravega.server.segments.reading import Reading
 from logdrive.services.pravega.server.segments.reserved import changed_by
 from logdrive.services.pravega.server.segments.shared import Shared
-from logdrive.services.pravega.server.segments.tables import Question
+from logdrive.services.pravega.server.segments.tables import TableQuestion
 from logdrive.services.pravega.server.segments.turn import Turn
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import (
@@ -36,7 +36,7 @@ from logdrive.wire.pravega.appends import (
     Padding,
     SetupAppend,
 )
-from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.control import (
     OLDEST_COMPATIBLE,
     TOKEN_EXPIRED,
@@ -70,19 +70,23 @@ _ANSWERED_AT_ONCE = KeepAlive | GetStreamSegmentInfo | GetSegmentAttribute
 _LARGE: Final = 64 * KIB
 """Messages and answers that are smaller are not counted while they are dealt with."""
 
-Append = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
+AppendMessage = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
 
 
-class Connection:
+class SegmentConnection:
     """Serves one stream from Hello to the end of it. Without *gate* nobody is asked for a token."""
 
     def __init__(
-        self, shared: Shared, stream: Stream, poll_seconds: float, gate: Gate | None = None
+        self,
+        shared: Shared,
+        stream: ByteStream,
+        poll_seconds: float,
+        gate: TokenVerifier | None = None,
     ) -> None:
         self._shared, self._stream = shared, stream
-        self._frames, self._assembler = FrameReader(), Assembler()
-        self._appending = Appending(shared.store, shared.claims, shared.turns)
-        self._polling = Polling(shared.store, poll_seconds, Turn(shared.turns))
+        self._frames, self._assembler = MessageReader(), Assembler()
+        self._appending = Appender(shared.store, shared.claims, shared.turns)
+        self._polling = LongPolls(shared.store, poll_seconds, Turn(shared.turns))
         self._guard = Guard(gate, stream.peer.address, self.stop)
         self._transients: list[str] = []
         self._answers: list[Message] = []  # to be sent together, a turn's at most
@@ -170,7 +174,7 @@ class Connection:
             if isinstance(message, SetupAppend) and refusal.error_code == TOKEN_EXPIRED:
                 raise HangUpError("a set-up with a token that has ended")
             return
-        if isinstance(message, Append):
+        if isinstance(message, AppendMessage):
             await self._append(message)
             return
         if (own := changed_by(message)) is not None:
@@ -200,7 +204,7 @@ class Connection:
         if isinstance(request, _ANSWERED_AT_ONCE):
             self._answers.append(await answer(self._shared, request))
             return
-        if isinstance(request, Question):
+        if isinstance(request, TableQuestion):
             await self._memory.admit()
         reply = await answer(self._shared, request)
         if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):
@@ -216,7 +220,7 @@ class Connection:
         if hello.low > WIRE_VERSION or hello.high < OLDEST_COMPATIBLE:
             raise HangUpError(f"the peer speaks wire versions {hello.low} to {hello.high}")
 
-    async def _append(self, message: Append) -> None:
+    async def _append(self, message: AppendMessage) -> None:
         if isinstance(message, AppendBlock):
             self._appending.check(message.writer)
         append = self._assembler.take(message)
@@ -271,7 +275,7 @@ class Connection:
         garbage collection.
         """
         self._memory.close()
-        self._frames, self._assembler = FrameReader(), Assembler()
+        self._frames, self._assembler = MessageReader(), Assembler()
         self._reading = self._polls = None
 
 

@@ -20,7 +20,7 @@ from logdrive.wire.pravega.control import (
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import CreateTransientSegment, MergeSegments, MergeSegmentsBatch
 
-Request = metadata.Request | lifecycle.Request | tabular.Request
+Request = metadata.MetadataRequest | lifecycle.LifecycleRequest | tabular.TableRequest
 
 _TEXT: Final = 1000
 
@@ -52,9 +52,9 @@ async def answer(shared: Shared, request: Request) -> Message:
 
 
 async def _answered(shared: Shared, request: Request) -> Message:
-    if isinstance(request, metadata.Request):
+    if isinstance(request, metadata.MetadataRequest):
         return await metadata.answer(shared.store, request)
-    if isinstance(request, lifecycle.Request):
+    if isinstance(request, lifecycle.LifecycleRequest):
         return await lifecycle.answer(shared, request)
     return await tabular.answer(shared.tables, request)
 

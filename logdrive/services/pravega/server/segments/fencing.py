@@ -13,7 +13,7 @@ from logdrive.wire.pravega.limits import PRAVEGA_WRITERS_IN_ALL
 
 
 @dataclass(slots=True, eq=False)
-class Claim:
+class WriterClaim:
     """One set-up of a writer in a segment. *lost*: there has been another one since."""
 
     segment: str
@@ -21,14 +21,14 @@ class Claim:
     lost: bool = False
 
 
-class Claims:
+class WriterFence:
     """The claims that hold, one a writer and segment; as many as there are writers set up, *most*
     of them or a few more.
     """
 
     def __init__(self, most: int = PRAVEGA_WRITERS_IN_ALL) -> None:
         self._most = most
-        self._latest: dict[tuple[str, UUID], Claim] = {}
+        self._latest: dict[tuple[str, UUID], WriterClaim] = {}
 
     @property
     def left(self) -> int:
@@ -41,16 +41,16 @@ class Claims:
     def __len__(self) -> int:
         return len(self._latest)
 
-    def take(self, segment: str, writer: UUID) -> Claim:
+    def take(self, segment: str, writer: UUID) -> WriterClaim:
         """Return a new claim; the one before is lost."""
-        claim = Claim(segment, writer)
+        claim = WriterClaim(segment, writer)
         before = self._latest.get((segment, writer))
         if before is not None:
             before.lost = True
         self._latest[segment, writer] = claim
         return claim
 
-    def release(self, claim: Claim) -> None:
+    def release(self, claim: WriterClaim) -> None:
         """Forget *claim*."""
         if self._latest.get((claim.segment, claim.writer)) is claim:
             del self._latest[claim.segment, claim.writer]

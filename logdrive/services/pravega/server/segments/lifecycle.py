@@ -25,7 +25,7 @@ from logdrive.wire.pravega.segments import (
     TruncateSegment,
 )
 
-Request = (
+LifecycleRequest = (
     CreateSegment
     | CreateTransientSegment
     | SealSegment
@@ -36,7 +36,7 @@ Request = (
 )
 
 
-async def answer(shared: Shared, request: Request) -> Message:
+async def answer(shared: Shared, request: LifecycleRequest) -> Message:
     """Return the reply to *request*. Raises what the store does, and `HangUpError`."""
     store = shared.store
     match request:

@@ -11,9 +11,9 @@ import structlog
 
 from logdrive.host.disk import Disk
 from logdrive.net.stream import ServerTls, Transport
-from logdrive.services.auth.gate import Gate
+from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.pravega.server import endpoint
-from logdrive.services.pravega.server.segments.server import POLL_SECONDS, PravegaFace
+from logdrive.services.pravega.server.segments.server import POLL_SECONDS, SegmentStoreServer
 from logdrive.store.engine import Store
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
@@ -32,7 +32,7 @@ async def listening(
     disk: Disk,
     poll_seconds: float = POLL_SECONDS,
     random: Random | None = None,
-    gate: Gate | None = None,
+    gate: TokenVerifier | None = None,
     held_bytes: int = PRAVEGA_HELD_BYTES,
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve *store* while the context lasts, yielding the address, with the real port where 0 was
@@ -42,7 +42,7 @@ async def listening(
     connections get what they still wait for to be durable, within a few seconds: leave before the
     store closes. Raises `ConfigError` where it can't bind.
     """
-    face = PravegaFace(
+    face = SegmentStoreServer(
         store, poll_seconds=poll_seconds, random=random, gate=gate, held_bytes=held_bytes
     )
     listener = await transport.listen(host, port, tls, face.serve)
@@ -74,7 +74,7 @@ async def listening(
         await face.close()
 
 
-async def _publish_later(disk: Disk, directory: str, where: endpoint.Endpoint) -> None:
+async def _publish_later(disk: Disk, directory: str, where: endpoint.PublishedEndpoint) -> None:
     """Announce the face once the disk, which had no room for that at the start, has some."""
     while True:
         await asyncio.sleep(_RETRY_SECONDS)

@@ -1,9 +1,10 @@
 """Memory that connections of a face hold for what is not whole, done, or taken: one budget for all.
 
-A connection asks `Holding.admit` before each read and says with `hold` what it has of messages.
-What the store has accepted is not counted here: the store bounds that itself. Long messages have
-three quarters of the budget; the last eighth is for connections that hold nothing, and these come
-first where several wait: memory may be full of others' messages, and short ones still go through.
+A connection asks `FaceAllocation.admit` before each read and says with `hold` what it has of
+messages. What the store has accepted is not counted here: the store bounds that itself. Long
+messages have three quarters of the budget; the last eighth is for connections that hold nothing,
+and these come first where several wait: memory may be full of others' messages, and short ones
+still go through.
 
 Beyond its part a connection waits until others are done. Where that would not help, because memory
 is full of parts of messages and of answers that clients do not take, then
@@ -43,7 +44,7 @@ _QUIET_SECONDS: Final = 10.0
 _log = structlog.get_logger("logdrive.store.pravega")
 
 
-class Budget:
+class FaceMemoryBudget:
     """*total* bytes for all connections; *heap* gives back to the system what is free after a
     peak.
     """
@@ -53,20 +54,22 @@ class Budget:
         self.used = 0
         self._busy = 0  # of `used`: comes free without anything that a peer does
         self._heap = heap
-        self._overdrawn: Holding | None = None
-        self._waiting: dict[asyncio.Future[None], Holding] = {}  # in the order in which they came
-        self._holders: dict[Holding, None] = {}
+        self._overdrawn: FaceAllocation | None = None
+        self._waiting: dict[
+            asyncio.Future[None], FaceAllocation
+        ] = {}  # in the order in which they came
+        self._holders: dict[FaceAllocation, None] = {}
         self._pass: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
         self._jammed_since: float | None = None
         self._closed = 0
         self._said = float("-inf")
 
-    def holding(self, evict: Callable[[str], None]) -> "Holding":
+    def holding(self, evict: Callable[[str], None]) -> "FaceAllocation":
         """Return a new connection's part; *evict* is called, with the reason, to close it."""
-        return Holding(self, evict)
+        return FaceAllocation(self, evict)
 
-    def may_read(self, holding: "Holding") -> bool:
+    def may_read(self, holding: "FaceAllocation") -> bool:
         """Decide whether *holding* may read once; it may become the one that is overdrawn."""
         if self.used <= self._room(holding) or self._overdrawn is holding:
             return True
@@ -75,7 +78,7 @@ class Budget:
             return True
         return False
 
-    async def wait(self, holding: "Holding") -> None:
+    async def wait(self, holding: "FaceAllocation") -> None:
         """Return once *holding* may have room; then ask again."""
         future = asyncio.get_running_loop().create_future()
         self._waiting[future] = holding
@@ -85,7 +88,7 @@ class Budget:
         finally:
             self._waiting.pop(future, None)
 
-    def move(self, holding: "Holding", change: int, busy: int) -> None:
+    def move(self, holding: "FaceAllocation", change: int, busy: int) -> None:
         """Book that *holding* has *change* bytes more, *busy* of which come free by themselves."""
         self.used += change
         self._busy += busy
@@ -104,13 +107,13 @@ class Budget:
         if size > LITTLE_BYTES:
             self._jammed_since = None
 
-    def _room(self, holding: "Holding") -> int:
+    def _room(self, holding: "FaceAllocation") -> int:
         if not holding.size:
             return self.total
         eighth = self.total // 8
         return self.total - eighth if holding.size <= LITTLE_BYTES else self.total - 2 * eighth
 
-    def _stuck(self, holding: "Holding") -> bool:
+    def _stuck(self, holding: "FaceAllocation") -> bool:
         """Tell whether there would be no room for *holding* if all that is being done were done."""
         return self.used - self._busy > self._room(holding)
 
@@ -167,7 +170,7 @@ class Budget:
         self._let_in()
         self._watch()
 
-    def _evict(self, candidates: list["Holding"], wanted: int) -> None:
+    def _evict(self, candidates: list["FaceAllocation"], wanted: int) -> None:
         """Close *candidates*, those that hold most first, until *wanted* bytes will come free."""
         for holding in sorted(candidates, key=lambda each: each.size, reverse=True):
             if wanted <= 0:
@@ -185,7 +188,7 @@ class Budget:
             self._said, self._closed = now, 0
 
 
-class Holding:
+class FaceAllocation:
     """What one connection holds, and since when its peer makes no progress with it.
 
     At any time it waits for the peer to send (`reads`), for the peer to take an answer (`writing`),
@@ -205,7 +208,7 @@ class Holding:
         "size",
     )
 
-    def __init__(self, budget: Budget, evict: Callable[[str], None]) -> None:
+    def __init__(self, budget: FaceMemoryBudget, evict: Callable[[str], None]) -> None:
         self._budget = budget
         self.evict = evict
         self.size = 0

@@ -33,7 +33,7 @@ _REMEMBERED: Final = 65_536
 _MOST: Final = (1 << 63) - 1
 
 
-class Merging:
+class Merger:
     """Merges for all connections of a face.
 
     The sources merged last are remembered, so that a merge asked for again is answered again.

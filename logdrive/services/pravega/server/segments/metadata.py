@@ -25,7 +25,7 @@ from logdrive.wire.pravega.segments import (
     UpdateSegmentPolicy,
 )
 
-Request = (
+MetadataRequest = (
     GetStreamSegmentInfo
     | GetSegmentAttribute
     | UpdateSegmentAttribute
@@ -34,7 +34,7 @@ Request = (
 )
 
 
-async def answer(store: Store, request: Request) -> Message:
+async def answer(store: Store, request: MetadataRequest) -> Message:
     """Return the reply to *request*. Raises what the store does."""
     match request:
         case GetStreamSegmentInfo(number, segment):

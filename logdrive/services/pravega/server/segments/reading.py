@@ -8,7 +8,7 @@ from typing import Final, cast
 from logdrive.model.framing import Part
 from logdrive.services.pravega.server.segments.appending import HangUpError
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import SegmentInfo
 from logdrive.wire.pravega.control import (
     UNSPECIFIED,
@@ -91,7 +91,7 @@ class Reading:
             data = self.store.read_parts(
                 self.request.segment, self.request.offset, limit, most=_APPENDS
             )
-        except DamagedError as error:  # of this place only: the connection goes on
+        except StoreDamagedError as error:  # of this place only: the connection goes on
             return ErrorMessage(
                 self.request.request_id, self.request.segment, str(error), UNSPECIFIED
             )

@@ -37,19 +37,21 @@ from logdrive.wire.pravega.tables import (
     UpdateTableEntries,
 )
 
-Change = CreateTableSegment | DeleteTableSegment | UpdateTableEntries | RemoveTableKeys
-Question = (
+TableChangeRequest = CreateTableSegment | DeleteTableSegment | UpdateTableEntries | RemoveTableKeys
+TableQuestion = (
     GetTableSegmentInfo | ReadTable | ReadTableKeys | ReadTableEntries | ReadTableEntriesDelta
 )
-Request = Change | Question
+TableRequest = TableChangeRequest | TableQuestion
 
 
-async def answer(tables: Tables, request: Request) -> Message:
+async def answer(tables: Tables, request: TableRequest) -> Message:
     """Return the reply to *request*. Raises what tables do where no message says it."""
     number, segment = request.request_id, request.segment
     try:
         return await (
-            _changed(tables, request) if isinstance(request, Change) else _told(tables, request)
+            _changed(tables, request)
+            if isinstance(request, TableChangeRequest)
+            else _told(tables, request)
         )
     except KeyNotThereError:
         return TableKeyDoesNotExist(number, segment)
@@ -68,7 +70,7 @@ async def answer(tables: Tables, request: Request) -> Message:
         return OperationUnsupported(number, type(request).__name__)
 
 
-async def _changed(tables: Tables, request: Change) -> Message:
+async def _changed(tables: Tables, request: TableChangeRequest) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case CreateTableSegment():
@@ -90,7 +92,7 @@ async def _changed(tables: Tables, request: Change) -> Message:
             return TableKeysRemoved(number, segment)
 
 
-async def _told(tables: Tables, request: Question) -> Message:
+async def _told(tables: Tables, request: TableQuestion) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case GetTableSegmentInfo():

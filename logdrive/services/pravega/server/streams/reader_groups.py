@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import BadNameError, GenerationError, NoSuchGroupError
 from logdrive.store.streams.names import state_of
-from logdrive.store.streams.state import Group, GroupPut, Put, StreamConfig, StreamPut
+from logdrive.store.streams.state import GroupPut, Put, ReaderGroup, StreamConfig, StreamPut
 
 
-class Groups:
+class ReaderGroups:
     """All reader groups of a store. Methods raise what those of `Streams` do."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
-    async def create(self, scope: str, name: str, asked: Group) -> Group:
+    async def create(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
         """Make a group as *asked*, with the stream of its state; return it, or the one that is
         there.
         """
@@ -42,12 +42,12 @@ class Groups:
             await self._catalogue.change(puts)
             return asked
 
-    async def found(self, scope: str, name: str) -> Group:
+    async def found(self, scope: str, name: str) -> ReaderGroup:
         """Return a group."""
         async with self._catalogue.turn():
             return await self._found(scope, name)
 
-    async def update(self, scope: str, name: str, asked: Group) -> Group:
+    async def update(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
         """Let a group, which *asked* must know as it is, be as asked, in a new generation.
 
         It has to say again what it has read.
@@ -103,13 +103,13 @@ class Groups:
 
     # ---------------------------------------------------------------------------------------------
 
-    async def _found(self, scope: str, name: str) -> Group:
+    async def _found(self, scope: str, name: str) -> ReaderGroup:
         found = (await self._catalogue.scope(scope)).groups.get(name)
         if found is None:
             raise NoSuchGroupError(f"there is no reader group {scope}/{name}")
         return found
 
-    async def _check(self, asked: Group) -> None:
+    async def _check(self, asked: ReaderGroup) -> None:
         """Raise where what a group is to read is not there."""
         if not asked.starting:
             raise BadNameError("a reader group reads at least one stream")
@@ -117,7 +117,7 @@ class Groups:
             await self._catalogue.place(cut.scope, cut.stream)
 
 
-def _check_same(found: Group, group_id: str, generation: int) -> None:
+def _check_same(found: ReaderGroup, group_id: str, generation: int) -> None:
     if (found.id, found.generation) != (group_id, generation):
         raise GenerationError(
             f"the reader group is {found.id} of generation {found.generation} now"

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from logdrive.errors import LogdriveError
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import (
     LeaseError,
     NoSuchTransactionError,
@@ -26,11 +26,11 @@ from logdrive.store.streams.errors import (
 )
 from logdrive.store.streams.names import epoch_of, name_of
 from logdrive.store.streams.state import (
-    Place,
     Put,
     Segment,
     Stream,
     StreamPut,
+    StreamState,
     Transaction,
     TransactionPut,
 )
@@ -48,7 +48,7 @@ class Transactions:
     `run` aborts those whose lease ran out; after a start every lease begins anew.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
         self._leases: dict[str, float] = {}
 
@@ -150,7 +150,9 @@ class Transactions:
     def _renew(self, key: str, lease_ms: int) -> None:
         self._leases[key] = self._catalogue.clock.monotonic() + lease_ms / 1000
 
-    async def _found(self, scope: str, stream: str, transaction: UUID) -> tuple[Place, Transaction]:
+    async def _found(
+        self, scope: str, stream: str, transaction: UUID
+    ) -> tuple[StreamState, Transaction]:
         place = await self._catalogue.place(scope, stream)
         found = place.transactions.get(transaction.hex)
         if found is None:
@@ -177,7 +179,9 @@ class Transactions:
             await self._catalogue.change(puts)
             self._leases.pop(transaction.hex, None)
 
-    def _committing(self, scope: str, stream: str, transaction: UUID, place: Place) -> list[Put]:
+    def _committing(
+        self, scope: str, stream: str, transaction: UUID, place: StreamState
+    ) -> list[Put]:
         found, now = place.transactions[transaction.hex], place.stream
         there = layout.current(now)
         targets = found.segments

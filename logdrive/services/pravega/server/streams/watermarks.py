@@ -17,16 +17,16 @@ from logdrive.errors import LogdriveError
 from logdrive.model.units import MIB
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.names import mark_of, name_of
 from logdrive.store.streams.state import (
-    Noted,
     Passed,
-    Place,
     Put,
     StreamConfig,
+    StreamState,
     Watermark,
     WatermarkPut,
+    WriterMark,
     WriterPut,
 )
 
@@ -45,7 +45,7 @@ class _Judged:
     or *over*.
     """
 
-    ahead: list[Noted] = field(default_factory=list)
+    ahead: list[WriterMark] = field(default_factory=list)
     silent: _Silent = field(default_factory=dict)
     over: list[str] = field(default_factory=list)
 
@@ -53,7 +53,7 @@ class _Judged:
 class Watermarks:
     """The watermarks of a store's streams. After a start every writer is waited for anew."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
         self._silent: dict[tuple[str, str], _Silent] = {}
 
@@ -95,7 +95,7 @@ class Watermarks:
             await self._catalogue.change(puts)
             await self._shorten(scope, mark_of(stream), state.place(scope, mark_of(stream)))
 
-    async def _shorten(self, scope: str, name: str, mark: Place | None) -> None:
+    async def _shorten(self, scope: str, name: str, mark: StreamState | None) -> None:
         """Cut off the oldest watermarks of a mark that is too long."""
         store = self._catalogue.store
         for segment in layout.current(mark.stream) if mark is not None else ():
@@ -104,7 +104,7 @@ class Watermarks:
                 await store.truncate(found, boundary_from(store, found, info.length - MARK_BYTES))
 
 
-def judge(place: Place, silent: Mapping[str, float], now: float) -> _Judged:
+def judge(place: StreamState, silent: Mapping[str, float], now: float) -> _Judged:
     """Return what the writers of *place* are at *now*, in seconds; *silent* are those that were
     waited for already.
     """
@@ -121,7 +121,7 @@ def judge(place: Place, silent: Mapping[str, float], now: float) -> _Judged:
     return judged
 
 
-def following(place: Place, noted: list[Noted]) -> Watermark:
+def following(place: StreamState, noted: list[WriterMark]) -> Watermark:
     """Return the watermark that follows from what all writers have *noted*; its place does not lie
     before that of the last one.
     """

@@ -11,17 +11,17 @@ from uuid import UUID
 import structlog
 from msgspec.structs import replace
 
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import (
     BadNameError,
     NoSuchWriterError,
     PositionError,
-    RefusedError,
+    StreamsError,
     TimeError,
     TooMuchNotedError,
 )
 from logdrive.store.streams.names import epoch_of, name_of, number_of
-from logdrive.store.streams.state import Noted, Place, Stream, WriterPut
+from logdrive.store.streams.state import Stream, StreamState, WriterMark, WriterPut
 
 MAX_NOTED: Final = 100_000
 """Writers of a stream, and segments in their positions, together."""
@@ -29,10 +29,10 @@ _NAME_LENGTH: Final = 256
 _log = structlog.get_logger("logdrive.store.streams")
 
 
-class Writers:
+class WriterTimes:
     """All writers of a store that note times. Methods raise what those of `Streams` do."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
     async def note(
@@ -51,7 +51,7 @@ class Writers:
                 stream,
                 place,
                 writer,
-                Noted(time, self._known(scope, stream, place.stream, position)),
+                WriterMark(time, self._known(scope, stream, place.stream, position)),
             )
 
     async def note_committed(
@@ -73,8 +73,8 @@ class Writers:
                 position = {
                     number: info.length for number, info in ends.items() if info is not None
                 }
-                await self._note(scope, stream, place, writer, Noted(time, position))
-        except RefusedError as error:
+                await self._note(scope, stream, place, writer, WriterMark(time, position))
+        except StreamsError as error:
             _log.warning(
                 "a transaction's time is not noted",
                 stream=f"{scope}/{stream}",
@@ -99,7 +99,9 @@ class Writers:
 
     # ---------------------------------------------------------------------------------------------
 
-    async def _note(self, scope: str, stream: str, place: Place, writer: str, noted: Noted) -> None:
+    async def _note(
+        self, scope: str, stream: str, place: StreamState, writer: str, noted: WriterMark
+    ) -> None:
         if not 1 <= len(writer) <= _NAME_LENGTH:
             raise BadNameError(f"a writer's name has 1 to {_NAME_LENGTH} characters")
         before = place.writers.get(writer)

@@ -10,10 +10,10 @@ from typing import Final
 
 from logdrive.errors import LogdriveError
 from logdrive.services.pravega.server.tables.cache import KeptTables
-from logdrive.services.pravega.server.tables.entries import Change, LogEntry
+from logdrive.services.pravega.server.tables.entries import TableChange, TableLogEntry
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import extend, settled
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.services.pravega.server.tables.values import values
 from logdrive.store.engine import Store
 
@@ -39,14 +39,14 @@ async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLim
             table.compacting = False
 
 
-def is_due(table: Table, limits: TableLimits) -> bool:
+def is_due(table: KeyTable, limits: TableLimits) -> bool:
     """Tell whether the log of *table* is long and mostly dead, and nobody is shortening it."""
     size = table.position - table.start
     return not table.compacting and size >= max(limits.compact_from, _DEAD * table.live)
 
 
 async def _rewrite(
-    store: Store, kept: KeptTables, segment: str, table: Table, limits: TableLimits
+    store: Store, kept: KeptTables, segment: str, table: KeyTable, limits: TableLimits
 ) -> None:
     end = table.position
     await settled(table.pending)
@@ -65,15 +65,17 @@ async def _rewrite(
             for entry, value in zip(moving, read, strict=True)
             if table.get(entry.key) == entry
         ]
-        changes = [Change(entry.key, value, entry.version) for entry, value in still]
+        changes = [TableChange(entry.key, value, entry.version) for entry, value in still]
         if changes:
             extend(store, segment, table, changes)
         await settled(table.pending)
 
 
-def _next(table: Table, keys: Iterator[bytes], end: int, limits: TableLimits) -> list[LogEntry]:
+def _next(
+    table: KeyTable, keys: Iterator[bytes], end: int, limits: TableLimits
+) -> list[TableLogEntry]:
     """Return so many of the next entries that stand before *end* as make a page."""
-    found: list[LogEntry] = []
+    found: list[TableLogEntry] = []
     size = 0
     for key in keys:
         entry = table.get(key)

@@ -17,7 +17,7 @@ _REMOVED: Final = -1
 _OWN: Final = -(1 << 63)
 
 
-class LogEntry(NamedTuple):
+class TableLogEntry(NamedTuple):
     """One change: *key* gets a value of *size* bytes at *version*, or is removed where that is -1.
 
     It begins at *offset*.
@@ -44,7 +44,7 @@ class LogEntry(NamedTuple):
         return HEAD + len(self.key) + max(self.size, 0)
 
 
-class Change(NamedTuple):
+class TableChange(NamedTuple):
     """What an entry is to say.
 
     *value* None removes the key; *version* None is the entry's own offset.
@@ -55,13 +55,13 @@ class Change(NamedTuple):
     version: int | None = None
 
 
-def encode(changes: Sequence[Change], base: int) -> tuple[list[bytes], list[LogEntry]]:
+def encode(changes: Sequence[TableChange], base: int) -> tuple[list[bytes], list[TableLogEntry]]:
     """Return the bytes of *changes* as they stand from *base*, in parts, and what they say."""
     parts: list[bytes] = []
-    entries: list[LogEntry] = []
+    entries: list[TableLogEntry] = []
     for key, value, version in changes:
         size = _REMOVED if value is None else len(value)
-        entry = LogEntry(key, base if version is None else version, base, size)
+        entry = TableLogEntry(key, base if version is None else version, base, size)
         parts += (
             _HEAD.pack(_LAYOUT, len(key), size, _OWN if version is None else version),
             key,
@@ -72,12 +72,12 @@ def encode(changes: Sequence[Change], base: int) -> tuple[list[bytes], list[LogE
     return parts, entries
 
 
-def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> list[LogEntry]:
+def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> list[TableLogEntry]:
     """Return up to *most* whole entries from *at* in *data*, which stands from *base*.
 
     Raises ValueError where there is something else.
     """
-    entries: list[LogEntry] = []
+    entries: list[TableLogEntry] = []
     while len(data) - at >= HEAD and len(entries) < most:
         layout, key_size, size, version = _HEAD.unpack_from(data, at)
         if layout != _LAYOUT or key_size < 1 or size < _REMOVED or HEAD + key_size + size > longest:
@@ -87,7 +87,7 @@ def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> l
         if end > len(data):
             break
         entries.append(
-            LogEntry(
+            TableLogEntry(
                 data[key_at : key_at + key_size],
                 base + at if version == _OWN else version,
                 base + at,

@@ -5,10 +5,15 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from logdrive.services.pravega.server.tables.entries import Change, LogEntry, decode, encode
+from logdrive.services.pravega.server.tables.entries import (
+    TableChange,
+    TableLogEntry,
+    decode,
+    encode,
+)
 from logdrive.services.pravega.server.tables.errors import NoEntryError
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError
 from logdrive.store.index.index import SegmentInfo
@@ -34,7 +39,7 @@ def piece(store: Store, segment: str, start: int, end: int, limits: TableLimits)
 
 def entries_in(
     segment: str, data: bytes, base: int, at: int, *, most: int, limits: TableLimits
-) -> list[LogEntry]:
+) -> list[TableLogEntry]:
     """Return up to *most* entries from *at* in *data*, which stands from *base*.
 
     Raises `NoEntryError` where there is none.
@@ -48,13 +53,13 @@ def entries_in(
     return entries
 
 
-async def load(store: Store, segment: str, key_length: int, limits: TableLimits) -> Table:
+async def load(store: Store, segment: str, key_length: int, limits: TableLimits) -> KeyTable:
     """Return *segment*'s table with all that is durable now.
 
     Others go on meanwhile, every few ms.
     """
     info = info_of(store, segment)
-    table = Table(key_length, info.start)
+    table = KeyTable(key_length, info.start)
     while (base := table.position) < info.length:
         data = piece(store, segment, base, info.length, limits)
         while entries := entries_in(
@@ -65,7 +70,9 @@ async def load(store: Store, segment: str, key_length: int, limits: TableLimits)
     return table
 
 
-def extend(store: Store, segment: str, table: Table, changes: Sequence[Change]) -> list[LogEntry]:
+def extend(
+    store: Store, segment: str, table: KeyTable, changes: Sequence[TableChange]
+) -> list[TableLogEntry]:
     """Submit *changes*, all or none, where *table* ends, and take them in.
 
     Raises `OffsetMismatchError` where the log ends elsewhere.

@@ -16,7 +16,7 @@ from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.server.tables.cache import KeptTables
 from logdrive.services.pravega.server.tables.compaction import compact, is_due
-from logdrive.services.pravega.server.tables.entries import HEAD, Change, LogEntry
+from logdrive.services.pravega.server.tables.entries import HEAD, TableChange, TableLogEntry
 from logdrive.services.pravega.server.tables.errors import (
     FixedKeysError,
     TableError,
@@ -25,7 +25,7 @@ from logdrive.services.pravega.server.tables.errors import (
 )
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import entries_in, extend, info_of, piece, settled
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.services.pravega.server.tables.values import values
 from logdrive.store.engine import Store
 from logdrive.store.errors import OffsetMismatchError
@@ -140,7 +140,7 @@ class Tables:
 
     async def _change(
         self, segment: str, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
-    ) -> list[LogEntry]:
+    ) -> list[TableLogEntry]:
         for _ in range(_ATTEMPTS):
             table = await self._kept.table(segment)
             changes = await self._compared(table, keys, values, at)
@@ -154,8 +154,8 @@ class Tables:
         raise TransientError(f"others change table {segment!r} all the time")
 
     async def _compared(
-        self, table: Table, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
-    ) -> list[Change]:
+        self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
+    ) -> list[TableChange]:
         """Return what is to be written; waits only before it refuses, until what it was compared
         with is durable.
         """
@@ -168,11 +168,11 @@ class Tables:
             await settled(table.pending)
             raise
         if values is None:
-            return [Change(key.key, None) for key in keys if table.get(key.key) is not None]
-        return [Change(key.key, value) for key, value in zip(keys, values, strict=True)]
+            return [TableChange(key.key, None) for key in keys if table.get(key.key) is not None]
+        return [TableChange(key.key, value) for key, value in zip(keys, values, strict=True)]
 
     def _check(
-        self, table: Table, keys: Sequence[TableKey], values: Sequence[bytes] | None
+        self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None
     ) -> None:
         """Raise ValueError for what goes beyond the limits."""
         for key in keys:
@@ -187,7 +187,7 @@ class Tables:
         if len(table) + sum(table.get(key.key) is None for key in keys) > self._limits.keys:
             raise ValueError(f"a table has up to {self._limits.keys} keys")
 
-    def _check_key(self, table: Table, key: bytes) -> None:
+    def _check_key(self, table: KeyTable, key: bytes) -> None:
         if not 1 <= len(key) <= self._limits.key:
             raise ValueError(f"a key has 1 to {self._limits.key} bytes, not {len(key)}")
         if table.key_length not in (0, len(key)):
@@ -281,7 +281,7 @@ class Tables:
 
     async def _page(
         self, segment: str, after: bytes, low: bytes, high: bytes, count: int, *, values: bool
-    ) -> list[LogEntry]:
+    ) -> list[TableLogEntry]:
         table = await self._kept.table(segment)
         found = list(
             table.page(after, low, high, count=count, size=self._limits.page, values=values)
@@ -289,7 +289,9 @@ class Tables:
         await settled(table.pending)
         return found
 
-    async def _read(self, segment: str, entries: Sequence[LogEntry]) -> list[TableEntry] | None:
+    async def _read(
+        self, segment: str, entries: Sequence[TableLogEntry]
+    ) -> list[TableEntry] | None:
         """Return *entries* with their values; None where they have to be looked for anew."""
         found = await values(self._store, segment, entries, self._limits)
         if found is None:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from logdrive.services.pravega.server.tables.entries import LogEntry, decode
+from logdrive.services.pravega.server.tables.entries import TableLogEntry, decode
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
@@ -16,7 +16,7 @@ AT_ONCE: Final = 100
 
 
 async def values(
-    store: Store, segment: str, entries: Sequence[LogEntry], limits: TableLimits
+    store: Store, segment: str, entries: Sequence[TableLogEntry], limits: TableLimits
 ) -> list[bytes] | None:
     """Return the values of *entries*, which are durable; None where one does not stand there any
     more.

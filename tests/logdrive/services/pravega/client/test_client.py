@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState, connected
-from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.client.writer import ConditionFailedError
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
@@ -39,7 +39,7 @@ async def test_a_segment_is_created_described_and_sealed(made: World) -> None:
             await client.seal(S)
         with pytest.raises(NoSuchSegmentError):
             await client.seal("other")
-        with pytest.raises(RefusedError, match="1024 bytes"):
+        with pytest.raises(RequestRefusedError, match="1024 bytes"):
             await client.create_segment("x" * 2000)
 
 
@@ -167,7 +167,7 @@ async def test_a_read_at_the_tail_ends_with_data_with_the_seal_or_with_the_time(
         await client.seal(S)
         assert (await reading).end_of_segment
         assert (await client.read(S, 3, 10)).end_of_segment
-        with pytest.raises(RefusedError, match="no bytes at 3"):
+        with pytest.raises(RequestRefusedError, match="no bytes at 3"):
             _ = [piece async for piece in client.read_range(S, 0, 10)]
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.discovery import is_controller
 from tests.receiver.world import in_virtual_time
@@ -22,7 +22,7 @@ async def greeted_with(greeting: bytes) -> bool:
     """Return what a port is taken for that says *greeting*, byte by byte, and closes."""
     network = MemoryNetwork()
 
-    async def greet(stream: Stream) -> None:
+    async def greet(stream: ByteStream) -> None:
         for at in range(len(greeting)):
             await stream.write([greeting[at : at + 1]])
 

@@ -11,21 +11,21 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.client.channel import Link
-from logdrive.services.pravega.client.writers import Writers
+from logdrive.services.pravega.client.channel import RequestChannel
+from logdrive.services.pravega.client.writers import SegmentWriters
 from logdrive.services.sink import NumberConflictError
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world
 
 
 @contextlib.asynccontextmanager
-async def writers_of(made: World, most: int = 100) -> AsyncIterator[Writers]:
+async def writers_of(made: World, most: int = 100) -> AsyncIterator[SegmentWriters]:
     await made.store.create(S)
-    link = Link(
+    link = RequestChannel(
         await made.client.connect("server", made.port, None),
         lambda message: writers.receive(message),
     )
-    writers = Writers(link, most=most)
+    writers = SegmentWriters(link, most=most)
     carrying = asyncio.create_task(link.run())
     yield writers
     carrying.cancel()

@@ -13,7 +13,7 @@ from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import framed, framed_all
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.reader.segment import Hop, SegmentReader
+from logdrive.services.pravega.reader.segment import BatchRef, SegmentReader
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world
 
@@ -45,12 +45,12 @@ async def stored(made: World, *batches: bytes) -> list[int]:
     return places
 
 
-async def hops(made: World, start: int, end: int) -> list[Hop]:
+async def hops(made: World, start: int, end: int) -> list[BatchRef]:
     async with connected(made.client, "server", made.port) as client:
         return [hop async for hop in SegmentReader(client, S).hops(start, end)]
 
 
-async def batches(made: World, start: int, end: int) -> list[tuple[Hop, bytes]]:
+async def batches(made: World, start: int, end: int) -> list[tuple[BatchRef, bytes]]:
     async with connected(made.client, "server", made.port) as client:
         return [found async for found in SegmentReader(client, S).batches(start, end)]
 

@@ -14,7 +14,7 @@ from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.controller.listen import controlling
 from logdrive.store.engine import Store
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 from tests.logdrive.store.harness import running
 from tests.support.memory_disk import MemoryDisk
@@ -58,7 +58,7 @@ async def calling(
     async with (
         running(disk or MemoryDisk()) as store,
         controlling(
-            Catalogue(store, clock=clock, random=Random(1)),
+            Catalog(store, clock=clock, random=Random(1)),
             where,
             tls,
             NODE,

@@ -13,10 +13,10 @@ import grpc
 import jwt
 import pytest
 
-from logdrive.services.auth.gate import Gate
+from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.auth.open import Access
 from logdrive.services.auth.passwords import kept
-from logdrive.services.auth.tokens import Tokens
+from logdrive.services.auth.tokens import TokenSigner
 from logdrive.services.auth.users import UserConfig, Users, UsersConfig
 from logdrive.services.pravega.server.controller.authorization import places_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
@@ -43,9 +43,11 @@ def access() -> Access:
     users = UsersConfig(
         user=tuple(UserConfig(name=name, password=HASH, may=may) for name, may in grants.items())
     )
-    tokens = Tokens(SECRET, VirtualClock(), 600_000)
+    tokens = TokenSigner(SECRET, VirtualClock(), 600_000)
     return Access(
-        Users(users, InlineExecutor(), Random(1)), tokens, Gate("pass", VirtualClock(), tokens)
+        Users(users, InlineExecutor(), Random(1)),
+        tokens,
+        TokenVerifier("pass", VirtualClock(), tokens),
     )
 
 

@@ -11,8 +11,8 @@ from logdrive.errors import TransientError
 from logdrive.model.framing import framed, framed_all
 from logdrive.model.numbers import ABSENT
 from logdrive.net.turns import Turns
-from logdrive.services.pravega.server.segments.appending import Appending
-from logdrive.services.pravega.server.segments.fencing import Claims
+from logdrive.services.pravega.server.segments.appending import Appender
+from logdrive.services.pravega.server.segments.fencing import WriterFence
 from logdrive.store.engine import Store
 from logdrive.wire.pravega.appends import (
     AppendBlock,
@@ -33,7 +33,7 @@ from logdrive.wire.pravega.control import (
     SegmentIsSealed,
 )
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.reassembly import Append, OrderError
+from logdrive.wire.pravega.reassembly import OrderError, WholeAppend
 from tests.support import virtual_time
 from tests.support.pravega_framings import W, alone, overflowing, padded, whole_block
 from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
@@ -290,19 +290,19 @@ async def test_the_number_told_covers_pending_appends_of_an_older_connection__S2
 async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4() -> None:
     async with world() as made:
         await made.store.create(S)
-        claims, told = Claims(), list[Message]()
-        appending = Appending(made.store, claims, Turns(), most_writers=2)
+        claims, told = WriterFence(), list[Message]()
+        appending = Appender(made.store, claims, Turns(), most_writers=2)
 
         async def send(replies: Sequence[Message]) -> None:
             told.extend(replies)
 
         for number in (1, 2):
             await appending.set_up(SetupAppend(number, UUID(int=number), S))
-        await appending.append(Append(UUID(int=1), 1, 1, b"x", 3))
+        await appending.append(WholeAppend(UUID(int=1), 1, 1, b"x", 3))
         await appending.set_up(SetupAppend(4, UUID(int=3), S))
-        await appending.append(Append(UUID(int=1), 2, 1, b"x", 5))
+        await appending.append(WholeAppend(UUID(int=1), 2, 1, b"x", 5))
         with pytest.raises(OrderError, match="not set up"):
-            await appending.append(Append(UUID(int=2), 1, 1, b"x", 6))
+            await appending.append(WholeAppend(UUID(int=2), 1, 1, b"x", 6))
         assert len(claims) == 2
         appending.end()
         await appending.acknowledge(send)
@@ -321,13 +321,13 @@ async def test_writers_of_all_connections_are_bounded_and_who_comes_late_finds_r
     made: World,
 ) -> None:
     await made.store.create(S)
-    claims = Claims(100)
-    greedy = [Appending(made.store, claims, Turns()) for _ in range(3)]
+    claims = WriterFence(100)
+    greedy = [Appender(made.store, claims, Turns()) for _ in range(3)]
     for number in range(500):
         for at, appending in enumerate(greedy):
             await appending.set_up(SetupAppend(0, UUID(int=number * 10 + at), S))
     assert 60 < len(claims) <= 100
-    late = Appending(made.store, claims, Turns())
+    late = Appender(made.store, claims, Turns())
     for number in range(10):
         await late.set_up(SetupAppend(0, UUID(int=(1 << 64) + number), S))
     for number in range(10):
@@ -374,8 +374,8 @@ def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(
 @pytest.mark.parametrize(
     "flood",
     [
-        lambda number: Append(W, number, 1, b"", number),
-        lambda number: Append(W, 1, 1, b"", number),
+        lambda number: WholeAppend(W, number, 1, b"", number),
+        lambda number: WholeAppend(W, 1, 1, b"", number),
         lambda number: SetupAppend(number, UUID(int=number % 7), S),
         lambda number: SetupAppend(number, W, "x" * 2000),
     ],
@@ -387,12 +387,12 @@ def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(
     ],
 )
 def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is(
-    flood: Callable[[int], Append | SetupAppend],
+    flood: Callable[[int], WholeAppend | SetupAppend],
 ) -> None:
     async def main() -> None:
         async with world() as made:
             await made.store.create(S)
-            appending, given = Appending(made.store, Claims(), Turns(), unacked_bytes=50_000), 0
+            appending, given = Appender(made.store, WriterFence(), Turns(), unacked_bytes=50_000), 0
 
             async def send(replies: Sequence[Message]) -> None:
                 await asyncio.sleep(1000)
@@ -429,7 +429,7 @@ def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(
     async def main() -> None:
         async with world(sync_seconds=10.0) as made:
             await made.store.create(S)
-            appending, given = Appending(made.store, Claims(), Turns()), 0
+            appending, given = Appender(made.store, WriterFence(), Turns()), 0
 
             async def send(replies: Sequence[Message]) -> None:
                 pass
@@ -438,7 +438,7 @@ def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(
                 nonlocal given
                 await appending.set_up(SetupAppend(0, W, S))
                 for given in range(1, 1000):
-                    await appending.append(Append(W, given, 1, b"x", given))
+                    await appending.append(WholeAppend(W, given, 1, b"x", given))
 
             tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
             await asyncio.sleep(5)

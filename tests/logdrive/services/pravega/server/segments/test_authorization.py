@@ -7,9 +7,9 @@ import inspect
 
 import pytest
 
-from logdrive.services.auth.gate import Gate
+from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.auth.permissions import Permission
-from logdrive.services.auth.tokens import Tokens
+from logdrive.services.auth.tokens import TokenSigner
 from logdrive.services.pravega.server import endpoint
 from logdrive.wire.pravega import appends, segments, tables
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, DataAppended, SetupAppend
@@ -55,7 +55,7 @@ from tests.support.pravega_peer import Peer, S, World, virtually, world
 from tests.support.virtual_time import VirtualClock
 
 OTHER = "logs/other/0.#epoch.0"
-SIGNER = Tokens(b"s" * 64, VirtualClock(), 600_000)
+SIGNER = TokenSigner(b"s" * 64, VirtualClock(), 600_000)
 R, U = Permission.READ, Permission.READ_UPDATE
 
 
@@ -92,8 +92,8 @@ def changing(token: str) -> list[Message]:
     ]
 
 
-def guarded() -> Gate:
-    return Gate("pass", VirtualClock(), SIGNER)
+def guarded() -> TokenVerifier:
+    return TokenVerifier("pass", VirtualClock(), SIGNER)
 
 
 def refused(message: Message) -> int:
@@ -142,7 +142,7 @@ async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
         await filled(made)
         peer = await made.peer()
         for token in (
-            Tokens(b"f" * 64, VirtualClock(), 600_000).signed("logs", {"app": U}),
+            TokenSigner(b"f" * 64, VirtualClock(), 600_000).signed("logs", {"app": U}),
             SIGNER.signed("logs", {"other": U}),
             SIGNER.signed("log", {"app": U}),
         ):
@@ -202,7 +202,7 @@ async def test_a_merge_takes_a_token_for_both_ends_of_it() -> None:
 async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_connection() -> None:
     async with world(gate=guarded()) as made:
         await filled(made)
-        old = Tokens(b"s" * 64, VirtualClock(), 1_000).signed("logs", {"app": U})
+        old = TokenSigner(b"s" * 64, VirtualClock(), 1_000).signed("logs", {"app": U})
         await asyncio.sleep(3)
         peer = await made.peer()
         for message in (*looking(old), *changing(old)[1:]):
@@ -220,7 +220,7 @@ async def test_connection_set_up_for_appends_ends_with_its_token_once_what_sent_
     async with world(gate=guarded(), sync_seconds=0.5) as made:
         await filled(made)
         peer, reader = await made.peer(), await made.peer()
-        token = Tokens(b"s" * 64, VirtualClock(), 10_000).signed("logs", {"app": U})
+        token = TokenSigner(b"s" * 64, VirtualClock(), 10_000).signed("logs", {"app": U})
         assert isinstance(await peer.ask(SetupAppend(7, W, S, token)), AppendSetup)
         await asyncio.sleep(9)
         assert isinstance(await peer.ask(AppendBlockEnd(W, 2, b"cd", 1, 2, 8)), DataAppended)

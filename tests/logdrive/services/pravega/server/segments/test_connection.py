@@ -190,7 +190,9 @@ async def rest_of(*peers: object) -> tuple[list[Message], ...]:
 
 @in_world
 async def test_the_endpoint_is_announced_while_the_face_listens(made: World) -> None:
-    assert endpoint.find(made.disk, "/var/store") == endpoint.Endpoint(f"server:{made.port}")
+    assert endpoint.find(made.disk, "/var/store") == endpoint.PublishedEndpoint(
+        f"server:{made.port}"
+    )
 
 
 @virtually

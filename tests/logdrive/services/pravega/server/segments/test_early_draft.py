@@ -50,7 +50,7 @@ async def write_event(peer: Peer, event: bytes) -> None:
 
 
 @in_world
-async def test_block_is_begun_before_its_length_is_known_and_ends_short_of_what_announced(
+async def test_a_block_begun_before_its_length_is_known_may_end_short(
     made: World,
 ) -> None:
     peer = await set_up(made)
@@ -67,7 +67,7 @@ async def test_block_is_begun_before_its_length_is_known_and_ends_short_of_what_
 
 
 @in_world
-async def test_block_ends_longer_than_announced_partial_message_and_its_rest_after_end(
+async def test_a_block_ends_longer_than_was_announced_with_its_rest_after_the_end(
     made: World,
 ) -> None:
     """The draft's own example: many small messages, then a partial one, the end of the block, the

@@ -11,9 +11,9 @@ import pytest
 
 from logdrive.model.framing import Part
 from logdrive.services.pravega.server.segments.turn import TURN_STEPS
-from logdrive.store.pending import Submission
+from logdrive.store.pending import PendingWrite
 from logdrive.wire.pravega.appends import AppendBlockEnd, DataAppended, SetupAppend
-from logdrive.wire.pravega.codec import FrameReader
+from logdrive.wire.pravega.codec import MessageReader
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_TAIL_READS
@@ -40,7 +40,7 @@ class _Answers:
 
         async def counted(stream: MemoryStream, parts: Sequence[Part]) -> None:
             if stream.peer.address.startswith("client"):  # the server's end
-                answers.count += sum(1 for _ in FrameReader().feed(b"".join(map(bytes, parts))))
+                answers.count += sum(1 for _ in MessageReader().feed(b"".join(map(bytes, parts))))
             await answers._write(stream, parts)
 
         patch.setattr(MemoryStream, "write", counted)
@@ -120,7 +120,7 @@ async def test_appends_of_flood_are_acknowledged_turn_at_time_by_as_many_groups_
     settled = list[int]()
     settle = made.store._commit._settled
 
-    def counted(group: Sequence[Submission]) -> None:
+    def counted(group: Sequence[PendingWrite]) -> None:
         settled.append(len(group))
         settle(group)
 

@@ -31,7 +31,7 @@ async def test_a_face_listens_on_a_full_disk_and_is_announced_once_there_is_room
         assert "endpoint.json.new" not in disk.names("/var/store")
         disk.capacity = None
         await asyncio.sleep(15)
-        assert endpoint.find(disk, "/var/store") == endpoint.Endpoint(f"{host}:{port}")
+        assert endpoint.find(disk, "/var/store") == endpoint.PublishedEndpoint(f"{host}:{port}")
     assert endpoint.find(disk, "/var/store") is None
     await network.close()
     await store.close()

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from logdrive.services.pravega.server.streams.watermarks import Watermarks
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.names import mark_of, name_of
 from logdrive.store.streams.state import StreamConfig
@@ -25,7 +25,7 @@ class Timed:
     def __init__(self, there: Rig) -> None:
         self.there, self.writers, self.watermarks = (
             there,
-            Writers(there.catalogue),
+            WriterTimes(there.catalogue),
             Watermarks(there.catalogue),
         )
 

@@ -16,13 +16,13 @@ from logdrive.store.streams.errors import NoSuchStreamError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.names import mark_of, segment_id
 from logdrive.store.streams.state import (
-    Noted,
     Passed,
-    Place,
     Stream,
     StreamConfig,
+    StreamState,
     Watermark,
     WatermarkPut,
+    WriterMark,
 )
 from tests.logdrive.services.pravega.server.streams.marks import Mark, Timed
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
@@ -184,7 +184,7 @@ def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor
     seed: int,
 ) -> None:
     random = Random(seed)
-    place = Place(scaled_at_random(random))
+    place = StreamState(scaled_at_random(random))
     stream = place.stream
     for time in range(6):
         samples = [
@@ -199,7 +199,7 @@ def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor
             if place.watermark is not None
             else {}
         )
-        place.watermark = following(place, [Noted(time, position) for position in positions])
+        place.watermark = following(place, [WriterMark(time, position) for position in positions])
         cut = {passed.segment: passed.offset for passed in place.watermark.cut}
         layout.check_cut(replace(stream, cut={}), cut)
         for number, offset in [

@@ -20,10 +20,10 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
-from logdrive.services.pravega.server.tables.entries import Change
+from logdrive.services.pravega.server.tables.entries import TableChange
 from logdrive.services.pravega.server.tables.errors import KeyNotThereError, KeyVersionError
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
@@ -79,8 +79,8 @@ class Watched(Tables):
         self._life = life
 
     async def _compared(
-        self, table: Table, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
-    ) -> list[Change]:
+        self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
+    ) -> list[TableChange]:
         changes = await super()._compared(table, keys, values, at)
         self._life.ordered(asyncio.current_task())
         return changes
