@@ -31,7 +31,9 @@ class _Group:
         if not self.files:
             self.path, self.words, self.since = path, words, now
         else:
-            self.words = {key: self.words[key] for key in self.words if words.get(key) == self.words[key]}
+            self.words = {
+                key: self.words[key] for key in self.words if words.get(key) == self.words[key]
+            }
         self.files += 1
 
     def is_due(self, now: float) -> bool:
@@ -42,14 +44,19 @@ class _Group:
 
     def take(self, now: float) -> dict[str, Any]:
         """Return what its line says, and count anew from here."""
-        said = {"path": self.path} if self.files == 1 else {"files": self.files, "example": self.path}
+        said = (
+            {"path": self.path} if self.files == 1 else {"files": self.files, "example": self.path}
+        )
         said |= self.words
         self.files, self.words, self.told_at = 0, {}, now
         return said
 
 
 class FileLog:
-    """Writes lines about files to *log*. `write_due` is called every second or so, `flush` at the end."""
+    """Writes lines about files to *log*.
+
+    `write_due` is called every second or so, `flush` at the end.
+    """
 
     def __init__(self, log: Any, clock: Clock) -> None:
         self._log, self._clock = log, clock

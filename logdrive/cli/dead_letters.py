@@ -15,16 +15,15 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from logdrive.cli.access import Access, access_options
-from logdrive.cli.dismissing import Dismissed, dismiss
-from logdrive.cli.dismissing import Outcome as DismissOutcome
-from logdrive.cli.letter_states import State, state_of
+from logdrive.cli.access import AccessOptions, access_options
+from logdrive.cli.dismissing import DismissalOutcome, Dismissed, dismiss
+from logdrive.cli.letter_states import LetterState, state_of
 from logdrive.cli.output import emit_json, escaped, set_up_logging
-from logdrive.cli.replaying import Outcome, replay
+from logdrive.cli.replaying import ReplayOutcome, replay
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.cli.streams import (
-    Address,
+    AnyAddress,
     address_of,
     reached,
     segments_at,
@@ -39,14 +38,14 @@ from logdrive.model.dead_letters import (
     Decision,
 )
 from logdrive.services.pravega.reader.dead_letters import DeadLetter, dead_letters
-from logdrive.services.pravega.reader.stream import Later, Readable
+from logdrive.services.pravega.reader.stream import Later, ReadableSegment
 
 _FAILED = 1
 
 T = TypeVar("T")
-Listed = tuple[DeadLetter, State]
-Replayed = tuple[DeadLetter, Outcome]
-DismissedOne = tuple[Dismissed, DismissOutcome]
+Listed = tuple[DeadLetter, LetterState]
+Replayed = tuple[DeadLetter, ReplayOutcome]
+DismissedOne = tuple[Dismissed, DismissalOutcome]
 
 
 @click.group(
@@ -69,13 +68,15 @@ def dead_letters_group() -> None:
 @click.argument("uri")
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def list_(uri: str, access: Access, as_json: bool) -> None:
+def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     """List the dead letters of a stream: id, when it came, from whom, bytes, state, reason.
 
     The state is waiting, replayed or dismissed.
     """
 
-    async def ask(letters: Sequence[DeadLetter], segments: Sequence[Readable]) -> list[Listed]:
+    async def ask(
+        letters: Sequence[DeadLetter], segments: Sequence[ReadableSegment]
+    ) -> list[Listed]:
         return [(letter, await state_of(letter.id, segments)) for letter in letters]
 
     rows = [_row(*one) for one in _with_both(uri, access, ask)]
@@ -103,7 +104,7 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
 @click.argument("uri")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @access_options
-def cat(uri: str, ids: tuple[str, ...], access: Access) -> None:
+def cat(uri: str, ids: tuple[str, ...], access: AccessOptions) -> None:
     """Print dead letters, all or those named, as they came: JSON, one a line."""
 
     async def copy(letters: Sequence[DeadLetter]) -> None:
@@ -125,20 +126,26 @@ def cat(uri: str, ids: tuple[str, ...], access: Access) -> None:
 @access_options
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def replay_(uri: str, ids: tuple[str, ...], access: Access, dry_run: bool, as_json: bool) -> None:
+def replay_(
+    uri: str, ids: tuple[str, ...], access: AccessOptions, dry_run: bool, as_json: bool
+) -> None:
     """Append dead letters, all or those named, to their stream, where they become rows.
 
     A letter that was replayed or dismissed before is left out, so this may be repeated. Ends with 1
     where one can't be: over 16 MiB as JSON, or not whole.
     """
 
-    async def act(letters: Sequence[DeadLetter], segments: Sequence[Readable]) -> list[Replayed]:
+    async def act(
+        letters: Sequence[DeadLetter], segments: Sequence[ReadableSegment]
+    ) -> list[Replayed]:
         chosen = _chosen(letters, ids)
         return [(letter, await replay(letter, segments, dry_run=dry_run)) for letter in chosen]
 
     done = _with_both(uri, access, act, update=True)
     if as_json:
-        rows = [{"id": letter.id, "bytes": letter.size, "outcome": outcome} for letter, outcome in done]
+        rows = [
+            {"id": letter.id, "bytes": letter.size, "outcome": outcome} for letter, outcome in done
+        ]
         emit_json({"uri": uri, "dry_run": dry_run, "dead_letters": rows})
     else:
         for letter, outcome in done:
@@ -151,12 +158,15 @@ def replay_(uri: str, ids: tuple[str, ...], access: Access, dry_run: bool, as_js
 @dead_letters_group.command(
     "dismiss",
     short_help="Say of some that no row is wanted.",
-    epilog='Example: logdrive store dead-letters dismiss pravega://store:6000/logs/events 5f1d9b --reason "a core dump in a log line"',
+    epilog="Example: logdrive store dead-letters dismiss pravega://store:6000/logs/events 5f1d9b "
+    '--reason "a core dump in a log line"',
 )
 @click.argument("uri")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="All that wait, instead of those named.")
-@click.option("--source", metavar="UUID", help="All that wait of one source, as `ls --json` has it.")
+@click.option(
+    "--source", metavar="UUID", help="All that wait of one source, as `ls --json` has it."
+)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; audits and reports show it.")
 @click.option("--by", metavar="NAME", help="Who decided it.  [default: user@host]")
 @access_options
@@ -169,7 +179,7 @@ def dismiss_(
     source: str | None,
     reason: str,
     by: str | None,
-    access: Access,
+    access: AccessOptions,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -181,9 +191,13 @@ def dismiss_(
     """
     if (everything, source is not None, bool(ids)).count(True) != 1:
         raise click.UsageError("name the letters: some IDs, --source UUID, or --all")
-    decision = Decision(_text("--by", by or _user(), BY_CHARACTERS), _text("--reason", reason, WHY_CHARACTERS))
+    decision = Decision(
+        _text("--by", by or _user(), BY_CHARACTERS), _text("--reason", reason, WHY_CHARACTERS)
+    )
 
-    async def act(letters: Sequence[DeadLetter], segments: Sequence[Readable]) -> list[DismissedOne]:
+    async def act(
+        letters: Sequence[DeadLetter], segments: Sequence[ReadableSegment]
+    ) -> list[DismissedOne]:
         now = SystemClock().now_ms()
         return [
             (one, await dismiss(one, segments, decision, now_ms=now, dry_run=dry_run))
@@ -197,12 +211,17 @@ def dismiss_(
         emit_json({"uri": uri, "dry_run": dry_run, "dead_letters": rows})
         return
     for one, outcome in done:
-        print(f"{one.id}: {outcome}{'' if one.size else ' (its bytes are not among the dead letters)'}")
+        print(
+            f"{one.id}: "
+            f"{outcome}{'' if one.size else ' (its bytes are not among the dead letters)'}"
+        )
     if not done:
         print("no dead letter waits")
 
 
-def _to_dismiss(letters: Sequence[DeadLetter], ids: Sequence[str], source: str | None) -> list[Dismissed]:
+def _to_dismiss(
+    letters: Sequence[DeadLetter], ids: Sequence[str], source: str | None
+) -> list[Dismissed]:
     """Return the letters that *ids* name; without any all of *source*, or all.
 
     A whole id may be of a letter whose bytes are gone.
@@ -235,7 +254,7 @@ def _user() -> str:
         return f"uid {os.getuid()}@{socket.gethostname()}"
 
 
-def _remedy(outcome: Outcome) -> str:
+def _remedy(outcome: ReplayOutcome) -> str:
     if outcome == "too long":
         return ", over 16 MiB: see it with `logdrive store dead-letters cat`, or `dismiss` it"
     if outcome == "not whole":
@@ -243,8 +262,8 @@ def _remedy(outcome: Outcome) -> str:
     return ""
 
 
-def _with_letters(uri: str, access: Access, act: Any) -> Any:
-    async def ask(segments: Sequence[Readable], later: Later) -> Any:
+def _with_letters(uri: str, access: AccessOptions, act: Any) -> Any:
+    async def ask(segments: Sequence[ReadableSegment], later: Later) -> Any:
         return await act(await dead_letters(segments))
 
     return with_segments(_beside(address_of(uri)), access, ask)
@@ -252,8 +271,8 @@ def _with_letters(uri: str, access: Access, act: Any) -> Any:
 
 def _with_both(
     uri: str,
-    access: Access,
-    act: Callable[[Sequence[DeadLetter], Sequence[Readable]], Awaitable[T]],
+    access: AccessOptions,
+    act: Callable[[Sequence[DeadLetter], Sequence[ReadableSegment]], Awaitable[T]],
     *,
     update: bool = False,
 ) -> T:
@@ -271,7 +290,7 @@ def _with_both(
         ):
             return await unless_stopped(machine, done(dead, segments))
 
-    async def done(dead: Sequence[Readable], segments: Sequence[Readable]) -> T:
+    async def done(dead: Sequence[ReadableSegment], segments: Sequence[ReadableSegment]) -> T:
         try:
             return await act(await dead_letters(dead), segments)
         except ValueError as error:
@@ -281,11 +300,11 @@ def _with_both(
     return run_program(program)
 
 
-def _beside(address: Address) -> Address:
+def _beside(address: AnyAddress) -> AnyAddress:
     return replaced(address, stream=address.stream + DEAD_STREAM)
 
 
-def _row(letter: DeadLetter, state: State) -> dict[str, Any]:
+def _row(letter: DeadLetter, state: LetterState) -> dict[str, Any]:
     received = datetime.fromtimestamp(letter.header.received / 1000, UTC)
     return {
         "id": letter.id,

@@ -13,9 +13,11 @@ from logdrive.cli.letter_states import DISMISSED, accepting, state_of, writer_of
 from logdrive.model import dead_letters as notes
 from logdrive.model.dead_letters import Decision, Letter, note
 from logdrive.services.pravega.reader.dead_letters import DeadLetter
-from logdrive.services.pravega.reader.stream import Readable
+from logdrive.services.pravega.reader.stream import ReadableSegment
 
-Outcome = Literal["dismissed", "already dismissed", "already replayed", "would be dismissed"]
+DismissalOutcome = Literal[
+    "dismissed", "already dismissed", "already replayed", "would be dismissed"
+]
 
 _NO_ID: Final = UUID(int=0)
 
@@ -40,12 +42,12 @@ class Dismissed:
 
 async def dismiss(
     letter: Dismissed,
-    segments: Sequence[Readable],
+    segments: Sequence[ReadableSegment],
     decision: Decision,
     *,
     now_ms: int,
     dry_run: bool,
-) -> Outcome:
+) -> DismissalOutcome:
     """Append the note that *letter* is dismissed to one of *segments*, the stream's.
 
     A letter that was replayed stays replayed. Raises `TransientError`, `StorageError`, and

@@ -11,9 +11,9 @@ from uuid import UUID, uuid5
 
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.services.pravega.reader.dead_letters import DeadLetter
-from logdrive.services.pravega.reader.stream import Readable
+from logdrive.services.pravega.reader.stream import ReadableSegment
 
-State = Literal["waiting", "replayed", "dismissed"]
+LetterState = Literal["waiting", "replayed", "dismissed"]
 
 REPLAYED: Final = 1 << 32
 DISMISSED: Final = REPLAYED + 1
@@ -27,7 +27,7 @@ def writer_of(letter: str) -> UUID:
     return uuid5(_NAMESPACE, letter)
 
 
-async def state_of(letter: str, segments: Sequence[Readable]) -> State:
+async def state_of(letter: str, segments: Sequence[ReadableSegment]) -> LetterState:
     """Return what became of the letter with the id *letter*; *segments* are its stream's.
 
     Reading is enough of a permission. Raises `TransientError`.
@@ -39,7 +39,7 @@ async def state_of(letter: str, segments: Sequence[Readable]) -> State:
     return "replayed" if REPLAYED in numbers else "waiting"
 
 
-def accepting(letter: str, segments: Sequence[Readable]) -> Readable:
+def accepting(letter: str, segments: Sequence[ReadableSegment]) -> ReadableSegment:
     """Return the segment that what is appended for *letter* goes to. Raises ValueError for none."""
     open_ones = [one for one in segments if not one.state.sealed]
     if not open_ones:

@@ -12,13 +12,17 @@ from logdrive.cli.letter_states import REPLAYED, accepting, state_of, writer_of
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.reader.dead_letters import DeadLetter
-from logdrive.services.pravega.reader.stream import Readable
+from logdrive.services.pravega.reader.stream import ReadableSegment
 from receiver.batch import ForeignBatches
 
-Outcome = Literal["replayed", "already replayed", "dismissed", "would be replayed", "too long", "not whole"]
+ReplayOutcome = Literal[
+    "replayed", "already replayed", "dismissed", "would be replayed", "too long", "not whole"
+]
 
 
-async def replay(letter: DeadLetter, segments: Sequence[Readable], *, dry_run: bool) -> Outcome:
+async def replay(
+    letter: DeadLetter, segments: Sequence[ReadableSegment], *, dry_run: bool
+) -> ReplayOutcome:
     """Append *letter* to one of *segments*, the stream's, unless it is there or was dismissed.
 
     Raises `TransientError`, `StorageError`, and ValueError where no segment takes anything.
@@ -36,7 +40,7 @@ async def replay(letter: DeadLetter, segments: Sequence[Readable], *, dry_run: b
     return "replayed"
 
 
-async def _append(letter: DeadLetter, payload: bytes, there: Readable) -> None:
+async def _append(letter: DeadLetter, payload: bytes, there: ReadableSegment) -> None:
     header = letter.header
     batches = ForeignBatches(UUID(header.source), header.peer, header.store)
     place = await there.client.set_up(there.state.segment, writer_of(letter.id))

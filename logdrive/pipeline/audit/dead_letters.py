@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from logdrive.model.dead_letters import DEAD_LETTER, DISMISSED, decision_of
-from logdrive.pipeline.bronze.tables import Table
+from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.schema import FOREIGN
 
 State = Literal["waiting", "replayed", "dismissed"]
@@ -44,7 +44,7 @@ class Letter:
     why: str | None = None
 
 
-def dead_letters(batches: Table) -> list[Letter]:
+def dead_letters(batches: BronzeTable) -> list[Letter]:
     """Return the dead letters that *batches* has notes of, in order of arrival."""
     reason = ds.field("mark_reason")
     noted = notes_of(batches.read(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))
@@ -112,6 +112,8 @@ def dismissals(letters: Iterable[Letter]) -> list[Dismissals]:
         if letter.state == "dismissed":
             groups.setdefault((letter.by or "", letter.why or ""), []).append(letter)
     return [
-        Dismissals(by, why, len(some), sum(one.bytes for one in some), max(one.at or "" for one in some))
+        Dismissals(
+            by, why, len(some), sum(one.bytes for one in some), max(one.at or "" for one in some)
+        )
         for (by, why), some in groups.items()
     ]

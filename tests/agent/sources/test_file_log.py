@@ -18,12 +18,14 @@ def test_a_line_about_one_file_is_written_as_it_is() -> None:
             await clock.sleep(1)
             log.write_due()
             log.flush()
-        assert lines == [{"event": "file gone", "log_level": "warning", "path": "/a", "position": 5}]
+        assert lines == [
+            {"event": "file gone", "log_level": "warning", "path": "/a", "position": 5}
+        ]
 
     run(main())
 
 
-def test_many_files_are_one_line_with_what_they_have_in_common_and_every_file_is_counted() -> None:
+def test_many_files_are_one_line_with_what_they_have_in_common_and_every_file_counted() -> None:
     async def main() -> None:
         clock = VirtualClock()
         log = FileLog(structlog.get_logger(), clock)

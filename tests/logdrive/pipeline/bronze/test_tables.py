@@ -11,11 +11,15 @@ from tests.logdrive.pipeline.filling import bronze
 
 
 def test_a_directory_without_tables_is_told_what_makes_them(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="is no table: run `logdrive pipeline run --to DIR` first"):
+    with pytest.raises(
+        StorageError, match="is no table: run `logdrive pipeline run --to DIR` first"
+    ):
         open_both(str(tmp_path))
 
 
-def test_tables_of_another_user_are_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_another_user_are_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(path: str) -> list[str]:
         raise PermissionError(13, "Permission denied", path)
 
@@ -23,5 +27,7 @@ def test_tables_of_another_user_are_not_taken_for_none(tmp_path: Path, monkeypat
         pass
     (tmp_path / "bronze/events/_delta_log").rename(tmp_path / "hidden")  # as Delta sees it
     monkeypatch.setattr(os, "listdir", refuse)
-    with pytest.raises(StorageError, match="can't be read: run this as the user whose tables they are"):
+    with pytest.raises(
+        StorageError, match="can't be read: run this as the user whose tables they are"
+    ):
         open_both(str(tmp_path))

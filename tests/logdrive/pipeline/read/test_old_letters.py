@@ -12,7 +12,7 @@ from logdrive.errors import TransientError
 from logdrive.pipeline.audit.dead_letters import letters_of, notes_of
 from logdrive.pipeline.read.connect import reached
 from logdrive.pipeline.read.old_letters import note_old_letters
-from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.read.stream import StreamClient
 from receiver.dialects.dead_letters import dead_letters as letter_records
 from tests.logdrive.pipeline.audit.test_sources import batches_in
 from tests.logdrive.pipeline.filling import send
@@ -42,7 +42,7 @@ def old_records(number: int, payload: bytes) -> list[bytes]:
     ]
 
 
-def noted(face: Face) -> list[tuple[str | None, str | None, int, str]]:
+def noted(face: StreamClient) -> list[tuple[str | None, str | None, int, str]]:
     """Return the letters that the tables would know of."""
     segment = Segment()
     (state,) = face.segments()
@@ -85,14 +85,16 @@ def test_a_stream_without_dead_letters_gets_nothing(tmp_path: Path) -> None:
     assert state.length == len(segment.data)
 
 
-def test_a_service_that_refuses_the_dead_letters_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Face) -> None:
+def test_a_service_that_refuses_the_dead_letters_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: StreamClient) -> None:
         raise TransientError("no answer")
 
     segment = Segment()
     send(segment, "a", lines("a", 0, 3))
     with reached(store(tmp_path, segment)) as face:
-        monkeypatch.setattr(Face, "segments", refuse)
+        monkeypatch.setattr(StreamClient, "segments", refuse)
         with structlog.testing.capture_logs() as logs:
             note_old_letters(face)
     assert [log["reason"] for log in logs] == ["no answer"]
