@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from logdrive.model.dead_letters import DISMISSED
 from logdrive.pipeline.audit.copies import CopiedSource, copies, pairs
-from logdrive.pipeline.audit.dead_letters import Letter, dead_letters
+from logdrive.pipeline.audit.dead_letters import AuditedLetter, dead_letters
 from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, continuing_rows, doubled_rows, prove
 from logdrive.pipeline.bronze.tables import open_existing, paths
@@ -95,7 +95,7 @@ class Verdict:
     dead_letters: int
     dead_letter_bytes: int
     dismissed_dead_letters: int
-    letters: list[Letter]
+    letters: list[AuditedLetter]
 
     @property
     def complete_but_for_ends(self) -> bool:
@@ -132,7 +132,7 @@ def verdict(
     proof: Proof,
     doubled: int,
     continuing: Mapping[str, int] = MappingProxyType({}),
-    letters: Sequence[Letter] = (),
+    letters: Sequence[AuditedLetter] = (),
 ) -> Verdict:
     """Put together what headers and rows say; of each source, *continuing* rows go on with the line
     of another row.
@@ -177,7 +177,7 @@ def verdict(
     )
 
 
-def _counted(sources: list[AuditedSource], letters: Sequence[Letter]) -> list[Letter]:
+def _counted(sources: list[AuditedSource], letters: Sequence[AuditedLetter]) -> list[AuditedLetter]:
     """Return the letters that wait, having counted them with their sources."""
     waiting = [letter for letter in letters if letter.state == "waiting"]
     by_name = {source.source: source for source in sources}

@@ -29,7 +29,7 @@ class Note(NamedTuple):
 
 
 @dataclass(slots=True)
-class Letter:
+class AuditedLetter:
     """An event of *bytes* bytes that is a dead letter: waiting, in a row by now, or dismissed.
 
     *at* is when it was dismissed, as text; *by* and *why* as whoever did it said.
@@ -44,7 +44,7 @@ class Letter:
     why: str | None = None
 
 
-def dead_letters(batches: BronzeTable) -> list[Letter]:
+def dead_letters(batches: BronzeTable) -> list[AuditedLetter]:
     """Return the dead letters that *batches* has notes of, in order of arrival."""
     reason = ds.field("mark_reason")
     noted = notes_of(batches.read(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))
@@ -63,9 +63,9 @@ def notes_of(table: pa.Table) -> list[Note]:
     return sorted((Note(*row) for row in rows), key=lambda note: note.received)
 
 
-def letters_of(notes: Iterable[Note]) -> list[Letter]:
+def letters_of(notes: Iterable[Note]) -> list[AuditedLetter]:
     """Return the letters that *notes* speak of, each once: a note may be there twice."""
-    letters: dict[Any, Letter] = {}
+    letters: dict[Any, AuditedLetter] = {}
     rows: set[str | None] = set()
     for number, note in enumerate(notes):
         if note.mark_reason not in (DEAD_LETTER, DISMISSED):
@@ -75,7 +75,7 @@ def letters_of(notes: Iterable[Note]) -> list[Letter]:
         name = note.mark_store
         # The first notes told no id in the tables: each of them is a letter.
         key = number if name is None else name
-        letter = letters.setdefault(key, Letter(name, None, 0))
+        letter = letters.setdefault(key, AuditedLetter(name, None, 0))
         letter.bytes = letter.bytes or note.mark_end or 0
         if note.mark_reason == DEAD_LETTER:
             letter.source = note.source
@@ -87,7 +87,7 @@ def letters_of(notes: Iterable[Note]) -> list[Letter]:
     return list(letters.values())
 
 
-def _dismiss(letter: Letter, note: Note) -> None:
+def _dismiss(letter: AuditedLetter, note: Note) -> None:
     decision = decision_of(note.attributes)
     letter.state, letter.by, letter.why = "dismissed", decision.by, decision.why
     when = datetime.fromtimestamp(note.received / 1_000_000, UTC)
@@ -105,9 +105,9 @@ class Dismissals(NamedTuple):
     at: str
 
 
-def dismissals(letters: Iterable[Letter]) -> list[Dismissals]:
+def dismissals(letters: Iterable[AuditedLetter]) -> list[Dismissals]:
     """Return who dismissed how many of *letters*, and why."""
-    groups: dict[tuple[str, str], list[Letter]] = {}
+    groups: dict[tuple[str, str], list[AuditedLetter]] = {}
     for letter in letters:
         if letter.state == "dismissed":
             groups.setdefault((letter.by or "", letter.why or ""), []).append(letter)

@@ -1,6 +1,4 @@
-"""What segments beside a stream's own are called (Pravega's naming, section 6 of the
-specification).
-"""
+"""Names of segments beside those of a stream (docs/protocols/pravega-controller.md#names)."""
 
 import re
 from typing import Final

@@ -1,5 +1,5 @@
-"""From the append messages of one connection to whole appends, sans I/O (specification, sections
-2.5 and 2.6).
+"""From the append messages of one connection to whole appends, sans I/O
+(docs/protocols/pravega.md#appending).
 
 An unconditional append comes in one of three framings: an AppendBlockEnd alone; an AppendBlock
 filled exactly, then its end; or a block of announced capacity that closes with a sub-frame, either

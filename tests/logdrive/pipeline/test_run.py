@@ -14,12 +14,10 @@ from typing import IO, Any
 
 import pytest
 
-from logdrive.config.load import load
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
-from logdrive.pipeline.config import PipelineConfig
 from logdrive.pipeline.decode.batches import walk
 from logdrive.pipeline.run import Plan, RunResult, run
 from tests.logdrive.pipeline.filling import catch_up, send
@@ -209,35 +207,6 @@ def test_a_store_that_is_not_there_makes_no_tables(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no store"):
         run(plan(f"file://{tmp_path / 'nowhere'}#logs/app", tmp_path / "tables"), threading.Event())
     assert os.listdir(tmp_path) == []
-
-
-def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(
-    tmp_path: Path,
-) -> None:
-    shipped = (CONFIG / "pipeline.toml").read_text()
-    config = load(str(CONFIG / "pipeline.toml"), PipelineConfig, {})
-    commented = [
-        line.removeprefix("# ")
-        for line in shipped.splitlines()
-        if line.startswith(("# max", "# trigger", "# comp", "# reader", "# mem"))
-    ]
-    spark = [line for line in commented if line.startswith("memory")]
-    (tmp_path / "all.toml").write_text(
-        "[pipeline]\nfrom = 'file:///a#b/c'\nto = '/t'\n"
-        + "\n".join(line for line in commented if line not in spark)
-        + "\n[spark]\n"
-        + spark[0]
-    )
-    full = load(str(tmp_path / "all.toml"), PipelineConfig, {})
-    assert (full.pipeline.max_bytes_per_batch, full.pipeline.trigger_seconds) == (
-        config.pipeline.max_bytes_per_batch,
-        config.pipeline.trigger_seconds,
-    )
-    assert (full.pipeline.compression, full.pipeline.reader, full.spark) == (
-        config.pipeline.compression,
-        config.pipeline.reader,
-        config.spark,
-    )
 
 
 # Whole processes --------------------------------------------------------------------------------
