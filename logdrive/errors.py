@@ -1,5 +1,6 @@
 """Failures raised on purpose. Callers choose by class, never by message text."""
 
+import os
 from dataclasses import dataclass
 
 
@@ -72,3 +73,20 @@ class ProtocolError(LogdriveError):
 
 class StorageError(LogdriveError):
     """A disk did not keep what was given to it. Final: the process stops acknowledging and ends."""
+
+
+def os_error_text(error: OSError) -> str:
+    """Return the operating system's message for *error*, such as "Permission denied".
+
+    It has neither the error's number nor a file name: for messages that name the file themselves.
+    """
+    return error.strerror or str(error)
+
+
+def file_error_text(error: OSError) -> str:
+    """Return the operating system's message for *error* and the file it concerns, where known.
+
+    For example "Permission denied: /var/log/app.log".
+    """
+    text = os_error_text(error)
+    return f"{text}: {os.fsdecode(error.filename)}" if error.filename is not None else text

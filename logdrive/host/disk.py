@@ -90,12 +90,6 @@ class Disk(Protocol):
         ...
 
 
-def words_of(error: OSError) -> str:
-    """Return what a file system said, and of which file, without its number."""
-    reason = error.strerror or str(error)
-    return f"{reason}: {os.fsdecode(error.filename)}" if error.filename is not None else reason
-
-
 def write_atomically(
     disk: Disk, path: str, data: bytes, *, before_rename: str | None = None, private: bool = False
 ) -> None:
@@ -238,7 +232,6 @@ __all__ = [
     "FileStat",
     "SystemDisk",
     "SystemFile",
-    "words_of",
     "write_atomically",
     "write_beside",
 ]

@@ -4,7 +4,7 @@ import contextlib
 
 import structlog
 
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load, replace
@@ -76,7 +76,7 @@ class IndexCheckpoint:
             before, self._written = self._written, None
             kept = await self._executor.run(self._replace, data, before is not None)
         except (OSError, StorageError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            reason = os_error_text(error) if isinstance(error, OSError) else str(error)
             structlog.get_logger().warning(
                 "index checkpoint not written", store=self._directory, reason=reason
             )

@@ -6,8 +6,8 @@ from contextlib import ExitStack, suppress
 from random import Random
 from uuid import UUID
 
-from logdrive.errors import StorageError
-from logdrive.host.disk import Disk, words_of
+from logdrive.errors import StorageError, file_error_text
+from logdrive.host.disk import Disk
 from logdrive.store.errors import StoreInUseError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.recovery import Recovered, recover
@@ -29,7 +29,7 @@ def opened(
         raise StoreInUseError(path) from None
     except OSError as error:
         raise StorageError(
-            f"the store's directory {path} can't be used: {words_of(error)}"
+            f"the store's directory {path} can't be used: {file_error_text(error)}"
         ) from error
     return recover(disk, path, limits, lambda: UUID(bytes=random.randbytes(16), version=4))
 

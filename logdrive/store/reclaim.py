@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import structlog
 
-from logdrive.errors import LogdriveError
+from logdrive.errors import LogdriveError, file_error_text
 from logdrive.host import faults
-from logdrive.host.disk import Disk, words_of
+from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.store.checkpoint import IndexCheckpoint
 from logdrive.store.errors import StoreDamagedError
@@ -139,7 +139,7 @@ class Reclaimer:
         try:
             await self._executor.run(self._remove, self._files.path(base))
         except OSError as error:
-            self._log.warning("a log file can't be removed", reason=words_of(error))
+            self._log.warning("a log file can't be removed", reason=file_error_text(error))
             self._give_up()
             return False
         self._files.remove(base)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from logdrive.errors import StorageError
-from logdrive.host.disk import Disk, words_of
+from logdrive.errors import StorageError, file_error_text
+from logdrive.host.disk import Disk
 from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import ContradictionError, Index
 from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
@@ -76,7 +76,7 @@ def recover(
         return _Start(disk, directory, limits).recover(new_id)
     except OSError as error:
         raise StorageError(
-            f"the store in {directory} can't be opened: {words_of(error)}"
+            f"the store in {directory} can't be opened: {file_error_text(error)}"
         ) from error
 
 

@@ -18,9 +18,9 @@ from uuid import UUID
 
 import structlog
 
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, file_error_text
 from logdrive.host import faults
-from logdrive.host.disk import Disk, File, words_of, write_atomically
+from logdrive.host.disk import Disk, File, write_atomically
 from logdrive.model.units import MIB
 from logdrive.store.errors import StoreDamagedError
 from logdrive.store.log.format import crc_of
@@ -206,7 +206,7 @@ class PageFiles:
             )
             write_atomically(self._disk, path, data)
         except (OSError, StoreDamagedError) as error:
-            reason = words_of(error) if isinstance(error, OSError) else str(error)
+            reason = file_error_text(error) if isinstance(error, OSError) else str(error)
             log.warning("a file of the index stays damaged or missing", file=path, reason=reason)
         else:
             self.suspects.pop(path, None)
@@ -282,7 +282,9 @@ class PageCache(Generic[T]):
             try:
                 found = self._pages[key] = self._decode(self.files.read(file, number))
             except OSError as error:
-                raise StorageError(f"the store can't read its index: {words_of(error)}") from error
+                raise StorageError(
+                    f"the store can't read its index: {file_error_text(error)}"
+                ) from error
             if len(self._pages) > self._most:
                 self._pages.popitem(last=False)
         else:

@@ -72,7 +72,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from logdrive.errors import StorageError, TransientError
+from logdrive.errors import StorageError, TransientError, os_error_text
 from logdrive.host import faults
 from logdrive.host.disk import Disk, File
 from logdrive.host.file import Stage
@@ -193,7 +193,7 @@ class Log:
             self._open = self._following(room)
         except OSError as error:
             raise TransientError(
-                f"the store gets no {room} bytes of memory: {error.strerror}"
+                f"the store gets no {room} bytes of memory: {os_error_text(error)}"
             ) from error
         return self._open
 
@@ -221,7 +221,7 @@ class Log:
         except OSError as error:
             self._cut_back(file)
             raise TransientError(
-                f"the store can't write to {self._path()}: {error.strerror}"
+                f"the store can't write to {self._path()}: {os_error_text(error)}"
             ) from error
         faults.reach("store.commit.after_write")
         faults.reach("store.commit.before_sync")
@@ -231,7 +231,9 @@ class Log:
             # the next start must not take for durable what only the page cache has
             with contextlib.suppress(OSError):
                 file.truncate(self.tip.position - self.files.bases[-1])
-            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error
+            raise self._over(
+                f"{self._path()} could not be synced: {os_error_text(error)}"
+            ) from error
         faults.reach("store.commit.after_sync")
         self.tip = Tip(group.end, group.last, group.link)
 
@@ -249,7 +251,7 @@ class Log:
             file = self._new_file(position)
         except OSError as error:
             raise TransientError(
-                f"the store can't begin {self.files.path(position)}: {error.strerror}"
+                f"the store can't begin {self.files.path(position)}: {os_error_text(error)}"
             ) from error
         before.close()
         self._file = file
@@ -316,7 +318,7 @@ class Log:
             self._disk.sync_directory(self.files.directory)
         except OSError as error:
             raise self._over(
-                f"{self.files.path(base)} could not be synced: {error.strerror}"
+                f"{self.files.path(base)} could not be synced: {os_error_text(error)}"
             ) from error
 
     def _opened(self, path: str) -> File:
@@ -330,7 +332,9 @@ class Log:
         try:
             file.datasync()
         except OSError as error:
-            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error
+            raise self._over(
+                f"{self._path()} could not be synced: {os_error_text(error)}"
+            ) from error
 
     def _cut_back(self, file: File) -> None:
         """Take a failed write back, durably: the next file begins where this one ends."""
@@ -342,7 +346,7 @@ class Log:
                 file.datasync()
         except OSError as error:
             raise self._over(
-                f"{self._path()} could not be cut back after a failed write: {error.strerror}"
+                f"{self._path()} could not be cut back after a failed write: {os_error_text(error)}"
             ) from error
 
     def _path(self) -> str:

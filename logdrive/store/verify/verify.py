@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from logdrive.errors import StorageError
-from logdrive.host.disk import Disk, File, words_of
+from logdrive.errors import StorageError, file_error_text
+from logdrive.host.disk import Disk, File
 from logdrive.store.index.index import Index, SegmentIndex
 from logdrive.store.log.files import LogFiles, bases_in
 from logdrive.store.log.format import APPEND, COPY, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
@@ -86,7 +86,9 @@ def verify(
     try:
         return _Look(disk, directory, progress).look()
     except OSError as error:
-        raise StorageError(f"the store in {directory} can't be read: {words_of(error)}") from error
+        raise StorageError(
+            f"the store in {directory} can't be read: {file_error_text(error)}"
+        ) from error
 
 
 class _Look:
@@ -137,7 +139,7 @@ class _Look:
         try:
             return self._scan(file, base, before)
         except OSError as error:
-            self._damaged(path, 0, f"it can't be read: {words_of(error)}")
+            self._damaged(path, 0, f"it can't be read: {file_error_text(error)}")
             self._pass_over_file(base)
             return -1, 0
         finally:
