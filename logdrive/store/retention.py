@@ -6,7 +6,6 @@ batch (rule S6), and never past what a reader named in the policy still needs.
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -22,11 +21,11 @@ from logdrive.store.boundaries import boundary_after
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, StoreDamagedError
 from logdrive.store.readers import reader_key
+from logdrive.wire.pravega.names import KV_TABLE_SUFFIX, SegmentName
 
 EVERY_SECONDS: Final = 10.0
 _AT_ONCE: Final = 32
 """Batches looked at before the loop is given to others."""
-_STREAM: Final = re.compile(r"([^/_][^/]*/[^/_][^/]*)/\d+\.#epoch\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +54,16 @@ def first_of(policies: Sequence[Policy]) -> PolicyOf:
     )
 
 
-def stream_of(segment: str) -> str | None:
-    """Return the stream that *segment* belongs to; None for tables, transactions and whatever else
-    is not ours to cut.
+def retained_stream(segment: str) -> str | None:
+    """Return the stream, as scope/stream, to which retention of *segment* belongs.
+
+    None if *segment* is never truncated by retention: it belongs to a key-value table or a
+    transaction, or is internal (scope or stream begin with "_").
     """
-    found = _STREAM.fullmatch(segment)
-    return found[1] if found is not None and not found[1].endswith("_kvtable") else None
+    name = SegmentName.match(segment)
+    if name is None or name.scope.startswith("_") or name.stream.startswith("_"):
+        return None
+    return None if name.stream.endswith(KV_TABLE_SUFFIX) else f"{name.scope}/{name.stream}"
 
 
 @dataclass(slots=True)
@@ -98,7 +101,7 @@ class Retention:
         there = self._store.segments()
         self._times = {segment: self._times[segment] for segment in there if segment in self._times}
         for segment in there:
-            if (stream := stream_of(segment)) is not None:
+            if (stream := retained_stream(segment)) is not None:
                 streams.setdefault(stream, []).append(segment)
         for stream, segments in streams.items():
             if (policy := self._policy_of(stream)) is not None:

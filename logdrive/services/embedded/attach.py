@@ -24,7 +24,7 @@ from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.engine import Store
 from logdrive.store.errors import StoreInUseError
 from logdrive.store.opening import LOCK_NAME
-from logdrive.wire.pravega.routing import streams_among
+from logdrive.wire.pravega.names import streams_among
 
 _LOOPBACK: Final = "127.0.0.1"
 _START_SECONDS: Final = 5.0  # a process that has just taken the lock may not listen yet

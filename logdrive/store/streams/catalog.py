@@ -21,7 +21,7 @@ from logdrive.store.streams.effects import following
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.key_ranges import new_stream
-from logdrive.store.streams.names import mark_of, name_of, segment_id, stream_of
+from logdrive.store.streams.names import mark_of, stream_of_first_segment
 from logdrive.store.streams.reconcile import Reconciler, settle_map, settle_watermark
 from logdrive.store.streams.state import (
     CatalogState,
@@ -37,6 +37,7 @@ from logdrive.store.streams.state import (
     TransactionPut,
     WatermarkPut,
 )
+from logdrive.wire.pravega.names import segment_id, segment_name
 
 
 class Catalog:
@@ -201,7 +202,7 @@ class Catalog:
     async def adopt_all(self) -> None:
         """Take in every stream that somebody made by making its segments; within a turn."""
         for segment in self.store.segments():
-            found = stream_of(segment)
+            found = stream_of_first_segment(segment)
             if found is not None and self._state.place(*found) is None:
                 await self.adopt(*found)
 
@@ -212,11 +213,11 @@ class Catalog:
         count = 0
         if self._state.place(scope, stream) is not None:
             return False
-        while self.store.info(name_of(scope, stream, segment_id(count, 0))) is not None:
+        while self.store.info(segment_name(scope, stream, segment_id(count, 0))) is not None:
             count += 1
         if (
             count == 0
-            or stream_of(name_of(scope, stream, 0)) is None
+            or stream_of_first_segment(segment_name(scope, stream, 0)) is None
             or self.next_number(scope, stream)
         ):
             return False

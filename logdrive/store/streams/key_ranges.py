@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from logdrive.store.streams.errors import NoSuchStreamSegmentError, PreconditionError
-from logdrive.store.streams.names import epoch_of, segment_id
 from logdrive.store.streams.state import CURRENT, Segment, Stream, StreamConfig
+from logdrive.wire.pravega.names import epoch_of_id, segment_id
 
 KeyRange = tuple[float, float]
 
@@ -41,7 +41,7 @@ def active_at(stream: Stream, epoch: int) -> list[Segment]:
     return [
         s
         for s in stream.segments
-        if epoch_of(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)
+        if epoch_of_id(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)
     ]
 
 
@@ -60,7 +60,9 @@ def successors(stream: Stream, segment: int) -> list[tuple[Segment, list[int]]]:
     before = segment_of(stream, segment)
     if before.until == CURRENT:
         return []
-    after = [s for s in stream.segments if epoch_of(s.id) == before.until and _overlap(s, before)]
+    after = [
+        s for s in stream.segments if epoch_of_id(s.id) == before.until and _overlap(s, before)
+    ]
     return [
         (s, [p.id for p in stream.segments if p.until == before.until and _overlap(p, s)])
         for s in after
@@ -126,7 +128,7 @@ def reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment,
     It may lie further on than it must: of the latest epoch in *positions*, or the present one where
     some of that epoch is cut off.
     """
-    latest = max((epoch_of(number) for number in positions), default=0)
+    latest = max((epoch_of_id(number) for number in positions), default=0)
     found = active_at(stream, latest)
     if not _is_whole(found):
         found = active_at(stream, len(stream.epochs) - 1)
@@ -153,7 +155,7 @@ def behind(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
         for s in stream.segments
         if s.id not in cut
         and s.until != CURRENT
-        and any(epoch_of(p.id) >= s.until and _overlap(s, p) for p in places)
+        and any(epoch_of_id(p.id) >= s.until and _overlap(s, p) for p in places)
     ]
 
 
@@ -163,7 +165,7 @@ def beyond(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     return [
         s
         for s in stream.segments
-        if s.id not in cut and any(epoch_of(s.id) >= p.until and _overlap(s, p) for p in places)
+        if s.id not in cut and any(epoch_of_id(s.id) >= p.until and _overlap(s, p) for p in places)
     ]
 
 

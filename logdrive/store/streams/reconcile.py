@@ -22,9 +22,10 @@ from logdrive.store.errors import (
     StoreDamagedError,
 )
 from logdrive.store.streams.key_ranges import behind, current
-from logdrive.store.streams.names import map_segment, mark_of, name_of, transaction_name
+from logdrive.store.streams.names import map_segment, mark_of
 from logdrive.store.streams.state import CURRENT, KeyValueTable, Stream, StreamState, Watermark
 from logdrive.wire.pravega.attributes import TABLE
+from logdrive.wire.pravega.names import segment_name, transaction_name
 from logdrive.wire.pravega.watermarks import encode_watermark
 
 _REFUSALS: Final = (
@@ -74,7 +75,7 @@ def settle_watermark(
     futures as above.
     """
     for segment in current(mark):
-        name = name_of(scope, mark_of(stream), segment.id)
+        name = segment_name(scope, mark_of(stream), segment.id)
         if store.submitted(name, _MARKING) >= watermark.number:
             break
         cut = [(passed.segment, passed.low, passed.high, passed.offset) for passed in watermark.cut]
@@ -150,7 +151,7 @@ class Reconciler:
                 self._delete(transaction_name(name, UUID(hex=key)))
 
     def _segment(self, number: int) -> str:
-        return name_of(self._scope, self._name, number)
+        return segment_name(self._scope, self._name, number)
 
     def _make(self, name: str) -> None:
         if self._store.info(name) is None:

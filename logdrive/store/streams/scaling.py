@@ -22,9 +22,9 @@ from logdrive.store.index.index import SegmentInfo
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.key_ranges import KeyRange
-from logdrive.store.streams.names import name_of
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams
+from logdrive.wire.pravega.names import segment_name
 
 EVERY_SECONDS: Final = 60.0
 _HOT, _COLD = 2, 10  # measurements
@@ -69,7 +69,9 @@ class Scaling:
                 continue
             segments = sorted(layout.current(stream), key=lambda segment: segment.low)
             rates = {
-                segment.id: self._rates(name_of(scope, name, segment.id), stream, before, seconds)
+                segment.id: self._rates(
+                    segment_name(scope, name, segment.id), stream, before, seconds
+                )
                 for segment in segments
             }
             sealed, ranges = wanted(segments, rates, stream.config)

@@ -22,7 +22,7 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
 )
 from logdrive.store.streams.key_ranges import KeyRange
-from logdrive.store.streams.names import check_scope, check_stream, mark_of, marked, name_of
+from logdrive.store.streams.names import check_scope, check_stream, mark_of, marked
 from logdrive.store.streams.state import (
     GroupPut,
     MapPut,
@@ -35,6 +35,7 @@ from logdrive.store.streams.state import (
     StreamState,
     TransactionPut,
 )
+from logdrive.wire.pravega.names import segment_name
 
 _BY_AGE, _BY_SIZE = 1, 2  # Pravega's types of retention, in ms and in bytes
 MAX_SEGMENTS = 10_000
@@ -194,7 +195,7 @@ class Streams:
             place = await self._catalogue.place(scope, stream)
             layout.check_cut(place.stream, cut)
             for number, offset in cut.items():
-                info = self._catalogue.store.info(name_of(scope, stream, number))
+                info = self._catalogue.store.info(segment_name(scope, stream, number))
                 if info is None or offset > info.length:
                     raise PreconditionError(f"segment {number} has no offset {offset}")
             await self._put(scope, stream, msgspec.structs.replace(place.stream, cut=dict(cut)))
@@ -230,7 +231,8 @@ class Streams:
         found = await self.stream(scope, stream)
         places = layout.head(found) if time_ms is None else layout.at_time(found, time_ms)
         infos = {
-            number: self._catalogue.store.info(name_of(scope, stream, number)) for number in places
+            number: self._catalogue.store.info(segment_name(scope, stream, number))
+            for number in places
         }
         return {
             number: max(offset, info.start if (info := infos[number]) is not None else 0)
@@ -255,7 +257,7 @@ class Streams:
         needed: dict[str, int] = {}
         for group in self._catalogue.subscribers(scope, stream) if held else ():
             for number, offset in layout.needed(place.stream, group.needs(scope, stream)).items():
-                segment = name_of(scope, stream, number)
+                segment = segment_name(scope, stream, number)
                 needed[segment] = min(offset, needed.get(segment, offset))
         kept = {
             _BY_AGE: Policy(name, max_age_ms=limit, needed=needed),

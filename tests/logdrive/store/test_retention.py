@@ -18,7 +18,7 @@ from logdrive.store.errors import SegmentSealedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import ENTRY_HEAD
 from logdrive.store.readers import reader_key
-from logdrive.store.retention import EVERY_SECONDS, Policy, Retention, first_of, stream_of
+from logdrive.store.retention import EVERY_SECONDS, Policy, Retention, first_of, retained_stream
 from logdrive.store.running import Failure
 from logdrive.store.running import open_store as store_running
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, running, submit
@@ -292,7 +292,7 @@ def test_other_streams_tables_and_transactions_are_left_alone() -> None:
             )
             assert [span(store, segment)[0] for segment in others] == [0] * 4
             assert span(store)[0] > 0
-            assert [stream_of(segment) for segment in (SEGMENT, *others)] == [
+            assert [retained_stream(segment) for segment in (SEGMENT, *others)] == [
                 "logs/app",
                 "logs/foreign",
                 None,

@@ -42,8 +42,8 @@ TIMES = (
         "logdrive.store.streams.key_ranges",
         (
             (
-                "    latest = max((epoch_of(number) for number in positions), default=0)\n",
-                "    latest = min((epoch_of(number) for number in positions), default=0)\n",
+                "    latest = max((epoch_of_id(number) for number in positions), default=0)\n",
+                "    latest = min((epoch_of_id(number) for number in positions), default=0)\n",
             ),
         ),
     ),

@@ -13,8 +13,8 @@ from logdrive.model.framing import Part
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import TruncatedOffsetError
 from logdrive.store.streams.journal import SEGMENT, changes_in
-from logdrive.store.streams.names import name_of
 from logdrive.store.streams.state import CatalogState, Put, StreamPut
+from logdrive.wire.pravega.names import segment_name
 
 _ATTEMPTS: Final = 5
 
@@ -43,7 +43,7 @@ async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | N
             state.apply([put])
     place = state.place(scope, stream)
     return (
-        [name_of(scope, stream, segment.id) for segment in place.stream.segments]
+        [segment_name(scope, stream, segment.id) for segment in place.stream.segments]
         if place is not None
         else None
     )

@@ -14,7 +14,7 @@ from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
 from logdrive.model.records import file_bytes
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
 from logdrive.services.pravega.reader.segment import SegmentReader
-from logdrive.wire.pravega.routing import segment_name
+from logdrive.wire.pravega.names import segment_name
 
 
 @dataclass(frozen=True, slots=True)

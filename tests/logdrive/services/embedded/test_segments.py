@@ -11,7 +11,7 @@ from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.sink import SegmentMovedError
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.names import segment_id
+from logdrive.wire.pravega.names import segment_id
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run

@@ -25,9 +25,9 @@ from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import StreamsError
 from logdrive.store.streams.journal import SEGMENT
-from logdrive.store.streams.names import name_of, transaction_name
 from logdrive.store.streams.state import KeyValueTable, ReaderGroup, StreamConfig, StreamCut
 from logdrive.wire.pravega.attributes import TABLE
+from logdrive.wire.pravega.names import segment_name, transaction_name
 from tests.logdrive.store.streams.harness import Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -132,7 +132,7 @@ async def timed(there: Rig, op: Operation) -> None:
     writer, where = "ab"[op.choice < 0.5], (op.scope, op.stream)
     if op.kind == "note":
         now = layout.current(await there.streams.stream(*where))
-        infos = {segment.id: there.store.info(name_of(*where, segment.id)) for segment in now}
+        infos = {segment.id: there.store.info(segment_name(*where, segment.id)) for segment in now}
         ends = {number: info.length for number, info in infos.items() if info is not None}
         await WriterTimes(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
     elif op.kind == "leave":
@@ -163,20 +163,21 @@ async def to_segments(there: Rig, op: Operation) -> None:
         async with there.catalogue.turn() as state:
             known = op.scope in state.scopes and op.stream in state.scopes[op.scope].places
         if not known:
-            await there.store.create(name_of(*where, 0))
+            await there.store.create(segment_name(*where, 0))
         return
     stream = await there.streams.stream(*where)
     if op.kind == "cut":
         epoch = int(op.choice * len(stream.epochs))
         found = [
-            (s, there.store.info(name_of(*where, s.id))) for s in layout.active_at(stream, epoch)
+            (s, there.store.info(segment_name(*where, s.id)))
+            for s in layout.active_at(stream, epoch)
         ]
         await there.streams.truncate(
             *where, {s.id: int(info.length * op.choice) for s, info in found if info is not None}
         )
     elif now := layout.current(stream):
         await there.write(
-            name_of(*where, now[int(op.choice * len(now))].id), f"{op.choice:.4f} ".encode()
+            segment_name(*where, now[int(op.choice * len(now))].id), f"{op.choice:.4f} ".encode()
         )
 
 
@@ -206,7 +207,7 @@ async def in_transaction(there: Rig, op: Operation) -> None:
         if found.status == "open":
             parent = found.segments[int(op.choice * len(found.segments))]
             await there.write(
-                transaction_name(name_of(op.scope, op.stream, parent), key),
+                transaction_name(segment_name(op.scope, op.stream, parent), key),
                 f"<{op.choice:.4f}>".encode(),
             )
 

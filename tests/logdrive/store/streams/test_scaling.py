@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.names import name_of
 from logdrive.store.streams.scaling import EVERY_SECONDS, Scaling, wanted
 from logdrive.store.streams.state import Segment, StreamConfig
+from logdrive.wire.pravega.names import segment_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.virtual_time import run
 
@@ -61,7 +61,7 @@ async def written(there: Rig, per_second: int, minutes: int) -> None:
             s for s in layout.current(await there.streams.stream(SCOPE, STREAM)) if s.low == 0.0
         ]
         for _ in range(per_second * int(EVERY_SECONDS)):
-            await there.write(name_of(SCOPE, STREAM, segment.id), b"x" * 1000)
+            await there.write(segment_name(SCOPE, STREAM, segment.id), b"x" * 1000)
         await asyncio.sleep(EVERY_SECONDS - per_second * EVERY_SECONDS * 0.002)
 
 

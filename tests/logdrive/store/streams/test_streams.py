@@ -25,9 +25,9 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
 )
 from logdrive.store.streams.journal import SEGMENT
-from logdrive.store.streams.names import name_of, segment_id
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import MAX_TAGS
+from logdrive.wire.pravega.names import segment_id, segment_name
 from tests.logdrive.store.harness import running
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, WRITER, Rig, rig
 from tests.support.memory_disk import MemoryDisk
@@ -38,7 +38,7 @@ CONFIG = StreamConfig(min_segments=2, retention_type=2, retention_param=1 << 30,
 
 
 def name(number: int, epoch: int = 0) -> str:
-    return name_of(SCOPE, STREAM, segment_id(number, epoch))
+    return segment_name(SCOPE, STREAM, segment_id(number, epoch))
 
 
 def test_what_was_made_is_there_after_a_start_and_after_a_kill() -> None:
@@ -265,7 +265,7 @@ def test_streams_are_kept_to_size_their_makers_ask_for_and_begin_where_that_leav
             for n in range(10):
                 for stream in (STREAM, "whole"):
                     await there.write(
-                        name_of(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
+                        segment_name(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
                     )
             await Retention(there.store, there.streams.policy_of, there.catalogue.clock).apply()
             assert await there.streams.place_at(SCOPE, STREAM) == {0: 70}

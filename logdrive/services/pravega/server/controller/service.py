@@ -21,10 +21,10 @@ from logdrive.store.streams.errors import (
     PreconditionError,
     StreamsError,
 )
-from logdrive.store.streams.names import epoch_of
 from logdrive.store.streams.streams import Streams
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE, Method
+from logdrive.wire.pravega.names import epoch_of_id
 
 Handler = Callable[[Any], Awaitable[Message]]
 
@@ -258,7 +258,9 @@ class ControllerService:
             info.scope, info.stream, request.sealedSegments, wanted
         )
         new = [
-            answers.segment_range(info, segment) for segment in now if epoch_of(segment.id) == epoch
+            answers.segment_range(info, segment)
+            for segment in now
+            if epoch_of_id(segment.id) == epoch
         ]
         return pb.ScaleResponse(status="STARTED", segments=new, epoch=epoch - 1)
 

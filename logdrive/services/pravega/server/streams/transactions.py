@@ -24,7 +24,6 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
     TransactionEndedError,
 )
-from logdrive.store.streams.names import epoch_of, name_of
 from logdrive.store.streams.state import (
     Put,
     Segment,
@@ -34,6 +33,7 @@ from logdrive.store.streams.state import (
     Transaction,
     TransactionPut,
 )
+from logdrive.wire.pravega.names import epoch_of_id, segment_name
 
 MAX_LEASE_MS: Final = 600_000
 _MAX_AGE_MS: Final = 24 * 3600 * 1000
@@ -189,7 +189,9 @@ class Transactions:
         if set(targets) != {segment.id for segment in there}:
             rolled = self._rolled(now, found, there)
             targets = tuple(
-                segment.id for segment in rolled.segments if epoch_of(segment.id) == len(now.epochs)
+                segment.id
+                for segment in rolled.segments
+                if epoch_of_id(segment.id) == len(now.epochs)
             )
             puts.append(StreamPut(scope, stream, rolled))
         else:
@@ -217,7 +219,7 @@ class Transactions:
 
     def _check_open(self, scope: str, stream: str, segments: Sequence[int]) -> None:
         for number in segments:
-            info = self._catalogue.store.info(name_of(scope, stream, number))
+            info = self._catalogue.store.info(segment_name(scope, stream, number))
             if info is None or info.sealed:
                 raise PreconditionError(
                     f"segment {number} takes nothing: somebody sealed or removed it"

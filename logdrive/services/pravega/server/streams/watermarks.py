@@ -18,7 +18,7 @@ from logdrive.model.units import MIB
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalog
-from logdrive.store.streams.names import mark_of, name_of
+from logdrive.store.streams.names import mark_of
 from logdrive.store.streams.state import (
     Passed,
     Put,
@@ -29,6 +29,7 @@ from logdrive.store.streams.state import (
     WriterMark,
     WriterPut,
 )
+from logdrive.wire.pravega.names import segment_name
 
 EVERY_SECONDS: Final = 10.0
 MARK_BYTES: Final = 16 * MIB
@@ -99,7 +100,7 @@ class Watermarks:
         """Cut off the oldest watermarks of a mark that is too long."""
         store = self._catalogue.store
         for segment in layout.current(mark.stream) if mark is not None else ():
-            info = store.info(found := name_of(scope, name, segment.id))
+            info = store.info(found := segment_name(scope, name, segment.id))
             if info is not None and info.length - info.start > MARK_BYTES:
                 await store.truncate(found, boundary_from(store, found, info.length - MARK_BYTES))
 

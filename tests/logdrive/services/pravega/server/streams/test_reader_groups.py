@@ -11,8 +11,8 @@ from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.retention import Retention
 from logdrive.store.streams.errors import NoSuchGroupError
 from logdrive.store.streams.journal import Journal
-from logdrive.store.streams.names import name_of, segment_id
 from logdrive.store.streams.state import KeyValueTable, MapPut, ReaderGroup, StreamConfig, StreamCut
+from logdrive.wire.pravega.names import segment_id, segment_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -98,7 +98,7 @@ def test_what_a_reader_group_has_not_read_is_kept_up_to_most_that_stream_s_maker
             async def kept(count: int) -> dict[int, int]:
                 for n in range(count):
                     await there.write(
-                        name_of(SCOPE, STREAM, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
+                        segment_name(SCOPE, STREAM, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
                     )
                 for policy_of in policies:
                     await Retention(there.store, policy_of, there.catalogue.clock).apply()

@@ -13,7 +13,7 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
     TransactionEndedError,
 )
-from logdrive.store.streams.names import name_of, segment_id, transaction_name
+from logdrive.wire.pravega.names import segment_id, segment_name, transaction_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
@@ -22,7 +22,7 @@ OLD = [segment_id(0, 0), segment_id(1, 0)]
 
 
 def name(number: int) -> str:
-    return name_of(SCOPE, STREAM, number)
+    return segment_name(SCOPE, STREAM, number)
 
 
 async def written(there: Rig) -> UUID:

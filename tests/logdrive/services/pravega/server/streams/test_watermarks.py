@@ -14,7 +14,7 @@ from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS, f
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import NoSuchStreamError
 from logdrive.store.streams.journal import Journal
-from logdrive.store.streams.names import mark_of, segment_id
+from logdrive.store.streams.names import mark_of
 from logdrive.store.streams.state import (
     Passed,
     Stream,
@@ -24,6 +24,7 @@ from logdrive.store.streams.state import (
     WatermarkPut,
     WriterMark,
 )
+from logdrive.wire.pravega.names import segment_id
 from tests.logdrive.services.pravega.server.streams.marks import Mark, Timed
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
 from tests.support.memory_disk import MemoryDisk

@@ -12,8 +12,8 @@ from logdrive.store.streams.errors import (
     TimeError,
     TooMuchNotedError,
 )
-from logdrive.store.streams.names import segment_id
 from logdrive.store.streams.state import WriterMark
+from logdrive.wire.pravega.names import segment_id
 from tests.logdrive.services.pravega.server.streams.marks import Timed
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.virtual_time import run
