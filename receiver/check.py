@@ -25,7 +25,7 @@ from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.store.opening import LOCK_NAME
-from logdrive.store.retention import first_of
+from logdrive.store.retention import first_matching
 from receiver.config import ReceiverConfig, SinkConfig
 
 _PROBE = ".logdrive-check"
@@ -264,7 +264,7 @@ def _durability(path: str, disk: Disk) -> Finding:
 
 def _retention(config: ReceiverConfig, stream: StreamAddress) -> Finding:
     """Say what becomes of what is old: a disk that fills up stops every agent."""
-    policy = first_of([table.policy for table in config.retention])(
+    policy = first_matching([table.policy for table in config.retention])(
         f"{stream.scope}/{stream.stream}"
     )
     if policy is None:

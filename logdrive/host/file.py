@@ -105,7 +105,7 @@ def file_stat(told: StatResult) -> FileStat:
     )
 
 
-class Parts:
+class PartsStage:
     """A stage that keeps what it is given until *file* appends it."""
 
     __slots__ = ("_file", "_parts")
@@ -118,9 +118,9 @@ class Parts:
         """Take in *parts*, which must stay what they are."""
         self._parts.extend(parts)
 
-    def following(self, room: int) -> "Parts":
+    def following(self, room: int) -> "PartsStage":
         """Return a stage for what comes after these."""
-        return Parts(self._file)
+        return PartsStage(self._file)
 
     def append(self) -> None:
         """Write all of it at the file's end."""
@@ -147,7 +147,7 @@ class SystemFile:
 
     def stage(self, room: int) -> Stage:
         """Return a stage for what comes at the file's end."""
-        return Parts(self)
+        return PartsStage(self)
 
     def _write_all(self, parts: Sequence[Part]) -> None:
         wanted = sum(map(len, parts))

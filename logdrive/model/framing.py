@@ -19,12 +19,12 @@ def event_head(length: int) -> bytes:
     return _EVENT.pack(0, length)
 
 
-def framed(payload: bytes) -> bytes:
+def frame_event(payload: bytes) -> bytes:
     """Return *payload* as one Pravega event."""
     return event_head(len(payload)) + payload
 
 
-def framed_all(payloads: Sequence[bytes]) -> bytes:
+def frame_events(payloads: Sequence[bytes]) -> bytes:
     """Return *payloads* as Pravega events, back to back; one join, so cheap for a thousand of
     them.
     """
@@ -39,7 +39,7 @@ def event_size(events: Part, at: int) -> int:
     return EVENT_HEAD + int(_EVENT.unpack_from(events, at)[1])
 
 
-def payloads_of(events: bytes) -> list[bytes]:
+def unframe_events(events: bytes) -> list[bytes]:
     """Return the payloads of Pravega events that stand back to back and are whole."""
     payloads, at = [], 0
     while at < len(events):

@@ -62,13 +62,13 @@ _piece = msgspec.json.Decoder(EventPiece).decode
 _letter = msgspec.json.Decoder(Letter).decode
 
 
-def cuts(size: int) -> Iterator[ByteRange]:
+def piece_ranges(size: int) -> Iterator[ByteRange]:
     """Yield the bytes that each piece of an event of *size* bytes has."""
     for start in range(0, size, RECORD_BYTES):
         yield start, min(start + RECORD_BYTES, size)
 
 
-def piece_of(header: BatchHeader) -> EventPiece | None:
+def piece_in_header(header: BatchHeader) -> EventPiece | None:
     """Return what *header*, of a foreign batch, says of its record as a piece; None where it is
     none.
 

@@ -18,7 +18,7 @@ DATA, GAP, END = 0, 1, 2
 KINDS: Final = ("data", "gap", "end")
 
 
-def block(
+def block_record(
     start: int, end: int, lines: int, text: str, lengths: Sequence[int] | None = None
 ) -> bytes:
     """Return a block record: a contiguous run of the file's own text.
@@ -36,14 +36,14 @@ def block(
     )
 
 
-def kept_json(value: dict[str, Any]) -> bytes:
+def compact_json(value: dict[str, Any]) -> bytes:
     """Return *value* as JSON that takes no more memory than its length: orjson's own takes 4 KiB,
     however short, as long as it is kept.
     """
     return orjson.dumps([value])[1:-1]
 
 
-def lean(
+def lean_record(
     start: int,
     end: int,
     message: str,
@@ -63,12 +63,12 @@ def lean(
     record: dict[str, Any] = {"log": head | (log or {}), "message": message}
     if original is not None:
         record["event"] = {"original_base64": original}
-    return kept_json(record)
+    return compact_json(record)
 
 
-def lean_exact(start: int, end: int, message: str, exact: bytes) -> bytes:
-    """Return what `lean` does for a line that ends with LF and, without it, is *exact*, which is
-    not UTF-8; at a third of the cost.
+def exact_lean_record(start: int, end: int, message: str, exact: bytes) -> bytes:
+    """Return what `lean_record` does for a line that ends with LF and, without it, is *exact*,
+    which is not UTF-8; at a third of the cost.
     """
     original = b2a_base64(exact, newline=False)
     return b'{"log":{"offset":%d,"end":%d},"message":%b,"event":{"original_base64":"%b"}}' % (
@@ -79,7 +79,7 @@ def lean_exact(start: int, end: int, message: str, exact: bytes) -> bytes:
     )
 
 
-def gap(
+def gap_record(
     start: int, end: int, reason: str, *, end_exact: bool = True, store: UUID | None = None
 ) -> bytes:
     """Return a gap record (rule P4); *store* names the other store for the reason `elsewhere` (rule
@@ -88,10 +88,10 @@ def gap(
     mark: dict[str, Any] = {"start": start, "end": end, "reason": reason, "end_exact": end_exact}
     if store is not None:
         mark["store"] = str(store)
-    return kept_json({"log": {"gap": mark}})
+    return compact_json({"log": {"gap": mark}})
 
 
-def ended(end: int, reason: str, *, end_exact: bool = True) -> bytes:
+def end_record(end: int, reason: str, *, end_exact: bool = True) -> bytes:
     """Return an end record: the last run of a generation (rule G3).
 
     *end_exact* is told only where it is not so: bytes after the end, never seen, may have vanished
@@ -100,7 +100,7 @@ def ended(end: int, reason: str, *, end_exact: bool = True) -> bytes:
     mark: dict[str, Any] = {"end": end, "reason": reason}
     if not end_exact:
         mark["end_exact"] = False
-    return kept_json({"log": {"ended": mark}})
+    return compact_json({"log": {"ended": mark}})
 
 
 def file_bytes(record: dict[str, Any]) -> bytes:
@@ -114,7 +114,7 @@ def file_bytes(record: dict[str, Any]) -> bytes:
     return text if "lines" in log else text + str(log.get("eol", "\n")).encode()
 
 
-def mark_of(record: bytes) -> bytes:
+def mark_in_record(record: bytes) -> bytes:
     """Return the JSON object inside a gap or end record, which its batch's header repeats as `mark`
     (rule R4).
 

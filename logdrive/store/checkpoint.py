@@ -7,9 +7,9 @@ import structlog
 from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
-from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load, replace
+from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load_index, replace_index
 from logdrive.store.index.snapshot import Snapshot, encode_snapshot
-from logdrive.store.index.spill import Paging, gathered, settle, write
+from logdrive.store.index.spill import Spill, apply_spill, gather_spill, write_spill
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.log import Tip
 from logdrive.store.recovery import Recovered
@@ -51,7 +51,7 @@ class IndexCheckpoint:
 
     def _last_of_older(self) -> int:
         try:
-            older = load(self._disk, self._directory, OLDER_NAME, self._limits)
+            older = load_index(self._disk, self._directory, OLDER_NAME, self._limits)
             missing = older.index.pages.missing(older.index.paged_files())
         except (OSError, ValueError):
             return -1
@@ -68,10 +68,10 @@ class IndexCheckpoint:
         tip = self._log.tip
         if self._written is not None and tip.position == self._written.position:
             return True
-        paging = gathered(self._index, tip.position)
+        spill = gather_spill(self._index, tip.position)
         try:
-            await self._executor.run(self._write_pages, paging)
-            settle(self._index, paging)
+            await self._executor.run(self._write_pages, spill)
+            apply_spill(self._index, spill)
             data = encode_snapshot(Snapshot(self._log.store_id, tip, self._index))
             before, self._written = self._written, None
             kept = await self._executor.run(self._replace, data, before is not None)
@@ -88,9 +88,9 @@ class IndexCheckpoint:
             await self._executor.run(self._sweep, known | self._names)
         return True
 
-    def _write_pages(self, paging: Paging) -> None:
+    def _write_pages(self, spill: Spill) -> None:
         self._index.pages.mend(self._index.paged_files())
-        write(self._index, paging)
+        write_spill(self._index, spill)
         # no index may outlive a crash that one of its files does not
         self._disk.sync_directory(self._directory)
 
@@ -99,7 +99,7 @@ class IndexCheckpoint:
         stays as it was, with its files.
         """
         keep = keep and self._is_sound()
-        replace(self._disk, self._directory, data, keep=keep)
+        replace_index(self._disk, self._directory, data, keep=keep)
         return keep
 
     def _is_sound(self) -> bool:
@@ -107,7 +107,7 @@ class IndexCheckpoint:
         a good one.
         """
         try:
-            load(self._disk, self._directory, INDEX_NAME, self._limits)
+            load_index(self._disk, self._directory, INDEX_NAME, self._limits)
         except (OSError, ValueError):
             return False
         return True

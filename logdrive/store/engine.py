@@ -25,7 +25,7 @@ from logdrive.store.errors import NoSuchSegmentError, SegmentTruncatedError, Sto
 from logdrive.store.index.index import Appended, SegmentIndex, SegmentInfo
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import APPEND, CREATE, MERGE, seed_of
-from logdrive.store.opening import opened
+from logdrive.store.opening import open_and_recover
 from logdrive.store.pending import PendingWrite, PendingWrites
 from logdrive.store.reader import LogReader
 from logdrive.store.reclaim import Reclaimer
@@ -67,7 +67,12 @@ class Store(Changes):
         lock = ExitStack()
         try:
             found = await executor.run(
-                opened, disk, os.path.abspath(path), limits, random or SystemRandom(), lock
+                open_and_recover,
+                disk,
+                os.path.abspath(path),
+                limits,
+                random or SystemRandom(),
+                lock,
             )
         except BaseException:
             lock.close()

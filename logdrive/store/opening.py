@@ -15,7 +15,7 @@ from logdrive.store.recovery import Recovered, recover
 LOCK_NAME = "lock"
 
 
-def opened(
+def open_and_recover(
     disk: Disk, path: str, limits: StoreLimits, random: Random, lock: ExitStack
 ) -> Recovered:
     """Return the store in *path*, whose lock *lock* then holds.

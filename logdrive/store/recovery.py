@@ -12,7 +12,7 @@ from logdrive.errors import StorageError, file_error_text
 from logdrive.host.disk import Disk
 from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import ContradictionError, Index
-from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
+from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load_index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot
 from logdrive.store.limits import StoreLimits
@@ -149,7 +149,7 @@ class _Start:
         why, of the newer one.
         """
         try:
-            return load(self._disk, self._directory, name, self._limits)
+            return load_index(self._disk, self._directory, name, self._limits)
         except FileNotFoundError:
             reason = "missing"
         except ValueError as error:

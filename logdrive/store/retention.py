@@ -47,7 +47,7 @@ class Policy:
 PolicyOf = Callable[[str], Policy | None]
 
 
-def first_of(policies: Sequence[Policy]) -> PolicyOf:
+def first_matching(policies: Sequence[Policy]) -> PolicyOf:
     """Return a function that finds the first of *policies* that names a stream."""
     return lambda stream: next(
         (policy for policy in policies if fnmatchcase(stream, policy.stream)), None

@@ -13,7 +13,7 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
-from logdrive.store.retention import Policy, Retention, first_of
+from logdrive.store.retention import Policy, Retention, first_matching
 
 
 class Failure:
@@ -75,7 +75,7 @@ async def open_store(
 
 async def _trim(store: Store, policies: Sequence[Policy], clock: Clock) -> None:
     if policies:
-        await Retention(store, first_of(policies), clock).run()
+        await Retention(store, first_matching(policies), clock).run()
 
 
 async def _run(store: Store, failure: Failure) -> None:
@@ -85,7 +85,7 @@ async def _run(store: Store, failure: Failure) -> None:
         failure.tell(error)
 
 
-async def either(*events: asyncio.Event) -> None:
+async def wait_for_any(*events: asyncio.Event) -> None:
     """Return once one of *events* is set."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:

@@ -14,7 +14,7 @@ from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.services.pravega.server.controller.convert import uuid_of
-from logdrive.store.streams.names import mark_of
+from logdrive.store.streams.names import mark_stream
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.names import segment_name
 from tests.simulation.client import Client
@@ -27,7 +27,7 @@ from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Watermark, watermarks_in
 
 STREAM = "ticks"
-MARK = segment_name(SCOPE, mark_of(STREAM), 0)
+MARK = segment_name(SCOPE, mark_stream(STREAM), 0)
 PROMISE = "a watermark says what writers noted"
 RECORD = b"%-10s %08d\n"
 RECORD_BYTES = len(RECORD % (b"", 0))

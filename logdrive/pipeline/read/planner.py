@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NONE_BEGUN, Point, Progress
 from logdrive.pipeline.read.stream import StreamClient
@@ -43,7 +43,9 @@ def events_in(hops: Sequence[BatchRef], unfinished: UnfinishedEvents) -> list[Wh
     found: list[WholeEvent] = []
     for hop in hops:
         piece = (
-            piece_of(hop.header) if hop.header is not None and hop.header.kind == FOREIGN else None
+            piece_in_header(hop.header)
+            if hop.header is not None and hop.header.kind == FOREIGN
+            else None
         )
         if piece is not None:
             whole = unfinished.meet(

@@ -40,7 +40,7 @@ class Places:
             await self._streams.create(self._scope, self._name, StreamConfig(min_segments=segments))
             stream = await self._streams.stream(self._scope, self._name)
         self._take(stream)
-        return len(layout.current(stream))
+        return len(layout.current_segments(stream))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,7 +92,9 @@ class Places:
         """Note the current segments; those of a sealed stream stay what they were: nothing takes
         their place.
         """
-        self._now = sorted(layout.current(stream), key=lambda found: found.low) or self._now
+        self._now = (
+            sorted(layout.current_segments(stream), key=lambda found: found.low) or self._now
+        )
 
     async def _before(self, segment: str, writer: UUID) -> int:
         """Return the number that *writer* had last before *segment*, which held its key from some

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
-from logdrive.store.streams.effects import following
+from logdrive.store.streams.effects import follow_up_puts
 from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.key_ranges import new_stream
-from logdrive.store.streams.names import mark_of, stream_of_first_segment
-from logdrive.store.streams.reconcile import Reconciler, settle_map, settle_watermark
+from logdrive.store.streams.names import mark_stream, stream_of_first_segment
+from logdrive.store.streams.reconcile import Reconciler, reconcile_kv_table, reconcile_watermark
 from logdrive.store.streams.state import (
     CatalogState,
     MapPut,
@@ -71,7 +71,7 @@ class Catalog:
         self._state = await self._journal.replay()
         for scope, name, place in list(self._state.places()):
             await asyncio.gather(*Reconciler(self.store, scope, name, place).submit())
-            await self.change(following(scope, name, place))
+            await self.change(follow_up_puts(scope, name, place))
         for scope, name, _ in list(self._state.places()):
             await asyncio.gather(*self._settle_watermark(scope, name))
         maps = [
@@ -98,13 +98,18 @@ class Catalog:
             submitted += self._journal.shorten(self._state)
             await asyncio.gather(*submitted)
             await self._settle_maps([put for put in puts if isinstance(put, MapPut)])
-            puts = [put for scope, name, place in places for put in following(scope, name, place)]
+            puts = [
+                put for scope, name, place in places for put in follow_up_puts(scope, name, place)
+            ]
 
     def _settle_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
-        place, mark = self._state.place(scope, stream), self._state.place(scope, mark_of(stream))
+        place, mark = (
+            self._state.place(scope, stream),
+            self._state.place(scope, mark_stream(stream)),
+        )
         if place is None or place.watermark is None or mark is None:
             return []
-        return settle_watermark(self.store, scope, stream, mark.stream, place.watermark)
+        return reconcile_watermark(self.store, scope, stream, mark.stream, place.watermark)
 
     async def _settle_maps(self, maps: Sequence[MapPut]) -> None:
         """Do what is missing of *maps*, which are durable."""
@@ -112,7 +117,7 @@ class Catalog:
             *(
                 future
                 for put in maps
-                for future in settle_map(self.store, put.scope, put.name, put.now)
+                for future in reconcile_kv_table(self.store, put.scope, put.name, put.now)
             )
         )
         if gone := [

@@ -54,7 +54,7 @@ class Journal:
         state, place, rest = CatalogState(), info.start, b""
         while place + len(rest) < info.length:
             rest += self._store.read(SEGMENT, place + len(rest), _READ)
-            changes, size = changes_in(rest, place)
+            changes, size = decode_records(rest, place)
             rest, place = rest[size:], place + size
             for change in changes:
                 state.apply(change.puts)
@@ -100,7 +100,7 @@ class Journal:
         return future
 
 
-def changes_in(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
+def decode_records(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
     """Return the whole records at the beginning of *data*, which stands at *offset*, and how many
     bytes they are. Raises `StorageError`.
     """

@@ -27,7 +27,7 @@ def new_stream(config: StreamConfig, count: int, first_number: int, now_ms: int)
     return Stream(config, segments, (now_ms,), first_number + count)
 
 
-def current(stream: Stream) -> list[Segment]:
+def current_segments(stream: Stream) -> list[Segment]:
     """Return the segments that take appends; none of a sealed stream."""
     return (
         [segment for segment in stream.segments if segment.until == CURRENT]
@@ -36,7 +36,7 @@ def current(stream: Stream) -> list[Segment]:
     )
 
 
-def active_at(stream: Stream, epoch: int) -> list[Segment]:
+def segments_in_epoch(stream: Stream, epoch: int) -> list[Segment]:
     """Return the segments of one epoch."""
     return [
         s
@@ -69,7 +69,7 @@ def successors(stream: Stream, segment: int) -> list[tuple[Segment, list[int]]]:
     ]
 
 
-def scaled(
+def scale_stream(
     stream: Stream, sealed: Iterable[int], ranges: Sequence[KeyRange], now_ms: int
 ) -> Stream:
     """Return *stream* with the segments *sealed* replaced by new ones of *ranges*.
@@ -77,7 +77,7 @@ def scaled(
     Raises `PreconditionError` where these don't fit.
     """
     gone = set(sealed)
-    there = current(stream)
+    there = current_segments(stream)
     replaced = [s for s in there if s.id in gone]
     if not replaced or len(replaced) != len(gone):
         raise PreconditionError("only current segments can be replaced")
@@ -104,24 +104,24 @@ def scaled(
     )
 
 
-def head(stream: Stream) -> dict[int, int]:
+def head_cut(stream: Stream) -> dict[int, int]:
     """Return where the stream begins: segment id to offset."""
-    return dict(stream.cut) if stream.cut else {s.id: 0 for s in active_at(stream, 0)}
+    return dict(stream.cut) if stream.cut else {s.id: 0 for s in segments_in_epoch(stream, 0)}
 
 
-def at_time(stream: Stream, time_ms: int) -> dict[int, int]:
+def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
     """Return a place at or before what was written at *time_ms*: the segments of that time from
     their beginning, or the head.
     """
     epoch = max(
         (number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0
     )
-    begin, gone = head(stream), {s.id for s in behind(stream, stream.cut)}
-    found = [s for s in active_at(stream, epoch) if s.id not in gone]
+    begin, gone = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
+    found = [s for s in segments_in_epoch(stream, epoch) if s.id not in gone]
     return {s.id: begin.get(s.id, 0) for s in found} if _is_whole(found) else begin
 
 
-def reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
+def cut_reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
     """Return a whole place that nothing in *positions*, segments of any epochs and how far each was
     written, lies behind.
 
@@ -129,9 +129,9 @@ def reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment,
     some of that epoch is cut off.
     """
     latest = max((epoch_of_id(number) for number in positions), default=0)
-    found = active_at(stream, latest)
+    found = segments_in_epoch(stream, latest)
     if not _is_whole(found):
-        found = active_at(stream, len(stream.epochs) - 1)
+        found = segments_in_epoch(stream, len(stream.epochs) - 1)
     return [(segment, positions.get(segment.id, 0)) for segment in found]
 
 
@@ -142,12 +142,12 @@ def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:
     segments = [segment_of(stream, number) for number in cut]
     if any(offset < 0 for offset in cut.values()) or not _is_whole(segments):
         raise PreconditionError("a cut has one offset for each key")
-    gone = {s.id for s in behind(stream, stream.cut)}
+    gone = {s.id for s in segments_before(stream, stream.cut)}
     if any(s.id in gone or cut[s.id] < stream.cut.get(s.id, 0) for s in segments):
         raise PreconditionError("the stream begins after this cut")
 
 
-def behind(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
+def segments_before(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     """Return the segments all of whose bytes lie before *cut*."""
     places = [s for s in stream.segments if s.id in cut]
     return [
@@ -159,7 +159,7 @@ def behind(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     ]
 
 
-def beyond(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
+def segments_after(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     """Return the segments all of whose bytes lie after *cut*."""
     places = [s for s in stream.segments if s.id in cut and s.until != CURRENT]
     return [
@@ -169,16 +169,18 @@ def beyond(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     ]
 
 
-def needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
+def offsets_needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
     """Return from which offset each segment, by its id, has what lies after *cut*; those that have
     nothing of it are not there.
     """
-    begin = cut or head(stream)
-    gone = {s.id for s in behind(stream, begin)}
+    begin = cut or head_cut(stream)
+    gone = {s.id for s in segments_before(stream, begin)}
     return {s.id: begin.get(s.id, 0) for s in stream.segments if s.id not in gone}
 
 
-def between(stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]) -> list[Segment]:
+def segments_between(
+    stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]
+) -> list[Segment]:
     """Return the segments that have what lies between two places.
 
     Raises `PreconditionError` unless one comes after the other.
@@ -186,7 +188,10 @@ def between(stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]) ->
     for cut in (begin, end):
         if not _is_whole(segment_of(stream, number) for number in cut):
             raise PreconditionError("a cut has one offset for each key")
-    before, after = {s.id for s in behind(stream, begin)}, {s.id for s in beyond(stream, end)}
+    before, after = (
+        {s.id for s in segments_before(stream, begin)},
+        {s.id for s in segments_after(stream, end)},
+    )
     if (
         before & end.keys()
         or after & begin.keys()

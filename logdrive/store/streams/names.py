@@ -32,23 +32,23 @@ def check_stream(name: str) -> None:
         raise BadNameError(f"{name[:300]!r} is no name for a stream")
 
 
-def state_of(group: str) -> str:
+def group_stream(group: str) -> str:
     """Return the stream in which the readers of *group* agree. Raises `BadNameError`."""
     check_stream(stream := f"_RG{group}")
     return stream
 
 
-def mark_of(stream: str) -> str:
+def mark_stream(stream: str) -> str:
     """Return the stream in which readers look for how far the time of *stream* has come."""
     return f"{_MARK}{stream}"
 
 
-def marked(stream: str) -> str | None:
+def marked_stream(stream: str) -> str | None:
     """Return the stream whose mark *stream* is; None where it is none."""
     return stream.removeprefix(_MARK) if stream.startswith(_MARK) else None
 
 
-def map_segment(scope: str, table: str, number: int) -> str:
+def kv_table_segment(scope: str, table: str, number: int) -> str:
     """Return the full name of a key-value table's segment. Raises `BadNameError`."""
     check_stream(table)
     return segment_name(scope, table + KV_TABLE_SUFFIX, number)

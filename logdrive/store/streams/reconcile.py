@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 import structlog
 
 from logdrive.errors import LogdriveError
-from logdrive.model.framing import framed
+from logdrive.model.framing import frame_event
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
@@ -21,8 +21,8 @@ from logdrive.store.errors import (
     SegmentTruncatedError,
     StoreDamagedError,
 )
-from logdrive.store.streams.key_ranges import behind, current
-from logdrive.store.streams.names import map_segment, mark_of
+from logdrive.store.streams.key_ranges import current_segments, segments_before
+from logdrive.store.streams.names import kv_table_segment, mark_stream
 from logdrive.store.streams.state import CURRENT, KeyValueTable, Stream, StreamState, Watermark
 from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.names import segment_name, transaction_name
@@ -41,13 +41,13 @@ _log = structlog.get_logger("logdrive.store.streams")
 Submitted = list["asyncio.Future[Any]"]
 
 
-def settle_map(store: Store, scope: str, name: str, table: KeyValueTable) -> Submitted:
+def reconcile_kv_table(store: Store, scope: str, name: str, table: KeyValueTable) -> Submitted:
     """Submit what is missing of one key-value table; return futures that end once everything is
     durable.
     """
     futures: Submitted = []
     for number in range(table.first, table.first + table.partitions):
-        segment = map_segment(scope, name, number)
+        segment = kv_table_segment(scope, name, number)
         there = store.info(segment) is not None
         if table.status == "deleting" and there:
             futures.append(store.delete(segment))
@@ -68,18 +68,18 @@ def settle_map(store: Store, scope: str, name: str, table: KeyValueTable) -> Sub
     return futures
 
 
-def settle_watermark(
+def reconcile_watermark(
     store: Store, scope: str, stream: str, mark: Stream, watermark: Watermark
 ) -> Submitted:
     """Submit the append of a stream's latest *watermark* to its *mark*, if it lacks there; return
     futures as above.
     """
-    for segment in current(mark):
-        name = segment_name(scope, mark_of(stream), segment.id)
+    for segment in current_segments(mark):
+        name = segment_name(scope, mark_stream(stream), segment.id)
         if store.submitted(name, _MARKING) >= watermark.number:
             break
         cut = [(passed.segment, passed.low, passed.high, passed.offset) for passed in watermark.cut]
-        event = framed(encode_watermark(watermark.low, watermark.high, cut))
+        event = frame_event(encode_watermark(watermark.low, watermark.high, cut))
         try:
             return [
                 store.append(
@@ -110,7 +110,9 @@ class Reconciler:
         if self._place.stream.status == "deleting":
             self._delete_all()
             return self._futures
-        gone = {segment.id for segment in behind(self._place.stream, self._place.stream.cut)}
+        gone = {
+            segment.id for segment in segments_before(self._place.stream, self._place.stream.cut)
+        }
         for segment in self._place.stream.segments:
             if segment.id not in gone:
                 self._make(self._segment(segment.id))

@@ -67,14 +67,14 @@ class Scaling:
                 or stream.config.target_rate <= 0
             ):
                 continue
-            segments = sorted(layout.current(stream), key=lambda segment: segment.low)
+            segments = sorted(layout.current_segments(stream), key=lambda segment: segment.low)
             rates = {
                 segment.id: self._rates(
                     segment_name(scope, name, segment.id), stream, before, seconds
                 )
                 for segment in segments
             }
-            sealed, ranges = wanted(segments, rates, stream.config)
+            sealed, ranges = plan_scaling(segments, rates, stream.config)
             if sealed:
                 await self._scale(scope, name, sealed, ranges)
 
@@ -105,7 +105,7 @@ class Scaling:
             )
 
 
-def wanted(
+def plan_scaling(
     segments: Sequence[Segment], rates: Mapping[int, Sequence[float]], config: StreamConfig
 ) -> tuple[list[int], list[KeyRange]]:
     """Return which of *segments*, in the order of their keys, are to be replaced by what *rates*,

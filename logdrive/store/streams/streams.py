@@ -22,7 +22,7 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
 )
 from logdrive.store.streams.key_ranges import KeyRange
-from logdrive.store.streams.names import check_scope, check_stream, mark_of, marked
+from logdrive.store.streams.names import check_scope, check_stream, mark_stream, marked_stream
 from logdrive.store.streams.state import (
     GroupPut,
     MapPut,
@@ -167,8 +167,8 @@ class Streams:
             place = await self._catalogue.place(scope, stream)
             if place.stream.status == "active":
                 raise StreamNotSealedError(f"stream {scope}/{stream} is not sealed")
-            mark = state.place(scope, mark_of(stream))
-            gone = {stream: place, mark_of(stream): mark}
+            mark = state.place(scope, mark_stream(stream))
+            gone = {stream: place, mark_stream(stream): mark}
             deleting = [
                 (name, msgspec.structs.replace(now.stream, status="deleting"))
                 for name, now in gone.items()
@@ -180,7 +180,7 @@ class Streams:
         """Make *stream* if it is the mark of another one: clients expect one beside each stream,
         and few ever ask for it.
         """
-        if (of := marked(stream)) is None:
+        if (of := marked_stream(stream)) is None:
             return
         async with self._catalogue.turn() as state:
             if state.place(scope, stream) is None:
@@ -210,9 +210,11 @@ class Streams:
             raise PreconditionError(f"a stream is scaled to {MAX_SEGMENTS} segments at most")
         async with self._catalogue.turn():
             place = await self._active(scope, stream)
-            scaled = layout.scaled(place.stream, sealed, ranges, self._catalogue.clock.now_ms())
+            scaled = layout.scale_stream(
+                place.stream, sealed, ranges, self._catalogue.clock.now_ms()
+            )
             await self._put(scope, stream, scaled)
-            return len(scaled.epochs) - 1, layout.current(scaled)
+            return len(scaled.epochs) - 1, layout.current_segments(scaled)
 
     # Asking --------------------------------------------------------------------------------------
 
@@ -229,7 +231,7 @@ class Streams:
         account.
         """
         found = await self.stream(scope, stream)
-        places = layout.head(found) if time_ms is None else layout.at_time(found, time_ms)
+        places = layout.head_cut(found) if time_ms is None else layout.cut_at_time(found, time_ms)
         infos = {
             number: self._catalogue.store.info(segment_name(scope, stream, number))
             for number in places
@@ -256,7 +258,9 @@ class Streams:
             return None
         needed: dict[str, int] = {}
         for group in self._catalogue.subscribers(scope, stream) if held else ():
-            for number, offset in layout.needed(place.stream, group.needs(scope, stream)).items():
+            for number, offset in layout.offsets_needed(
+                place.stream, group.needs(scope, stream)
+            ).items():
                 segment = segment_name(scope, stream, number)
                 needed[segment] = min(offset, needed.get(segment, offset))
         kept = {

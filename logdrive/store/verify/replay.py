@@ -13,7 +13,7 @@ from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
 from logdrive.model.numbers import ABSENT
 from logdrive.store.index.index import ContradictionError, Index, SegmentIndex
-from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
+from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load_index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot
 from logdrive.store.limits import StoreLimits
@@ -77,7 +77,7 @@ class Replay:
     def _load(self, disk: Disk, name: str, damages: list[tuple[str, int, str]]) -> Snapshot | None:
         for _ in range(_TRIES):
             try:
-                return load(disk, self._directory, name, _ALL)
+                return load_index(disk, self._directory, name, _ALL)
             except FileNotFoundError:
                 continue
             except ValueError as error:

@@ -12,7 +12,7 @@ from logdrive.errors import TransientError
 from logdrive.model.framing import Part
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.errors import TruncatedOffsetError
-from logdrive.store.streams.journal import SEGMENT, changes_in
+from logdrive.store.streams.journal import SEGMENT, decode_records
 from logdrive.store.streams.state import CatalogState, Put, StreamPut
 from logdrive.wire.pravega.names import segment_name
 
@@ -56,7 +56,7 @@ async def _puts(pieces: AsyncIterator[Part], offset: int) -> AsyncIterator[Put]:
     rest = b""
     async for piece in pieces:
         rest += piece
-        changes, size = changes_in(rest, offset)
+        changes, size = decode_records(rest, offset)
         rest, offset = rest[size:], offset + size
         for change in changes:
             for put in change.puts:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from logdrive.model.framing import EVENT_HEAD, event_length
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.model.records import file_bytes
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
 from logdrive.services.pravega.reader.segment import SegmentReader
@@ -72,7 +72,9 @@ async def lines(
             place = hop.next
             if hop.header is None:
                 yield text_of(hop.payload)
-            elif hop.header.kind == "foreign" and (piece := piece_of(hop.header)) is not None:
+            elif (
+                hop.header.kind == "foreign" and (piece := piece_in_header(hop.header)) is not None
+            ):
                 whole = unfinished.meet(
                     hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
                 )

@@ -25,7 +25,9 @@ async def sink_of(there: Rig, segments: int = 2) -> EmbeddedSink:
 
 async def scale(there: Rig, ranges: list[tuple[float, float]]) -> None:
     stream = await there.streams.stream(SCOPE, STREAM)
-    await there.streams.scale(SCOPE, STREAM, [found.id for found in layout.current(stream)], ranges)
+    await there.streams.scale(
+        SCOPE, STREAM, [found.id for found in layout.current_segments(stream)], ranges
+    )
 
 
 def test_a_stream_is_made_and_found_again_and_keys_go_where_the_plain_sink_sends_them() -> None:

@@ -15,7 +15,7 @@ from logdrive.store.index.index import ContradictionError, Index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.segment import SegmentIndex
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from logdrive.store.index.spill import gathered, settle, write
+from logdrive.store.index.spill import apply_spill, gather_spill, write_spill
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import APPEND, SEAL, UPDATE, LogEntry, crc_of
@@ -55,9 +55,9 @@ def _index(disk: MemoryDisk) -> Index:
         index.apply(entry, place)
         place += length
     index.apply(LogEntry(SEAL, 1, 8), place)
-    paging = gathered(index, place)
-    write(index, paging)
-    settle(index, paging)
+    paging = gather_spill(index, place)
+    write_spill(index, paging)
+    apply_spill(index, paging)
     return index
 
 

@@ -14,7 +14,7 @@ from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from logdrive.store.index.spill import gathered, settle, write
+from logdrive.store.index.spill import apply_spill, gather_spill, write_spill
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
 from logdrive.store.log.format import (
@@ -159,9 +159,9 @@ class Both:
         self.index.files.begin(self.position)
         self.position += FILE_HEAD
         if self.random.random() < 0.8:
-            paging = gathered(self.index, self.position)
-            write(self.index, paging)
-            settle(self.index, paging)
+            paging = gather_spill(self.index, self.position)
+            write_spill(self.index, paging)
+            apply_spill(self.index, paging)
             assert all(
                 place >= self.index.files.bases[-1]
                 for segment in self.index.by_number.values()

@@ -131,7 +131,7 @@ async def grouped(there: Rig, op: Operation) -> None:
 async def timed(there: Rig, op: Operation) -> None:
     writer, where = "ab"[op.choice < 0.5], (op.scope, op.stream)
     if op.kind == "note":
-        now = layout.current(await there.streams.stream(*where))
+        now = layout.current_segments(await there.streams.stream(*where))
         infos = {segment.id: there.store.info(segment_name(*where, segment.id)) for segment in now}
         ends = {number: info.length for number, info in infos.items() if info is not None}
         await WriterTimes(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
@@ -170,19 +170,19 @@ async def to_segments(there: Rig, op: Operation) -> None:
         epoch = int(op.choice * len(stream.epochs))
         found = [
             (s, there.store.info(segment_name(*where, s.id)))
-            for s in layout.active_at(stream, epoch)
+            for s in layout.segments_in_epoch(stream, epoch)
         ]
         await there.streams.truncate(
             *where, {s.id: int(info.length * op.choice) for s, info in found if info is not None}
         )
-    elif now := layout.current(stream):
+    elif now := layout.current_segments(stream):
         await there.write(
             segment_name(*where, now[int(op.choice * len(now))].id), f"{op.choice:.4f} ".encode()
         )
 
 
 async def scale(there: Rig, op: Operation) -> None:
-    now = layout.current(await there.streams.stream(op.scope, op.stream))
+    now = layout.current_segments(await there.streams.stream(op.scope, op.stream))
     if len(now) > 3:
         await there.streams.scale(op.scope, op.stream, [s.id for s in now], [(0.0, 1.0)])
     elif now:

@@ -50,7 +50,7 @@ def test_what_was_made_is_there_after_a_start_and_after_a_kill() -> None:
                 await there.streams.create_scope("empty")
                 await there.streams.create(SCOPE, STREAM, CONFIG)
                 made = await there.streams.stream(SCOPE, STREAM)
-                assert [(s.id, s.low, s.high) for s in layout.current(made)] == [
+                assert [(s.id, s.low, s.high) for s in layout.current_segments(made)] == [
                     (OLD[0], 0.0, 0.5),
                     (OLD[1], 0.5, 1.0),
                 ]
@@ -126,7 +126,7 @@ def test_scaling_seals_what_it_replaces_and_each_knows_whom_it_follows() -> None
             assert [(s.id, sorted(p)) for s, p in layout.successors(stream, new[1])] == [
                 (segment_id(4, 2), sorted([OLD[1], new[1]]))
             ]
-            assert layout.head(stream) == {OLD[0]: 0, OLD[1]: 0}
+            assert layout.head_cut(stream) == {OLD[0]: 0, OLD[1]: 0}
 
     run(main())
 
@@ -165,7 +165,7 @@ def test_sealed_stream_no_current_segments_and_can_be_deleted_its_numbers_never_
             await there.streams.seal(SCOPE, STREAM)
             await there.streams.seal(SCOPE, STREAM)
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert layout.current(stream) == []
+            assert layout.current_segments(stream) == []
             assert layout.successors(stream, OLD[0]) == []
             with pytest.raises(StreamSealedError):
                 await there.streams.configure(SCOPE, STREAM, CONFIG)
@@ -198,7 +198,7 @@ def test_a_cut_deletes_what_lies_before_it_and_truncates_the_rest() -> None:
             begins = {segment_id(2, 1): 0}
         async with rig(disk) as there:
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert layout.head(stream) == layout.at_time(stream, 0) == begins
+            assert layout.head_cut(stream) == layout.cut_at_time(stream, 0) == begins
             with pytest.raises(NoSuchStreamSegmentError):
                 await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 10, OLD[1]: 10})
 
@@ -237,7 +237,7 @@ def test_streams_that_sinks_made_are_taken_in_when_asked_for_and_at_a_start() ->
             await there.store.create("logs/rg_kvtable/0.#epoch.0")  # a table of clients
             await there.store.create("logs/half/1.#epoch.0")
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert [(s.low, s.high) for s in layout.current(stream)] == [
+            assert [(s.low, s.high) for s in layout.current_segments(stream)] == [
                 (0.0, 1 / 3),
                 (1 / 3, 2 / 3),
                 (2 / 3, 1.0),
@@ -305,7 +305,7 @@ def test_who_gives_up_waiting_leaves_nothing_by_halves() -> None:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert [s.id for s in layout.current(stream)] == [segment_id(2, 1)]
+            assert [s.id for s in layout.current_segments(stream)] == [segment_id(2, 1)]
             sealed = there.store.info(name(0))
             assert sealed is not None
             assert sealed.sealed
@@ -372,7 +372,7 @@ def test_the_segments_between_two_places_are_those_that_have_what_lies_there() -
             first, last = {OLD[0]: 0, OLD[1]: 0}, {left: 5, right: 5, OLD[1]: 5}
 
             def between(begin: dict[int, int], end: dict[int, int]) -> list[int]:
-                return [segment.id for segment in layout.between(stream, begin, end)]
+                return [segment.id for segment in layout.segments_between(stream, begin, end)]
 
             assert between(first, last) == [*OLD, left, right]
             assert between(first, {OLD[0]: 9, OLD[1]: 9}) == OLD

@@ -181,7 +181,7 @@ class ControllerService:
         await self._streams.make_mark(request.scope, request.stream)
         return answers.ranges(
             request,
-            layout.current(await self._streams.stream(request.scope, request.stream)),
+            layout.current_segments(await self._streams.stream(request.scope, request.stream)),
             TOKEN,
         )
 
@@ -190,7 +190,9 @@ class ControllerService:
         info = request.streamInfo
         return answers.ranges(
             info,
-            layout.active_at(await self._streams.stream(info.scope, info.stream), request.epoch),
+            layout.segments_in_epoch(
+                await self._streams.stream(info.scope, info.stream), request.epoch
+            ),
             TOKEN,
         )
 
@@ -225,7 +227,7 @@ class ControllerService:
         stream = await self._streams.stream(info.scope, info.stream)
         found = [
             answers.segment_id(info, segment.id)
-            for segment in layout.between(stream, getattr(request, "from"), request.to)
+            for segment in layout.segments_between(stream, getattr(request, "from"), request.to)
         ]
         return pb.StreamCutRangeResponse(segments=found, delegationToken=TOKEN)
 

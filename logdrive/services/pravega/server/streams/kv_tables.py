@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import MapExistsError, NoSuchMapError, PreconditionError
-from logdrive.store.streams.names import map_segment
+from logdrive.store.streams.names import kv_table_segment
 from logdrive.store.streams.state import KeyValueTable, MapPut
 
 MAX_PARTITIONS: Final = 1000
@@ -26,7 +26,7 @@ class KeyValueTables:
 
     async def create(self, scope: str, name: str, asked: KeyValueTable) -> None:
         """Make a table as *asked*."""
-        map_segment(scope, name, 0)
+        kv_table_segment(scope, name, 0)
         longest = TableLimits().fixed_key
         if (
             not 1 <= asked.partitions <= MAX_PARTITIONS
@@ -41,7 +41,7 @@ class KeyValueTables:
             if before is not None and before.status != "deleted":
                 raise MapExistsError(f"key-value table {scope}/{name} exists")
             first = before.first + before.partitions if before is not None else 0
-            if self._catalogue.store.info(map_segment(scope, name, first)) is not None:
+            if self._catalogue.store.info(kv_table_segment(scope, name, first)) is not None:
                 raise MapExistsError(f"clients of the face have a table {scope}/{name}")
             await self._catalogue.change(
                 [MapPut(scope, name, replace(asked, first=first, status="active"))]

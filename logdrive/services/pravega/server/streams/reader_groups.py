@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import BadNameError, GenerationError, NoSuchGroupError
-from logdrive.store.streams.names import state_of
+from logdrive.store.streams.names import group_stream
 from logdrive.store.streams.state import GroupPut, Put, ReaderGroup, StreamConfig, StreamPut
 
 
@@ -26,7 +26,7 @@ class ReaderGroups:
         """Make a group as *asked*, with the stream of its state; return it, or the one that is
         there.
         """
-        stream = state_of(name)
+        stream = group_stream(name)
         async with self._catalogue.turn() as state:
             found = (await self._catalogue.scope(scope)).groups.get(name)
             if found is not None:
@@ -66,7 +66,7 @@ class ReaderGroups:
             found = await self._found(scope, name)
             _check_same(found, group_id, found.generation)
             puts: list[Put] = [GroupPut(scope, name, None)]
-            if (place := state.place(scope, stream := state_of(name))) is not None:
+            if (place := state.place(scope, stream := group_stream(name))) is not None:
                 puts.append(StreamPut(scope, stream, replace(place.stream, status="deleting")))
             await self._catalogue.change(puts)
 

@@ -76,7 +76,7 @@ class Transactions:
                 raise LeaseError(f"{_MAX_OPEN} transactions are open")
             epoch, segments = (
                 len(place.stream.epochs) - 1,
-                sorted(layout.current(place.stream), key=lambda s: s.low),
+                sorted(layout.current_segments(place.stream), key=lambda s: s.low),
             )
             # the lower half stays positive: a negative one loses the upper in the Python client
             random = self._catalogue.random
@@ -183,7 +183,7 @@ class Transactions:
         self, scope: str, stream: str, transaction: UUID, place: StreamState
     ) -> list[Put]:
         found, now = place.transactions[transaction.hex], place.stream
-        there = layout.current(now)
+        there = layout.current_segments(now)
         targets = found.segments
         puts: list[Put] = []
         if set(targets) != {segment.id for segment in there}:
@@ -212,9 +212,12 @@ class Transactions:
             (s.low, s.high)
             for s in (layout.segment_of(stream, number) for number in transaction.segments)
         ]
-        once = layout.scaled(stream, [s.id for s in there], wanted, now_ms)
-        return layout.scaled(
-            once, [s.id for s in layout.current(once)], [(s.low, s.high) for s in there], now_ms
+        once = layout.scale_stream(stream, [s.id for s in there], wanted, now_ms)
+        return layout.scale_stream(
+            once,
+            [s.id for s in layout.current_segments(once)],
+            [(s.low, s.high) for s in there],
+            now_ms,
         )
 
     def _check_open(self, scope: str, stream: str, segments: Sequence[int]) -> None:

@@ -68,7 +68,7 @@ def test_a_transaction_from_before_a_scaling_is_committed_in_the_order_of_its_ke
             await there.write(name(segment_id(2, 1)), b"scaled")
             await there.transactions.commit(SCOPE, STREAM, key)
             stream = await there.streams.stream(SCOPE, STREAM)
-            (now,) = layout.current(stream)
+            (now,) = layout.current_segments(stream)
             assert (now.low, now.high, now.id) == (0.0, 1.0, segment_id(5, 3))
             middle = [s for s, _ in layout.successors(stream, segment_id(2, 1))]
             assert [there.content(name(s.id)) for s in middle] == [b"<0.0>", b"<0.5>"]
