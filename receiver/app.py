@@ -103,7 +103,9 @@ def _services(
         listen=config.listen,
         clock=clock,
         random=random,
-        memory=MemoryBudget(config.limits.total_bytes, config.limits.connection_bytes, heap.change),
+        memory=MemoryBudget(
+            config.limits.total_bytes, config.limits.connection_bytes, heap.add_held
+        ),
         heap=heap,
         shares=SourceQuota(config.limits.sources_bytes),
         router=Router(found.sink),

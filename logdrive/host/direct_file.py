@@ -83,7 +83,7 @@ class DirectFile(SystemFile):
                 done += os.pwrite(self._descriptor, view[done:size], at + done)
                 self._torn = done < size
 
-    def ends(self, size: int, rest: bytes) -> None:
+    def set_end(self, size: int, rest: bytes) -> None:
         """Take note that the file has *size* bytes, with *rest* in its last block."""
         self._size, self._rest = size, rest
 
@@ -142,7 +142,7 @@ class BlockStage:
             used = end
         self._used = used
 
-    def following(self, room: int) -> "BlockStage":
+    def next_stage(self, room: int) -> "BlockStage":
         """Return a stage in the other buffer."""
         return self._file.stage_at(self._at + self._used, self._rest(), room)
 
@@ -151,7 +151,7 @@ class BlockStage:
         padding = -self._used % DIRECT_BLOCK
         self._buffer[self._used : self._used + padding] = bytes(padding)
         self._file.write_blocks(self._buffer, self._used + padding, self._at)
-        self._file.ends(self._at + self._used, self._rest())
+        self._file.set_end(self._at + self._used, self._rest())
 
     def _rest(self) -> bytes:
         return self._buffer[self._used - self._used % DIRECT_BLOCK : self._used]

@@ -41,7 +41,7 @@ class Stage(Protocol):
         """Take in *parts*, copied or as they are."""
         ...
 
-    def following(self, room: int) -> "Stage":
+    def next_stage(self, room: int) -> "Stage":
         """Return a stage for up to *room* bytes that come after these; it can be filled while
         another thread appends this one.
 
@@ -118,7 +118,7 @@ class PartsStage:
         """Take in *parts*, which must stay what they are."""
         self._parts.extend(parts)
 
-    def following(self, room: int) -> "PartsStage":
+    def next_stage(self, room: int) -> "PartsStage":
         """Return a stage for what comes after these."""
         return PartsStage(self._file)
 

@@ -55,7 +55,7 @@ class Heap:
         self._left = 0  # bytes of connections, since the last collection
         self._timer: asyncio.TimerHandle | None = None
 
-    def change(self, size: int) -> None:
+    def add_held(self, size: int) -> None:
         """Say that *size* bytes more are held than before; less, where it is negative."""
         self._held += size
         if self._held > self._peak:
@@ -63,10 +63,10 @@ class Heap:
         elif self._timer is None and self._peak - self._held >= _WORTH:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._give_back)
 
-    def leaves(self, size: int) -> None:
+    def on_connection_closed(self, size: int) -> None:
         """Say that a connection has ended that was counted as *size* bytes."""
         self._left += size
-        self.change(-size)
+        self.add_held(-size)
 
     def _give_back(self) -> None:
         self._timer = None

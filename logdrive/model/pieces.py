@@ -124,7 +124,7 @@ class UnfinishedEvents:
 
     _begun: dict[str, _Begun] = field(default_factory=dict)
 
-    def meet(
+    def add_piece(
         self, offset: int, following: int, event: str, start: int, end: int, *, last: bool
     ) -> WholeEvent | None:
         """Take the next piece, whose batch is [*offset*, *following*); return the event it ends.
@@ -147,7 +147,7 @@ class UnfinishedEvents:
         self._begun[event] = begun
         return None
 
-    def since(self, at: int) -> int:
+    def oldest_begin(self, at: int) -> int:
         """Return where the oldest event begins that may still become whole behind *at*; else
         *at*.
         """

@@ -63,7 +63,7 @@ class Changes:
                 f"a segment's name has 1 to {self._limits.segment_name} bytes, not {len(name)}"
             )
         try:
-            ahead = self._submissions.segment(segment)
+            ahead = self._submissions.segment_state(segment)
         except NoSuchSegmentError:
             ahead = PendingState(segment, self._submissions.next_number(), 0)
             return self._submit(
@@ -121,12 +121,12 @@ class Changes:
         """
         key = attribute.bytes
         self._check_open()
-        ahead = self._submissions.segment(segment)
+        ahead = self._submissions.segment_state(segment)
         if ahead.sealed and not is_reader_key(key):
             raise SegmentSealedError(segment)
         previous = self._submissions.number(segment, key)
         if expected is not None and expected != previous:
-            return self._answer_after(self._submissions.pending(segment, key), False)
+            return self._answer_after(self._submissions.last_pending(segment, key), False)
         return self._submit(
             ahead, self._entry(UPDATE, ahead, writer=key, previous=previous, number=value), True
         )
@@ -145,12 +145,12 @@ class Changes:
         the index is damaged there.
         """
         self._check_open()
-        ahead = self._submissions.segment(segment)
+        ahead = self._submissions.segment_state(segment)
         if not ahead.start <= offset <= ahead.length:
             raise SegmentTruncatedError(segment, ahead.start)
         if offset == ahead.start:
             return self._answer_after(ahead.cutting, None)
-        self._submissions.check_place(segment, offset)
+        self._submissions.check_extent_at(segment, offset)
         return self._submit(
             ahead, self._entry(TRUNCATE, ahead, previous=ahead.start, number=offset), None
         )
@@ -161,7 +161,7 @@ class Changes:
         A new one may then take its name.
         """
         self._check_open()
-        ahead = self._submissions.segment(segment)
+        ahead = self._submissions.segment_state(segment)
         return self._submit(ahead, self._entry(DELETE, ahead), None)
 
     def merge(
@@ -171,12 +171,13 @@ class Changes:
         with its writers' numbers, in one.
 
         Attributes of *target* take *values* in the same one, whatever they were: compare with what
-        was `submitted` before you call. The future is the target's length after it; its count of
-        events stays. Nothing is copied. Raises `NoSuchSegmentError` and `SegmentSealedError`, which
-        name the segment, and `SegmentTruncatedError` where *source* does not begin at 0.
+        was `submitted_number` before you call. The future is the target's length after it; its
+        count of events stays. Nothing is copied. Raises `NoSuchSegmentError` and
+        `SegmentSealedError`, which name the segment, and `SegmentTruncatedError` where *source*
+        does not begin at 0.
         """
         into = self._open_segment(target)
-        merged = self._submissions.segment(source)
+        merged = self._submissions.segment_state(source)
         if merged is into or source == target:
             raise ValueError(f"segment {target!r} can't be merged into itself")
         if merged.start:
@@ -192,11 +193,11 @@ class Changes:
         )
         return self._submit(into, entry, end, merged, changes)
 
-    def submitted(self, segment: str, writer: UUID) -> int:
+    def submitted_number(self, segment: str, writer: UUID) -> int:
         """Return the number submitted last for *writer*, durable or not."""
         return self._submissions.number(segment, writer.bytes)
 
-    def _copy(
+    def _submit_copy(
         self, segment: SegmentIndex, extent: Extent, time_ms: int, data: bytes
     ) -> "asyncio.Future[None]":
         """Let *extent*, appended at *time_ms*, lie at the log's end, too."""
@@ -213,7 +214,7 @@ class Changes:
 
     def _open_segment(self, segment: str) -> PendingState:
         self._check_open()
-        ahead = self._submissions.segment(segment)
+        ahead = self._submissions.segment_state(segment)
         if ahead.sealed:
             raise SegmentSealedError(segment)
         return ahead
@@ -231,12 +232,12 @@ class Changes:
     ) -> "asyncio.Future[Any]":
         if not ABSENT <= entry.number <= _MAX_NUMBER:
             raise ValueError(f"{entry.number} is no number of 64 bits")
-        self._commit.check(entry.length)
+        self._commit.check_capacity(entry.length)
         submission = PendingWrite(
             entry, ahead, asyncio.get_running_loop().create_future(), answer, source, changes
         )
-        self._commit.submit(submission)
-        self._submissions.add(submission)
+        self._commit.enqueue(submission)
+        self._submissions.add_pending(submission)
         return submission.future
 
     def _answer_after(self, pending: PendingWrite | None, answer: Any) -> "asyncio.Future[Any]":

@@ -19,7 +19,8 @@ class IndexCheckpoint:
     """The index files of a store in *directory*; failing to write them fails nothing.
 
     *needed_from* is where the log must be kept from, so that a start can go on from the older one:
-    no file that ends up to there is needed for it. -1 where that is not known; `look_up` may know.
+    no file that ends up to there is needed for it. -1 where that is not known; `find_needed_from`
+    may know.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class IndexCheckpoint:
         self._disk = disk
         self._executor, self._limits = executor, limits
 
-    async def look_up(self) -> None:
+    async def find_needed_from(self) -> None:
         """Find out what the older one needs, if it was written before this start and the newer one
         is good.
         """
@@ -89,7 +90,7 @@ class IndexCheckpoint:
         return True
 
     def _write_pages(self, spill: Spill) -> None:
-        self._index.pages.mend(self._index.paged_files())
+        self._index.pages.restore_copies(self._index.paged_files())
         write_spill(self._index, spill)
         # no index may outlive a crash that one of its files does not
         self._disk.sync_directory(self._directory)
@@ -114,4 +115,4 @@ class IndexCheckpoint:
 
     def _sweep(self, known: frozenset[str]) -> None:
         with contextlib.suppress(OSError):  # what stays is found the next time
-            self._index.pages.sweep(known)
+            self._index.pages.remove_unknown(known)

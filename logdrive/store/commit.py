@@ -34,16 +34,23 @@ class GroupCommit:
         executor: Executor,
         limits: StoreLimits,
         *,
-        settled: Callable[[Sequence[PendingWrite]], None],
-        failed: Callable[[Sequence[PendingWrite], LogdriveError], None],
-        due: Callable[[], bool],
-        between: Callable[[], Awaitable[bool]],
+        on_durable: Callable[[Sequence[PendingWrite]], None],
+        on_failed: Callable[[Sequence[PendingWrite], LogdriveError], None],
+        has_other_work: Callable[[], bool],
+        do_other_work: Callable[[], Awaitable[bool]],
     ) -> None:
         self.pending_bytes = 0
         self._log = log
         self._executor = executor
         self._limits = limits
-        self._settled, self._failed, self._due, self._between = settled, failed, due, between
+        # called with each group once it is durable
+        self._on_durable = on_durable
+        # called with all pending writes, and the reason, once a write failed
+        self._on_failed = on_failed
+        # whether `do_other_work` should be called
+        self._has_other_work = has_other_work
+        # does a little other work between two groups; True if it can be called again at once
+        self._do_other_work = do_other_work
         self._complaint = WriteHealth(log.files.directory)
         self._durable: list[PendingWrite] = []
         self._writing: list[PendingWrite] = []
@@ -52,7 +59,7 @@ class GroupCommit:
         self._wake = asyncio.Event()
         self._ending = False
 
-    def check(self, size: int) -> None:
+    def check_capacity(self, size: int) -> None:
         """Raise `OverloadedError` where *size* more bytes are too many; one submission alone always
         fits.
         """
@@ -61,7 +68,7 @@ class GroupCommit:
                 f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed"
             )
 
-    def submit(self, submission: PendingWrite) -> None:
+    def enqueue(self, submission: PendingWrite) -> None:
         """Add *submission* to the next group, or queue it for a later one.
 
         Raises `TransientError`, having done nothing, as `Log.add`.
@@ -70,22 +77,22 @@ class GroupCommit:
         if self._queue or not self._takes(entry.length):
             self._queue.append(submission)
         else:
-            self._log.add(entry)
+            self._log.add_entry(entry)
             self._open.append(submission)
         self.pending_bytes += entry.length + TOLL
         self._wake.set()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Let `run` return once nothing waits."""
         self._ending = True
         self._wake.set()
 
     async def run(self) -> None:
-        """Commit groups until `end`. Raises `StorageError` once the log is over."""
+        """Commit groups until `stop`. Raises `StorageError` once the log is over."""
         while True:
-            if not (self._open or self._queue) or self._due():
+            if not (self._open or self._queue) or self._has_other_work():
                 self._settle()
-            more = not self._ending and self._due() and await self._between()
+            more = not self._ending and self._has_other_work() and await self._do_other_work()
             if self._open or self._queue:
                 await self._commit_group()
             elif self._ending:
@@ -96,31 +103,31 @@ class GroupCommit:
                 self._wake.clear()
                 await self._wake.wait()
 
-    def abandon(self, reason: LogdriveError) -> None:
+    def fail_pending(self, reason: LogdriveError) -> None:
         """Fail all that nobody was told of."""
         lost = [*self._durable, *self._writing, *self._open, *self._queue]
         self._durable, self._writing, self._open = [], [], []
         self._queue.clear()
-        self._log.forget()
+        self._log.drop_uncommitted()
         self.pending_bytes = 0
-        self._failed(lost, reason)
+        self._on_failed(lost, reason)
 
     async def _commit_group(self) -> None:
         try:
             if not self._fill():
                 self._settle()
-                self._log.forget()
-                await self._executor.run(self._log.roll)
+                self._log.drop_uncommitted()
+                await self._executor.run(self._log.begin_next_file)
                 self._fill()
             await self._write()
         except (TransientError, StorageError) as error:
             self._settle()  # what is durable did not fail
-            self.abandon(error)
+            self.fail_pending(error)
             if isinstance(error, StorageError):
                 raise
-            self._complaint.failed(str(error))
+            self._complaint.on_write_failed(str(error))
             return
-        self._complaint.succeeded()
+        self._complaint.on_write_succeeded()
         self._durable, self._writing = self._writing, []
 
     async def _write(self) -> None:
@@ -128,7 +135,7 @@ class GroupCommit:
         next.
         """
         self._writing, self._open = self._open, []
-        written = self._executor.start(self._log.commit, self._log.seal())
+        written = self._executor.start(self._log.commit_group, self._log.seal_group())
         try:
             self._settle()
             # no memory: said once the group under way is durable
@@ -143,13 +150,13 @@ class GroupCommit:
         """
         queue, log = self._queue, self._log
         while queue and self._takes(queue[0].entry.length):
-            log.add(queue[0].entry)
+            log.add_entry(queue[0].entry)
             self._open.append(queue.popleft())
         return bool(self._open)
 
     def _takes(self, length: int) -> bool:
         """Tell whether an entry with *length* bytes of data fits into the open group."""
-        return len(self._open) < self._limits.group_entries and self._log.takes(length)
+        return len(self._open) < self._limits.group_entries and self._log.fits(length)
 
     def _settle(self) -> None:
         """Tell of the group written last."""
@@ -157,5 +164,5 @@ class GroupCommit:
             self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(
                 group
             )
-            self._settled(group)
+            self._on_durable(group)
             self._durable = []

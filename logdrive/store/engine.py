@@ -115,10 +115,10 @@ class Store(Changes):
             found.log,
             executor,
             limits,
-            settled=self._settled,
-            failed=self._failed,
-            due=self._due,
-            between=self._between,
+            on_durable=self._on_durable,
+            on_failed=self._on_failed,
+            has_other_work=self._has_other_work,
+            do_other_work=self._do_other_work,
         )
         self._survivors = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._freeing = Reclaimer(
@@ -128,8 +128,8 @@ class Store(Changes):
             disk=disk,
             executor=executor,
             limits=limits,
-            copy=self._copy,
-            forget=self._reader.forget,
+            submit_copy=self._submit_copy,
+            before_remove=self._reader.close_file,
         )
         self._rolls = found.log.rolls
         self._running = False
@@ -159,7 +159,7 @@ class Store(Changes):
         finally:
             watch.cancel()
             self._end()
-            self._commit.abandon(TransientError("the store closed before this was durable"))
+            self._commit.fail_pending(TransientError("the store closed before this was durable"))
             try:
                 await self._executor.run(self._log.close)
             finally:  # it may be cancelled while it waits for that
@@ -180,7 +180,7 @@ class Store(Changes):
 
     def _end(self) -> None:
         self._refusal = self._refusal or TransientError(f"the store in {self.path} is closed")
-        self._commit.end()
+        self._commit.stop()
         self._waiters.wake_all()
 
     async def room(self) -> None:
@@ -195,23 +195,23 @@ class Store(Changes):
         failed (rules D2, S2).
         """
         self._check_open()
-        while self._submissions.pending(
+        while self._submissions.last_pending(
             segment, writer.bytes
-        ) is not None or self._submissions.comes_or_goes(segment):
+        ) is not None or self._submissions.existence_is_pending(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return self._index.number(self._durable(segment), writer.bytes)
 
-    async def undecided(self, segment: str) -> bool:
+    async def wait_if_ending(self, segment: str) -> bool:
         """Return False at once where *segment* is not about to be sealed or to go; else True, once
         that is durable or has failed.
 
         Who was refused for that reason tries again: what is told of it must be durable (rule D2).
         """
         self._check_open()
-        if not self._submissions.ends(segment):
+        if not self._submissions.end_is_pending(segment):
             return False
-        while self._submissions.ends(segment):
+        while self._submissions.end_is_pending(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return True
@@ -242,7 +242,7 @@ class Store(Changes):
             raise SegmentTruncatedError(segment, found.start)
         extent = found.extent_at(offset)
         try:
-            time_ms = self._reader.time_ms(extent)
+            time_ms = self._reader.read_time_ms(extent)
         except StoreDamagedError:
             time_ms = None
         except OSError as error:
@@ -276,14 +276,14 @@ class Store(Changes):
             raise SegmentTruncatedError(segment, found.start)
         return self._reader.read(found, offset, limit, check=check, most=most)
 
-    def follow(self, segment: str, offset: int) -> None:
+    def follow_tail(self, segment: str, offset: int) -> None:
         """Take note that somebody outside reads *segment* at *offset*: near its end, what is
         appended next is kept in memory for them.
         """
         if (found := self._index.by_name.get(segment)) is not None:
-            self._reader.follow(found, offset)
+            self._reader.follow_tail(found, offset)
 
-    async def wait(self, segment: str, offset: int, timeout: float) -> bool:
+    async def wait_for_data(self, segment: str, offset: int, timeout: float) -> bool:
         """Return True once *segment* is longer than *offset* or sealed, False after *timeout*
         seconds.
 
@@ -323,31 +323,31 @@ class Store(Changes):
             raise NoSuchSegmentError(segment)
         return found
 
-    def _due(self) -> bool:
+    def _has_other_work(self) -> bool:
         return self._log.rolls != self._rolls or self._freeing.due
 
-    async def _between(self) -> bool:
+    async def _do_other_work(self) -> bool:
         """Write the index after a new file was begun, and free old ones."""
         if self._log.rolls != self._rolls:
             self._rolls = self._log.rolls
             await self._checkpoint.write()
-        return await self._freeing.step()
+        return await self._freeing.reclaim_step()
 
-    def _settled(self, group: Sequence[PendingWrite]) -> None:
+    def _on_durable(self, group: Sequence[PendingWrite]) -> None:
         touched: dict[str, None] = {}
         for submission in group:
             entry = submission.entry
             if entry.kind == CREATE:
-                self._index.create(entry.segment, submission.ahead.name, entry.time_ms)
+                self._index.create_segment(entry.segment, submission.ahead.name, entry.time_ms)
             else:
-                self._index.apply(
+                self._index.apply_entry(
                     entry, entry.place, b"".join(entry.parts) if entry.kind == MERGE else b""
                 )
                 if entry.kind == APPEND:
-                    self._reader.committed(
+                    self._reader.on_committed(
                         self._index.by_number[entry.segment], entry.place, entry.parts
                     )
-            self._submissions.settle(submission)
+            self._submissions.remove_durable(submission)
             submission.resolve()
             touched[submission.ahead.name] = None
             if submission.source is not None:
@@ -356,8 +356,8 @@ class Store(Changes):
             self._waiters.wake(segment)
         self._waiters.wake(_ROOM)
 
-    def _failed(self, lost: Sequence[PendingWrite], reason: LogdriveError) -> None:
-        self._submissions.forget()
+    def _on_failed(self, lost: Sequence[PendingWrite], reason: LogdriveError) -> None:
+        self._submissions.discard_all()
         if isinstance(reason, StorageError):
             self._refusal = reason
         for submission in lost:

@@ -44,7 +44,7 @@ class PendingWrite:
     changes: Sequence[NumberChange] = ()
     followers: "list[tuple[asyncio.Future[Any], Any]]" = field(default_factory=list)
 
-    def numbers(self) -> dict[bytes, int]:
+    def numbers_set(self) -> dict[bytes, int]:
         """Return which writers' numbers it sets, and to what."""
         if self.entry.kind in (APPEND, UPDATE):
             return {self.entry.writer: self.entry.number}
@@ -95,7 +95,7 @@ class PendingWrites:
         self._ahead: dict[str, PendingState] = {}
         self._creating = 0
 
-    def segment(self, name: str) -> PendingState:
+    def segment_state(self, name: str) -> PendingState:
         """Return the segment as submitted. Raises `NoSuchSegmentError`."""
         ahead = self._ahead.get(name)
         if ahead is None:
@@ -107,7 +107,7 @@ class PendingWrites:
             raise NoSuchSegmentError(name)
         return ahead
 
-    def pending(self, name: str, writer: bytes) -> PendingWrite | None:
+    def last_pending(self, name: str, writer: bytes) -> PendingWrite | None:
         """Return the writer's last submission that is not yet durable."""
         ahead = self._ahead.get(name)
         return ahead.writers.get(writer) if ahead is not None else None
@@ -116,26 +116,26 @@ class PendingWrites:
         """Return the number submitted last for *writer*."""
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         if ahead is not None and (pending := ahead.writers.get(writer)) is not None:
-            return pending.numbers()[writer]
+            return pending.numbers_set()[writer]
         if durable is None or (
             ahead is not None and (ahead.gone or ahead.number != durable.number)
         ):
             return ABSENT
         return self._index.number(durable, writer)
 
-    def comes_or_goes(self, name: str) -> bool:
+    def existence_is_pending(self, name: str) -> bool:
         """Tell whether the creation or the end of the segment is submitted and not yet durable."""
         ahead = self._ahead.get(name)
         return ahead is not None and (ahead.creating is not None or ahead.gone)
 
-    def ends(self, name: str) -> bool:
+    def end_is_pending(self, name: str) -> bool:
         """Tell whether a seal or the end of the segment is submitted and not yet durable."""
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         return ahead is not None and (
             ahead.gone or (ahead.sealed and (durable is None or not durable.sealed))
         )
 
-    def check_place(self, name: str, offset: int) -> None:
+    def check_extent_at(self, name: str, offset: int) -> None:
         """Raise `StorageError` where the index can't tell which append *offset* belongs to: what
         needs that could not be applied later.
         """
@@ -147,7 +147,7 @@ class PendingWrites:
         """Return the number that the next segment to be created gets."""
         return self._index.next_number + self._creating
 
-    def add(self, submission: PendingWrite) -> None:
+    def add_pending(self, submission: PendingWrite) -> None:
         """Count *submission* in."""
         ahead, entry = submission.ahead, submission.entry
         if entry.kind == COPY:
@@ -171,7 +171,7 @@ class PendingWrites:
             ahead.writers.update((change.writer, submission) for change in submission.changes)
             self._count(submission.source)
 
-    def settle(self, submission: PendingWrite) -> None:
+    def remove_durable(self, submission: PendingWrite) -> None:
         """Take *submission*, the oldest there is, out: the index has it now."""
         ahead = submission.ahead
         if submission.entry.kind == COPY:
@@ -188,7 +188,7 @@ class PendingWrites:
         if submission.source is not None:
             self._discount(submission.source)
 
-    def forget(self) -> None:
+    def discard_all(self) -> None:
         """Go back to what is durable."""
         self._ahead.clear()
         self._creating = 0

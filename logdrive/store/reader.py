@@ -81,14 +81,14 @@ class LogReader:
             self._window, self._window_at = b"", -1
         return pieces
 
-    def follow(self, segment: SegmentIndex, offset: int) -> None:
+    def follow_tail(self, segment: SegmentIndex, offset: int) -> None:
         """Take note that somebody reads *segment* at *offset*, and will come to its tail while that
         is still kept.
         """
         if segment.length - offset < _KEPT_BYTES:
             segment.followed = _UNREAD_ENTRIES
 
-    def committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
+    def on_committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
         """Take in the data of an entry of *segment* that was committed at *place*: who follows will
         want it next.
         """
@@ -101,17 +101,17 @@ class LogReader:
             self._kept.clear()
             self._kept_bytes = 0
 
-    def entry(self, extent: Extent) -> tuple[int, bytes]:
+    def read_entry(self, extent: Extent) -> tuple[int, bytes]:
         """Return all of *extent*, and when it was appended (ms since 1970).
 
         Raises `StoreDamagedError`, OSError.
         """
         self._window, self._window_at = b"", -1
-        return self.time_ms(extent), bytes(
+        return self.read_time_ms(extent), bytes(
             self._piece(extent.place, extent.length, 0, extent.length)
         )
 
-    def time_ms(self, extent: Extent) -> int:
+    def read_time_ms(self, extent: Extent) -> int:
         """Return when *extent* was appended (ms since 1970).
 
         Raises `StoreDamagedError`, OSError.
@@ -125,7 +125,7 @@ class LogReader:
             raise self._damage(base, start)
         return head.time_ms
 
-    def forget(self, base: int) -> None:
+    def close_file(self, base: int) -> None:
         """Let go of the file of *base*, in which nothing is read any more."""
         if (file := self._open.pop(base, None)) is not None:
             file.close()

@@ -64,14 +64,15 @@ class Reclaimer:
         disk: Disk,
         executor: Executor,
         limits: StoreLimits,
-        copy: CopyExtent,
-        forget: Callable[[int], None],
+        submit_copy: CopyExtent,
+        before_remove: Callable[[int], None],
     ) -> None:
         self._index, self._files = index, index.files
         self._checkpoint = checkpoint
         self._reader = reader
         self._disk, self._executor, self._limits = disk, executor, limits
-        self._copy, self._forget = copy, forget
+        self._submit_copy = submit_copy
+        self._before_remove = before_remove
         self._victim: _Victim | None = None
         self._copies: list[asyncio.Future[Any]] = []
         self._emptied = -1
@@ -81,10 +82,10 @@ class Reclaimer:
 
     @property
     def due(self) -> bool:
-        """Whether `step` may have something to do."""
+        """Whether `reclaim_step` may have something to do."""
         return bool(self._files.changed or self._victim is not None or self._copies or self._rest)
 
-    async def step(self) -> bool:
+    async def reclaim_step(self) -> bool:
         """Do a little, between two groups.
 
         True where more can be done at once, without waiting for the next group.
@@ -128,21 +129,21 @@ class Reclaimer:
         if self._emptied == base:
             self._emptied = -1
             faults.reach("store.free.after_copy")
-        await self._checkpoint.look_up()
+        await self._checkpoint.find_needed_from()
         if end > self._checkpoint.needed_from and not await self._checkpoint.write():
             self._give_up()
             return False
         if end > self._checkpoint.needed_from:
             return False  # the next group lets the index be written once more
-        self._forget(base)
-        self._reader.forget(base)
+        self._before_remove(base)
+        self._reader.close_file(base)
         try:
             await self._executor.run(self._remove, self._files.path(base))
         except OSError as error:
             self._log.warning("a log file can't be removed", reason=file_error_text(error))
             self._give_up()
             return False
-        self._files.remove(base)
+        self._files.remove_file(base)
         self._log.info("log file freed", file=self._files.path(base), bytes=end - base)
         return True
 
@@ -176,7 +177,7 @@ class Reclaimer:
             extents = self._next_extents(victim)
             data = await self._executor.run(self._read, [extent for _, extent in extents])
             for (segment, extent), (time_ms, piece) in zip(extents, data, strict=True):
-                self._copies.append(self._copy(segment, extent, time_ms, piece))
+                self._copies.append(self._submit_copy(segment, extent, time_ms, piece))
         except StoreDamagedError as error:
             self._spoilt.add(victim.base)
             self._victim = None
@@ -201,7 +202,9 @@ class Reclaimer:
         size, looked = 0, 0
         while size < self._limits.copy and victim.segments and looked < _SEARCH:
             segment = self._index.by_number.get(victim.segments[0])
-            extent = segment.next_in(victim.base, victim.offset) if segment is not None else None
+            extent = (
+                segment.next_extent_in(victim.base, victim.offset) if segment is not None else None
+            )
             if segment is None or extent is None:
                 victim.segments.popleft()
                 victim.offset = 0
@@ -213,4 +216,4 @@ class Reclaimer:
         return extents
 
     def _read(self, extents: list[Extent]) -> list[tuple[int, bytes]]:
-        return [self._reader.entry(extent) for extent in extents]
+        return [self._reader.read_entry(extent) for extent in extents]

@@ -119,7 +119,7 @@ class _Start:
             )
         self._check_living()
         log = Log(self._disk, self._index.files, store_id, self._limits, self._tip)
-        log.start(store_is_new=False)
+        log.open_last_file(store_is_new=False)
         used = newer if self._report.index == "used" else None
         if used is None:
             return Recovered(log, self._index, None, frozenset(), self._report)
@@ -133,7 +133,7 @@ class _Start:
             )
         files = LogFiles(self._directory, [0])
         log = Log(self._disk, files, store_id, self._limits, Tip(0))
-        log.start(store_is_new=True)
+        log.open_last_file(store_is_new=True)
         self._report.index = "new"
         return Recovered(log, self._empty(files, store_id), None, frozenset(), self._report)
 
@@ -186,7 +186,7 @@ class _Start:
         self._index, self._tip = snapshot.index, snapshot.tip
         # those begun after it was written, and those it had given up
         for base in self._there.bases:
-            self._index.files.meet(base)
+            self._index.files.add_unknown_file(base)
 
     def _misfit(self, snapshot: Snapshot, store_id: UUID) -> str:
         """Return what is wrong with *snapshot*: the log must have, where it ends, the entry that it
@@ -207,7 +207,7 @@ class _Start:
             return -1
         with self._scan(base, store_id) as scan:
             scan.position = position
-            head = scan.next_head()
+            head = scan.read_entry_head()
             return (
                 position + ENTRY_HEAD + head.length if head is not None and head.crc == crc else -1
             )
@@ -225,7 +225,7 @@ class _Start:
                         0,
                         f"the file is missing, and {files.live[base]} bytes of segments with it",
                     )
-                files.remove(base)
+                files.remove_file(base)
             elif (
                 base != files.bases[-1]
                 and files.ends.setdefault(base, self._ends[base]) != self._ends[base]
@@ -276,7 +276,7 @@ class _Start:
         self._report_cut(path, 0, self._ends[base] - base)
         self._disk.remove(path)
         self._disk.sync_directory(self._there.directory)
-        self._there.remove(base)
+        self._there.remove_file(base)
 
     def _store_id(self) -> UUID:
         base = self._there.bases[0]
@@ -303,9 +303,9 @@ class _Start:
     def _take(self, head: EntryHead, data: "bytes | memoryview") -> None:
         try:
             if head.kind == CREATE:
-                self._index.create(head.segment, str(data, "utf-8"), head.time_ms)
+                self._index.create_segment(head.segment, str(data, "utf-8"), head.time_ms)
             else:
-                self._index.apply(head, head.position + ENTRY_HEAD, data)
+                self._index.apply_entry(head, head.position + ENTRY_HEAD, data)
         except (ContradictionError, UnicodeDecodeError) as error:
             raise self._damage(head.position, str(error)) from error
         self._tip = Tip(head.position + ENTRY_HEAD + head.length, head.position, head.crc)
@@ -356,7 +356,7 @@ class _Start:
 
     def _id_in(self, scan: FileScan) -> UUID | None:
         try:
-            head = scan.head()
+            head = scan.read_file_head()
             return head.store_id if head is not None else None
         except ValueError as error:
             raise StorageError(f"{self._there.path(scan.base)}: {error}") from error

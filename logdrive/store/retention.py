@@ -90,12 +90,12 @@ class Retention:
         """Apply them until cancelled. What can't be cut now is tried again."""
         while True:
             try:
-                await self.apply()
+                await self.apply_policies()
             except LogdriveError as error:
                 self._log.warning("retention is not applied", reason=str(error))
             await asyncio.sleep(EVERY_SECONDS)
 
-    async def apply(self) -> None:
+    async def apply_policies(self) -> None:
         """Cut every stream once. Raises what the store raises."""
         streams: dict[str, list[str]] = {}
         there = self._store.segments()

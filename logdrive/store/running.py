@@ -23,7 +23,7 @@ class Failure:
         self.happened = asyncio.Event()
         self.error: StorageError | None = None
 
-    def tell(self, error: StorageError) -> None:
+    def set_error(self, error: StorageError) -> None:
         """Note the first failure."""
         if self.error is None:
             self.error = error
@@ -82,7 +82,7 @@ async def _run(store: Store, failure: Failure) -> None:
     try:
         await store.run(asyncio.Event())
     except StorageError as error:
-        failure.tell(error)
+        failure.set_error(error)
 
 
 async def wait_for_any(*events: asyncio.Event) -> None:

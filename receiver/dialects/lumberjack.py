@@ -123,7 +123,7 @@ class LumberjackReceiver:
                 RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", told=True
             ) from error
         except StorageError as error:
-            services.failure.tell(error)
+            services.failure.set_error(error)
             raise Disconnect(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
         held = sum(map(len, batch))

@@ -48,7 +48,7 @@ def events_in(hops: Sequence[BatchRef], unfinished: UnfinishedEvents) -> list[Wh
             else None
         )
         if piece is not None:
-            whole = unfinished.meet(
+            whole = unfinished.add_piece(
                 hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
             )
             found += [whole] if whole is not None else []
@@ -144,7 +144,7 @@ class Planner:
             if place[0] != number or place[1] == at
         }
         self._unfinished = kept | {(number, end): unfinished}
-        since = unfinished.since(end)
+        since = unfinished.oldest_begin(end)
         return Point(end, hops[-1].offset, hops[-1].crc, NONE_BEGUN if since == end else since)
 
     def _begun_before(self, number: int, point: Point, at: int) -> UnfinishedEvents:

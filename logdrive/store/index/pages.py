@@ -186,7 +186,7 @@ class PageFiles:
                 file.close()
         return PagedFile(name, size // width, width, self.per_page(width))
 
-    def mend(self, files: Iterable[PagedFile]) -> None:
+    def restore_copies(self, files: Iterable[PagedFile]) -> None:
         """Write those copies of *files* anew that are missing or damaged, from the others.
 
         What can't be mended now stays as it is.
@@ -212,7 +212,7 @@ class PageFiles:
             self.suspects.pop(path, None)
             log.warning("a damaged file of the index was written anew from its copy", file=path)
 
-    def sweep(self, known: Set[str]) -> None:
+    def remove_unknown(self, known: Set[str]) -> None:
         """Remove all paged files but those whose names are *known*, and what an interrupted write
         left of them. Raises OSError.
         """

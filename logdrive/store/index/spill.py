@@ -73,8 +73,8 @@ def write_spill(index: Index, spill: Spill) -> None:
         for segment, _, first, end in stretches:
             offsets.extend(segment.offsets[first:end])
             places.extend(segment.places[first:end])
-        spill.files[base] = index.extents.write(base, offsets, places, spill.as_of)
-    spill.runs = index.cold.write(spill.changed, index.by_number, spill.as_of)
+        spill.files[base] = index.extents.write_extents(base, offsets, places, spill.as_of)
+    spill.runs = index.cold.write_run(spill.changed, index.by_number, spill.as_of)
 
 
 def apply_spill(index: Index, spill: Spill) -> None:
@@ -97,7 +97,7 @@ def apply_spill(index: Index, spill: Spill) -> None:
     index.extents.files.clear()
     index.extents.files.update(kept | spill.files)
     index.paged_to = spill.to
-    index.cold.settle(spill.runs, spill.changed)
+    index.cold.use_runs(spill.runs, spill.changed)
     for number in spill.changed:
         segment = index.by_number[number]
         segment.numbers, segment.cold = {}, True

@@ -69,10 +69,10 @@ class Catalog:
 
     async def _begin(self) -> None:
         self._state = await self._journal.replay()
-        for scope, name, place in list(self._state.places()):
-            await asyncio.gather(*Reconciler(self.store, scope, name, place).submit())
-            await self.change(follow_up_puts(scope, name, place))
-        for scope, name, _ in list(self._state.places()):
+        for scope, name, place in list(self._state.all_streams()):
+            await asyncio.gather(*Reconciler(self.store, scope, name, place).submit_changes())
+            await self.commit_puts(follow_up_puts(scope, name, place))
+        for scope, name, _ in list(self._state.all_streams()):
             await asyncio.gather(*self._settle_watermark(scope, name))
         maps = [
             MapPut(scope, name, now)
@@ -82,16 +82,16 @@ class Catalog:
         await self._settle_maps(maps)
         await self.adopt_all()
 
-    async def change(self, puts: Sequence[Put]) -> None:
+    async def commit_puts(self, puts: Sequence[Put]) -> None:
         """Make *puts* durable, then what they ask of the segments, then that this is done; within a
         turn.
         """
         while puts:
-            submitted: list[asyncio.Future[Any]] = [self._journal.submit(puts)]
-            self._state.apply(puts)
+            submitted: list[asyncio.Future[Any]] = [self._journal.append_puts(puts)]
+            self._state.apply_puts(puts)
             places = self._places(puts)
             for scope, name, place in places:
-                submitted += Reconciler(self.store, scope, name, place).submit()
+                submitted += Reconciler(self.store, scope, name, place).submit_changes()
             for put in puts:
                 if isinstance(put, WatermarkPut):
                     submitted += self._settle_watermark(put.scope, put.stream)
@@ -104,8 +104,8 @@ class Catalog:
 
     def _settle_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
         place, mark = (
-            self._state.place(scope, stream),
-            self._state.place(scope, mark_stream(stream)),
+            self._state.stream_state(scope, stream),
+            self._state.stream_state(scope, mark_stream(stream)),
         )
         if place is None or place.watermark is None or mark is None:
             return []
@@ -125,8 +125,8 @@ class Catalog:
             for put in maps
             if put.now.status == "deleting"
         ]:
-            submitted = self._journal.submit(gone)
-            self._state.apply(gone)
+            submitted = self._journal.append_puts(gone)
+            self._state.apply_puts(gone)
             await submitted
 
     def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, StreamState]]:
@@ -136,22 +136,22 @@ class Catalog:
         return [
             (scope, name, place)
             for scope, name in names
-            if (place := self._state.place(scope, name)) is not None
+            if (place := self._state.stream_state(scope, name)) is not None
         ]
 
     # Finding -------------------------------------------------------------------------------------
 
-    async def place(self, scope: str, stream: str) -> StreamState:
+    async def stream_state(self, scope: str, stream: str) -> StreamState:
         """Return a stream, within a turn. Raises `NoSuchScopeError`, `NoSuchStreamError`."""
-        found = self._state.place(scope, stream)
-        if found is None and await self.adopt(scope, stream):
-            found = self._state.place(scope, stream)
+        found = self._state.stream_state(scope, stream)
+        if found is None and await self.adopt_stream(scope, stream):
+            found = self._state.stream_state(scope, stream)
         if found is None:
-            await self.scope(scope)
+            await self.scope_state(scope)
             raise NoSuchStreamError(f"there is no stream {scope}/{stream}")
         return found
 
-    async def scope(self, scope: str) -> Scope:
+    async def scope_state(self, scope: str) -> Scope:
         """Return a scope, within a turn; it is there also for streams that nobody has asked for.
 
         Raises `NoSuchScopeError`.
@@ -165,7 +165,7 @@ class Catalog:
     def _is_scope(self, scope: str) -> bool:
         return scope in self._state.scopes and self._state.scopes[scope].present
 
-    def making(self, scope: str, stream: str, config: StreamConfig) -> StreamPut:
+    def creation_put(self, scope: str, stream: str, config: StreamConfig) -> StreamPut:
         """Return the put that makes a stream, which is not there, of *config*.min_segments equal
         key ranges.
         """
@@ -180,21 +180,21 @@ class Catalog:
         place = found.places.get(stream) if found is not None else None
         return place.stream.next_number if place is not None else 0
 
-    def known(self, scope: str, stream: str) -> StreamState | None:
+    def known_stream(self, scope: str, stream: str) -> StreamState | None:
         """Return a stream, as far as it is known without a turn."""
-        return self._state.place(scope, stream)
+        return self._state.stream_state(scope, stream)
 
-    def active(self) -> list[tuple[str, str, Stream]]:
+    def active_streams(self) -> list[tuple[str, str, Stream]]:
         """Return the streams that take appends, as far as they are known without a turn."""
         return [
             (scope, name, place.stream)
-            for scope, name, place in self._state.places()
+            for scope, name, place in self._state.all_streams()
             if place.stream.status == "active"
         ]
 
-    def timed(self) -> list[tuple[str, str]]:
+    def streams_with_times(self) -> list[tuple[str, str]]:
         """Return the streams whose writers note times, as far as they are known without a turn."""
-        return [(scope, name) for scope, name, place in self._state.places() if place.writers]
+        return [(scope, name) for scope, name, place in self._state.all_streams() if place.writers]
 
     def subscribers(self, scope: str, stream: str) -> list[ReaderGroup]:
         """Return the reader groups that hold a stream's retention back, as far as they are known
@@ -208,15 +208,15 @@ class Catalog:
         """Take in every stream that somebody made by making its segments; within a turn."""
         for segment in self.store.segments():
             found = stream_of_first_segment(segment)
-            if found is not None and self._state.place(*found) is None:
-                await self.adopt(*found)
+            if found is not None and self._state.stream_state(*found) is None:
+                await self.adopt_stream(*found)
 
-    async def adopt(self, scope: str, stream: str) -> bool:
+    async def adopt_stream(self, scope: str, stream: str) -> bool:
         """Take in a stream that is not known and whose segments 0, 1, 2 … are there, and tell
         whether it was; within a turn.
         """
         count = 0
-        if self._state.place(scope, stream) is not None:
+        if self._state.stream_state(scope, stream) is not None:
             return False
         while self.store.info(segment_name(scope, stream, segment_id(count, 0))) is not None:
             count += 1
@@ -228,7 +228,7 @@ class Catalog:
             return False
         config = StreamConfig(min_segments=count)
         # older than its data
-        await self.change(
+        await self.commit_puts(
             [ScopePut(scope), StreamPut(scope, stream, new_stream(config, count, 0, now_ms=0))]
         )
         return True

@@ -76,7 +76,7 @@ def reconcile_watermark(
     """
     for segment in current_segments(mark):
         name = segment_name(scope, mark_stream(stream), segment.id)
-        if store.submitted(name, _MARKING) >= watermark.number:
+        if store.submitted_number(name, _MARKING) >= watermark.number:
             break
         cut = [(passed.segment, passed.low, passed.high, passed.offset) for passed in watermark.cut]
         event = frame_event(encode_watermark(watermark.low, watermark.high, cut))
@@ -105,7 +105,7 @@ class Reconciler:
         self._made: dict[str, None] = {}
         self._futures: Submitted = []
 
-    def submit(self) -> Submitted:
+    def submit_changes(self) -> Submitted:
         """Return futures that end once everything is durable."""
         if self._place.stream.status == "deleting":
             self._delete_all()

@@ -54,14 +54,14 @@ class Scaling:
         """Look at them again and again, until cancelled."""
         while True:
             await self._catalogue.clock.sleep(EVERY_SECONDS)
-            await self.apply()
+            await self.scale_streams()
 
-    async def apply(self) -> None:
+    async def scale_streams(self) -> None:
         """Measure, and scale each stream at most once. What is refused is told, and tried again."""
         now = self._catalogue.clock.monotonic()
         seconds, self._at = now - self._at, now
         before, self._measured = self._measured, {}
-        for scope, name, stream in self._catalogue.active():
+        for scope, name, stream in self._catalogue.active_streams():
             if (
                 stream.config.scale_type not in (_BY_KIB, _BY_EVENTS)
                 or stream.config.target_rate <= 0

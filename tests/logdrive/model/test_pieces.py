@@ -74,7 +74,7 @@ def test_what_is_no_sequence_of_pieces_is_no_event() -> None:
     def met(*pieces: tuple[int, int, int]) -> list[bool]:
         unfinished = UnfinishedEvents()
         return [
-            unfinished.meet(at, at + 5, "e", start, end, last=end == 9) is not None
+            unfinished.add_piece(at, at + 5, "e", start, end, last=end == 9) is not None
             for at, start, end in pieces
         ]
 

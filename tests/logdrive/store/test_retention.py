@@ -63,7 +63,7 @@ def some_batch(number: int, size: int = 300) -> bytes:
 
 
 async def applied(store: Store, *policies: Policy) -> None:
-    await Retention(store, first_matching(policies), VirtualClock()).apply()
+    await Retention(store, first_matching(policies), VirtualClock()).apply_policies()
 
 
 def span(store: Store, segment: str = SEGMENT) -> tuple[int, int]:
@@ -361,11 +361,11 @@ def test_a_new_segment_is_not_taken_for_the_one_that_had_its_name() -> None:
             policy = Policy("*/*", max_age_ms=150_000)
             retention = Retention(store, first_matching([policy]), VirtualClock())
             await batches(store, SEGMENT, 2)
-            await retention.apply()
+            await retention.apply_policies()
             await asyncio.sleep(3600)
             await store.delete(SEGMENT)
             ends = await batches(store, SEGMENT, 2)
-            await retention.apply()
+            await retention.apply_policies()
             assert span(store) == (0, ends[2])
 
     run(main())

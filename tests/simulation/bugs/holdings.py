@@ -106,7 +106,7 @@ HOLDINGS = (
         "store.handle_of_a_freed_file",
         "a log file that is removed stays open for readers",
         "logdrive.store.reclaim",
-        (("        self._reader.forget(base)\n", ""),),
+        (("        self._reader.close_file(base)\n", ""),),
     ),
     Mutant(
         "freeing.empty_files_stay",

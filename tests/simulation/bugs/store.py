@@ -75,8 +75,8 @@ STORE = (
                 "        limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen\n",
             ),
             (
-                "        while self._submissions.pending(\n            segment, writer.bytes\n        ) is not None or self._submissions.comes_or_goes(segment):\n",
-                "        while self._submissions.comes_or_goes(segment):\n",
+                "        while self._submissions.last_pending(\n            segment, writer.bytes\n        ) is not None or self._submissions.existence_is_pending(segment):\n",
+                "        while self._submissions.existence_is_pending(segment):\n",
             ),
             (
                 "        return self._index.number(self._durable(segment), writer.bytes)\n",

@@ -40,8 +40,8 @@ async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | N
         return None
     async for put in _puts(client.read_range(SEGMENT, info.start, info.length), info.start):
         if isinstance(put, StreamPut) and (put.scope, put.stream) == (scope, stream):
-            state.apply([put])
-    place = state.place(scope, stream)
+            state.apply_puts([put])
+    place = state.stream_state(scope, stream)
     return (
         [segment_name(scope, stream, segment.id) for segment in place.stream.segments]
         if place is not None

@@ -75,7 +75,7 @@ async def lines(
             elif (
                 hop.header.kind == "foreign" and (piece := piece_in_header(hop.header)) is not None
             ):
-                whole = unfinished.meet(
+                whole = unfinished.add_piece(
                     hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
                 )
                 if whole is not None:

@@ -76,7 +76,7 @@ def chosen(random: Random) -> Operation:
 
 async def keys_of(there: Rig, scope: str, stream: str) -> list[str]:
     async with there.catalogue.turn():
-        return list((await there.catalogue.place(scope, stream)).transactions)
+        return list((await there.catalogue.stream_state(scope, stream)).transactions)
 
 
 async def perform(there: Rig, op: Operation) -> None:
@@ -122,7 +122,7 @@ async def grouped(there: Rig, op: Operation) -> None:
     if op.kind == "ungroup":
         await groups.delete(op.scope, name, made.id)
     else:
-        head = await there.streams.place_at(op.scope, op.stream)
+        head = await there.streams.cut_at(op.scope, op.stream)
         await groups.has_read(
             f"{op.scope}/{name}", made.id, made.generation, op.scope, op.stream, head
         )
@@ -219,7 +219,7 @@ async def view(there: Rig) -> Any:
     await there.streams.scopes()  # takes in what was made without asking
     async with there.catalogue.turn() as state:
         scopes = sorted(name for name, scope in state.scopes.items() if scope.present)
-        for scope, name, place in sorted(state.places(), key=lambda found: found[:2]):
+        for scope, name, place in sorted(state.all_streams(), key=lambda found: found[:2]):
             keys |= {key: str(n) for n, key in enumerate(place.transactions)}
             now = place.stream
             seen.append(

@@ -221,7 +221,7 @@ def test_a_cut_into_what_the_damaged_index_tells_of_stops_no_other_stream_and_no
                 there = Rig.on(store)
                 await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 20_100})
                 await there.streams.create(SCOPE, again, CONFIG)
-                assert await there.streams.place_at(SCOPE, STREAM) == {OLD[0]: 20_100}
+                assert await there.streams.cut_at(SCOPE, STREAM) == {OLD[0]: 20_100}
                 with pytest.raises(StoreDamagedError):
                     store.truncate(name(0), 20_100)
 
@@ -267,13 +267,15 @@ def test_streams_are_kept_to_size_their_makers_ask_for_and_begin_where_that_leav
                     await there.write(
                         segment_name(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
                     )
-            await Retention(there.store, there.streams.policy_of, there.catalogue.clock).apply()
-            assert await there.streams.place_at(SCOPE, STREAM) == {0: 70}
-            assert await there.streams.place_at(SCOPE, "whole") == {0: 0}
+            await Retention(
+                there.store, there.streams.retention_policy, there.catalogue.clock
+            ).apply_policies()
+            assert await there.streams.cut_at(SCOPE, STREAM) == {0: 70}
+            assert await there.streams.cut_at(SCOPE, "whole") == {0: 0}
             await there.streams.configure(
                 SCOPE, STREAM, StreamConfig(retention_type=1, retention_param=60_000)
             )
-            found = there.streams.policy_of(f"{SCOPE}/{STREAM}")
+            found = there.streams.retention_policy(f"{SCOPE}/{STREAM}")
             assert found is not None
             assert (found.max_age_ms, found.max_bytes) == (60_000, None)
 
@@ -350,11 +352,11 @@ def test_a_stream_s_mark_is_made_when_it_is_asked_for_and_goes_with_it() -> None
     async def main() -> None:
         async with rig() as there:
             await there.made()
-            await there.streams.make_mark(SCOPE, f"_MARK{STREAM}")
-            await there.streams.make_mark(SCOPE, f"_MARK{STREAM}")
+            await there.streams.create_mark(SCOPE, f"_MARK{STREAM}")
+            await there.streams.create_mark(SCOPE, f"_MARK{STREAM}")
             assert await there.streams.streams(SCOPE) == [f"_MARK{STREAM}", STREAM]
             with pytest.raises(NoSuchStreamError):
-                await there.streams.make_mark(SCOPE, "_MARKnone")
+                await there.streams.create_mark(SCOPE, "_MARKnone")
             await there.streams.seal(SCOPE, STREAM)
             await there.streams.delete(SCOPE, STREAM)
             assert await there.streams.streams(SCOPE) == []

@@ -97,11 +97,11 @@ async def controlling(
         upkeep = [
             asyncio.create_task(transactions.run(), name="transaction-leases"),
             asyncio.create_task(
-                Retention(catalogue.store, streams.policy_of, catalogue.clock).run(),
+                Retention(catalogue.store, streams.retention_policy, catalogue.clock).run(),
                 name="streams-retention",
             ),
             asyncio.create_task(
-                Retention(catalogue.store, streams.most_of, catalogue.clock).run(),
+                Retention(catalogue.store, streams.max_retention_policy, catalogue.clock).run(),
                 name="streams-most",
             ),
             asyncio.create_task(Scaling(catalogue, streams).run(), name="streams-scaling"),

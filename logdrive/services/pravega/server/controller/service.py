@@ -178,7 +178,7 @@ class ControllerService:
 
     async def get_current_segments(self, request: pb.StreamInfo) -> pb.SegmentRanges:
         """Tell which segments take appends."""
-        await self._streams.make_mark(request.scope, request.stream)
+        await self._streams.create_mark(request.scope, request.stream)
         return answers.ranges(
             request,
             layout.current_segments(await self._streams.stream(request.scope, request.stream)),
@@ -201,7 +201,7 @@ class ControllerService:
         info = request.streamInfo
         return answers.places(
             info,
-            await self._streams.place_at(info.scope, info.stream, request.timestamp or None),
+            await self._streams.cut_at(info.scope, info.stream, request.timestamp or None),
             TOKEN,
         )
 

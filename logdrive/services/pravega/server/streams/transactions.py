@@ -69,7 +69,7 @@ class Transactions:
         """
         self._check_lease(lease_ms)
         async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+            place = await self._catalogue.stream_state(scope, stream)
             if place.stream.status != "active":
                 raise StreamSealedError(f"stream {scope}/{stream} is sealed")
             if sum(not t.ended for t in place.transactions.values()) >= _MAX_OPEN:
@@ -88,7 +88,7 @@ class Transactions:
             made = Transaction(
                 epoch, self._catalogue.clock.now_ms(), tuple(segment.id for segment in segments)
             )
-            await self._catalogue.change([TransactionPut(scope, stream, found.hex, made)])
+            await self._catalogue.commit_puts([TransactionPut(scope, stream, found.hex, made)])
             self._renew(found.hex, lease_ms)
             return found, segments
 
@@ -109,7 +109,7 @@ class Transactions:
     async def ended(self, scope: str, stream: str) -> list[tuple[UUID, Transaction]]:
         """Return the transactions that are over and not forgotten."""
         async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+            place = await self._catalogue.stream_state(scope, stream)
             return [
                 (UUID(hex=key), found) for key, found in place.transactions.items() if found.ended
             ]
@@ -131,7 +131,7 @@ class Transactions:
         async with self._catalogue.turn() as state:
             opened = [
                 (scope, name, key, found)
-                for scope, name, place in state.places()
+                for scope, name, place in state.all_streams()
                 for key, found in place.transactions.items()
                 if found.status == "open"
             ]
@@ -153,7 +153,7 @@ class Transactions:
     async def _found(
         self, scope: str, stream: str, transaction: UUID
     ) -> tuple[StreamState, Transaction]:
-        place = await self._catalogue.place(scope, stream)
+        place = await self._catalogue.stream_state(scope, stream)
         found = place.transactions.get(transaction.hex)
         if found is None:
             raise NoSuchTransactionError(
@@ -176,7 +176,7 @@ class Transactions:
                         scope, stream, transaction.hex, replace(found, status="aborting")
                     )
                 ]
-            await self._catalogue.change(puts)
+            await self._catalogue.commit_puts(puts)
             self._leases.pop(transaction.hex, None)
 
     def _committing(

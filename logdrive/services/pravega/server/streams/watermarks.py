@@ -66,7 +66,7 @@ class Watermarks:
 
     async def apply(self) -> None:
         """Look at each once. What can't be written now is told, and tried again."""
-        timed = self._catalogue.timed()
+        timed = self._catalogue.streams_with_times()
         self._silent = {found: self._silent[found] for found in timed if found in self._silent}
         for scope, stream in timed:
             try:
@@ -81,7 +81,7 @@ class Watermarks:
         over.
         """
         async with self._catalogue.turn() as state:
-            place = state.place(scope, stream)
+            place = state.stream_state(scope, stream)
             if place is None:
                 return
             judged = judge(
@@ -90,11 +90,15 @@ class Watermarks:
             self._silent[scope, stream] = judged.silent
             puts: list[Put] = [WriterPut(scope, stream, writer, None) for writer in judged.over]
             if judged.ahead and not judged.silent:
-                if state.place(scope, mark_stream(stream)) is None:
-                    puts.append(self._catalogue.making(scope, mark_stream(stream), StreamConfig()))
+                if state.stream_state(scope, mark_stream(stream)) is None:
+                    puts.append(
+                        self._catalogue.creation_put(scope, mark_stream(stream), StreamConfig())
+                    )
                 puts.append(WatermarkPut(scope, stream, following(place, judged.ahead)))
-            await self._catalogue.change(puts)
-            await self._shorten(scope, mark_stream(stream), state.place(scope, mark_stream(stream)))
+            await self._catalogue.commit_puts(puts)
+            await self._shorten(
+                scope, mark_stream(stream), state.stream_state(scope, mark_stream(stream))
+            )
 
     async def _shorten(self, scope: str, name: str, mark: StreamState | None) -> None:
         """Cut off the oldest watermarks of a mark that is too long."""

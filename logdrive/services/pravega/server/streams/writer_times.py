@@ -45,7 +45,7 @@ class WriterTimes:
         latter where it is no place of the stream; `TooMuchNotedError`.
         """
         async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+            place = await self._catalogue.stream_state(scope, stream)
             await self._note(
                 scope,
                 stream,
@@ -63,7 +63,7 @@ class WriterTimes:
         """
         try:
             async with self._catalogue.turn():
-                place = await self._catalogue.place(scope, stream)
+                place = await self._catalogue.stream_state(scope, stream)
                 if (found := place.transactions.get(transaction.hex)) is None:
                     return  # it ended long ago, and so did its time
                 ends = {
@@ -88,12 +88,12 @@ class WriterTimes:
         Raises `NoSuchWriterError`.
         """
         async with self._catalogue.turn():
-            noted = (await self._catalogue.place(scope, stream)).writers.get(writer)
+            noted = (await self._catalogue.stream_state(scope, stream)).writers.get(writer)
             if noted is None:
                 raise NoSuchWriterError(
                     f"no writer {writer[:300]!r} of {scope}/{stream} has noted a time"
                 )
-            await self._catalogue.change(
+            await self._catalogue.commit_puts(
                 [WriterPut(scope, stream, writer, replace(noted, leaving=True))]
             )
 
@@ -120,7 +120,7 @@ class WriterTimes:
                     f"{len(place.writers)} writers of the stream note times in {others} "
                     "places: no more are kept"
                 )
-        await self._catalogue.change([WriterPut(scope, stream, writer, noted)])
+        await self._catalogue.commit_puts([WriterPut(scope, stream, writer, noted)])
 
     def _known(
         self, scope: str, stream: str, there: Stream, position: Mapping[int, int]

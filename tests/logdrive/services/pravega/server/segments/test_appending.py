@@ -99,7 +99,7 @@ async def test_nothing_is_acknowledged_before_it_is_durable() -> None:
         peer = await set_up(made)
         await peer.say(one(1), KeepAlive())
         assert isinstance(await peer.hear(), KeepAlive)  # the connection goes on meanwhile
-        assert made.store.submitted(S, W) == 1
+        assert made.store.submitted_number(S, W) == 1
         assert made.store.info(S).length == 0  # type: ignore[union-attr]
         assert await peer.hear() == DataAppended(W, 1, ABSENT, 1, 1)
         assert made.store.info(S).length == 1  # type: ignore[union-attr]

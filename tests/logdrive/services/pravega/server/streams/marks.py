@@ -50,7 +50,7 @@ class Timed:
     async def noting(self) -> list[str]:
         """Return the writers that are not forgotten."""
         async with self.there.catalogue.turn() as state:
-            place = state.place(SCOPE, STREAM)
+            place = state.stream_state(SCOPE, STREAM)
             return sorted(place.writers) if place is not None else []
 
     async def split(self, segment: int) -> None:

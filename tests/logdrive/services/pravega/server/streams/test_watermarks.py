@@ -83,7 +83,11 @@ def test_a_silent_writer_is_waited_for_as_long_as_the_stream_s_maker_said() -> N
                 ["b"],
             )
             await asyncio.sleep(2 * 60)
-            assert (len(timed.marks()), await timed.noting(), there.catalogue.timed()) == (
+            assert (
+                len(timed.marks()),
+                await timed.noting(),
+                there.catalogue.streams_with_times(),
+            ) == (
                 2,
                 [],
                 [],
@@ -262,7 +266,7 @@ def test_a_crash_before_a_watermark_reached_its_mark_is_made_good_at_the_next_st
             await timed.watermarks.apply()
             journal = Journal(there.store)
             await journal.replay()
-            await journal.submit(
+            await journal.append_puts(
                 [WatermarkPut(SCOPE, STREAM, Watermark(2, 150, 160, (Passed(0, 0.0, 1.0, 20),)))]
             )
         for _ in range(2):

@@ -21,7 +21,7 @@ from tests.support.virtual_time import run
 
 async def noted(there: Rig, writer: str) -> WriterMark:
     async with there.catalogue.turn():
-        return (await there.catalogue.place(SCOPE, STREAM)).writers[writer]
+        return (await there.catalogue.stream_state(SCOPE, STREAM)).writers[writer]
 
 
 def test_neither_time_nor_position_of_a_writer_goes_back() -> None:
