@@ -19,7 +19,7 @@ CLOSED: Final = 1 << 62
 
 
 def check_of(tail: bytes) -> int:
-    """Return the 16 check bits of the up to 256 bytes before a position; 1 instead of 0 (rule P1)."""
+    """Return 16 check bits of the (up to) 256 bytes before a position; never 0 (rule P1)."""
     return crc32(tail[-TAIL_BYTES:]) & 0xFFFF or 1
 
 

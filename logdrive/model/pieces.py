@@ -126,8 +126,7 @@ class UnfinishedEvents:
     def add_piece(
         self, offset: int, following: int, event: str, start: int, end: int, *, last: bool
     ) -> WholeEvent | None:
-        """Add the next piece, whose batch is [*offset*, *following*); return the event that it
-        ends.
+        """Add the next piece, of the batch [*offset*, *following*); return an event that it ends.
 
         None if the event goes on, and for a last piece whose other pieces are missing: they were
         cut off, or lie too far back.
@@ -152,9 +151,7 @@ class UnfinishedEvents:
         return None
 
     def oldest_begin(self, at: int) -> int:
-        """Return where the oldest event begins that may still be completed after *at*; *at* if
-        none.
-        """
+        """Return where the oldest event begins that may become whole after *at*; else *at*."""
         firsts = [
             begun.extents[0][0] for begun in self._begun.values() if not self._given_up(begun, at)
         ]

@@ -1,4 +1,4 @@
-"""A store that runs while a context lasts."""
+"""Runs a store inside `async with`."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ from logdrive.store.retention import Policy, Retention, first_matching
 
 
 class Failure:
-    """What ended a store before its time, if anything did: *happened* is set then."""
+    """The error that ended a store early; the event *happened* is set then."""
 
     def __init__(self) -> None:
         self.happened = asyncio.Event()
         self.error: StorageError | None = None
 
     def set_error(self, error: StorageError) -> None:
-        """Note the first failure."""
+        """Keep the first failure."""
         if self.error is None:
             self.error = error
             self.happened.set()
@@ -42,12 +42,12 @@ async def open_store(
     random: Random | None = None,
     retention: Sequence[Policy] = (),
 ) -> AsyncIterator[Store]:
-    """Open the store in *path* and run it while the context lasts; at the end what was submitted
-    becomes durable first.
+    """Open the store in *path* and run it during the context.
 
-    *retention* is applied meanwhile. A store that fails tells *failure*, upon which the context
-    should end; it then raises that `StorageError`. Raises what `Store.open` raises. Left by an
-    exception, it lets go at once, as a killed process would.
+    At the end pending changes become durable. *retention* is applied meanwhile. A store that fails
+    sets *failure*; the caller should end the context then, which raises that `StorageError`. Raises
+    what `Store.open` raises. If the context ends with an exception, the store stops at once, as if
+    the process were killed.
     """
     store = await Store.open(
         path, disk=disk, executor=executor, clock=clock, limits=limits, random=random

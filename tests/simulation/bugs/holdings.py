@@ -133,7 +133,7 @@ HOLDINGS = (
                 "            _exceeds(kept, policy.max_bytes) or (before is not None and -oldest[0][0] < before)\n",
             ),
             (
-                "                and (time_ms := self._time(cut)) != told\n",
+                "                and (time_ms := self._time(cut)) != cached_ms\n",
                 "                and (time_ms := self._time(cut)) != -told\n",
             ),
             (

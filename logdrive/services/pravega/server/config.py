@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from logdrive.address import host_port, is_loopback
+from logdrive.address import host_port, is_loopback, is_wildcard
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.config import AuthConfig
-from logdrive.store.config import DirectoryConfig, RetentionConfig, _is_wildcard
+from logdrive.store.config import DirectoryConfig, RetentionConfig
 
 PRAVEGA_PORT = 6000
 CONTROLLER_PORT = 9090
@@ -78,7 +78,7 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
                 "listen.controller sends clients to the segments' own face: give "
                 "[listen.pravega], too"
             )
-        if self.advertise is None and _is_wildcard(face.where[0]):
+        if self.advertise is None and is_wildcard(face.where[0]):
             raise ValueError(
                 "listen.controller.advertise is missing: nobody can connect to "
                 f'{face.where[0]}, write "host:port"'
