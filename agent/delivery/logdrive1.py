@@ -13,8 +13,7 @@ from agent.records.batch import Run
 from agent.sources.checkpoint import path_of, shown
 from agent.sources.registration import MORE_COUNTS, StoredNumber
 from agent.sources.source import NextStep, Source, SourceState
-from logdrive.errors import ProtocolError, TransientError
-from logdrive.host.disk import words_of
+from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import (
@@ -239,7 +238,9 @@ class Logdrive1Sender:
         try:
             outcome = self._outcome(source, known.count, frame)
         except OSError as error:  # the bytes that tell whether the number fits
-            self._pause(source, RefusalCode.TRY_LATER, f"its file can't be read: {words_of(error)}")
+            self._pause(
+                source, RefusalCode.TRY_LATER, f"its file can't be read: {file_error_text(error)}"
+            )
             return
         services.book.changed = True
         self._act(source, outcome, known.count, frame.index)

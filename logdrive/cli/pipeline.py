@@ -18,8 +18,7 @@ from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.cli.runtime import ending_signals
 from logdrive.config.load import load
-from logdrive.errors import StorageError
-from logdrive.host.disk import words_of
+from logdrive.errors import StorageError, os_error_text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
@@ -160,9 +159,7 @@ def report(directory: str, out: Path) -> None:
     try:
         out.write_text(page(directory, found), encoding="utf-8")
     except OSError as error:
-        raise StorageError(
-            f"{out} can't be written: {words_of(error).removesuffix(f': {out}')}"
-        ) from error
+        raise StorageError(f"{out} can't be written: {os_error_text(error)}") from error
     print(
         f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} "
         f"sources, {found.events:,} events"

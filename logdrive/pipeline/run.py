@@ -18,9 +18,16 @@ from uuid import uuid4
 import orjson
 import structlog
 
-from logdrive.errors import ConfigError, LogdriveError, Mistake, StorageError, TransientError
+from logdrive.errors import (
+    ConfigError,
+    LogdriveError,
+    Mistake,
+    StorageError,
+    TransientError,
+    file_error_text,
+)
 from logdrive.host.clock import Clock, SystemClock
-from logdrive.host.disk import SystemDisk, words_of
+from logdrive.host.disk import SystemDisk
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.bronze.history import Known
@@ -347,7 +354,9 @@ def _make(directory: str) -> None:
     try:
         os.makedirs(directory, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"the tables' directory can't be made: {words_of(error)}") from error
+        raise StorageError(
+            f"the tables' directory can't be made: {file_error_text(error)}"
+        ) from error
 
 
 def _spark_schema(schema: Any) -> Any:

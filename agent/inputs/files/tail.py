@@ -30,6 +30,7 @@ from agent.sources.queue import SendQueue
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting, Source
+from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 
@@ -503,7 +504,7 @@ class Tailer:
             self._demand.want(source, self._clock.monotonic())
 
     def _trouble(self, followed: Followed, error: OSError) -> None:
-        text = error.strerror or str(error)
+        text = os_error_text(error)
         if error.errno in CODES:
             now = self._clock.monotonic()
             self._shortage.lacks(followed.generation.place.key, error.errno, now, self._open)

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
-from logdrive.model.framing import Part, framed
+from logdrive.model.framing import Part, frame_event
 from logdrive.wire.pravega.appends import (
     PADDING,
     PARTIAL_EVENT,
@@ -83,7 +83,7 @@ class Assembler:
                 block, self._open = self._open, None
                 return self._ended(block, message)
             case ConditionalAppend():
-                data: Part = framed(message.event)
+                data: Part = frame_event(message.event)
             case ConditionalBlockEnd():
                 data = message.data
         return WholeAppend(

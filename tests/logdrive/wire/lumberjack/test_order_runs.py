@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import ProtocolError
-from logdrive.model.framing import framed_all
+from logdrive.model.framing import frame_events
 from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import CLOSED
 from logdrive.model.records import DATA, END, GAP
@@ -77,8 +77,8 @@ def test_a_run_gives_its_records_framed() -> None:
         (taken, _) = received(
             WindowFrame(len(payloads)), run(records=len(payloads)), js(1, *payloads)
         )
-        assert b"".join(taken.parts) == framed_all(payloads)
-        assert (taken.payloads, taken.size) == (payloads, len(framed_all(payloads)))
+        assert b"".join(taken.parts) == frame_events(payloads)
+        assert (taken.payloads, taken.size) == (payloads, len(frame_events(payloads)))
 
 
 def test_records_may_come_in_several_reads() -> None:
