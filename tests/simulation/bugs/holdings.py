@@ -134,11 +134,11 @@ HOLDINGS = (
             ),
             (
                 "                and (time_ms := self._time(cut)) != cached_ms\n",
-                "                and (time_ms := self._time(cut)) != -told\n",
+                "                and (time_ms := self._time(cut)) != -cached_ms\n",
             ),
             (
-                "                heappush(oldest, (time_ms, row))  # another segment has the name by now\n",
-                "                heappush(oldest, (-time_ms, row))  # another segment has the name by now\n",
+                "                heappush(oldest, (time_ms, row))\n",
+                "                heappush(oldest, (-time_ms, row))\n",
             ),
             (
                 "                    heappush(oldest, (self._time(cut), row))\n",
