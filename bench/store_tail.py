@@ -22,7 +22,7 @@ from logdrive.model.framing import frame_event
 from logdrive.model.numbers import ABSENT
 from logdrive.model.units import KIB
 from logdrive.net.tcp import SystemTransport
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.sink import PravegaSink
 
 _EVENTS = 500
@@ -56,7 +56,7 @@ async def _follow(port: int) -> list[float]:
     """
     late: list[float] = []
     rest = b""
-    async with connected(SystemTransport(), "127.0.0.1", port) as client:
+    async with connect_segment_store(SystemTransport(), "127.0.0.1", port) as client:
         place = 0
         print("following", flush=True)
         while len(late) < _EVENTS:

@@ -15,7 +15,7 @@ from logdrive.host.executor import Executor
 from logdrive.host.heap import Heap
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.controller import Controllers
-from logdrive.services.pravega.client.grpc_extra import over_grpc
+from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.store.running import wait_for_any
 from receiver.config import ReceiverConfig
@@ -52,7 +52,7 @@ async def run(
     stop: asyncio.Event,
     random: Random | None = None,
     started: Callable[[Started], None] = lambda started: None,
-    controllers: Controllers = over_grpc,
+    controllers: Controllers = connect_controller,
     serving: Serving | None = None,
 ) -> None:
     """Receive until *stop*; then drain, within the configured time.

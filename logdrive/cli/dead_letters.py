@@ -37,8 +37,8 @@ from logdrive.model.dead_letters import (
     WHY_CHARACTERS,
     Decision,
 )
-from logdrive.services.pravega.reader.dead_letters import DeadLetter, dead_letters
-from logdrive.services.pravega.reader.stream import Later, ReadableSegment
+from logdrive.services.pravega.reader.dead_letters import DeadLetter, read_dead_letters
+from logdrive.services.pravega.reader.stream import FindNewSegments, ReadableSegment
 
 _FAILED = 1
 
@@ -263,8 +263,8 @@ def _remedy(outcome: ReplayOutcome) -> str:
 
 
 def _with_letters(uri: str, access: AccessOptions, act: Any) -> Any:
-    async def ask(segments: Sequence[ReadableSegment], later: Later) -> Any:
-        return await act(await dead_letters(segments))
+    async def ask(segments: Sequence[ReadableSegment], later: FindNewSegments) -> Any:
+        return await act(await read_dead_letters(segments))
 
     return with_segments(_beside(address_of(uri)), access, ask)
 
@@ -292,7 +292,7 @@ def _with_both(
 
     async def done(dead: Sequence[ReadableSegment], segments: Sequence[ReadableSegment]) -> T:
         try:
-            return await act(await dead_letters(dead), segments)
+            return await act(await read_dead_letters(dead), segments)
         except ValueError as error:
             raise click.ClickException(str(error)) from error
 

@@ -29,17 +29,17 @@ from logdrive.cli.users import user
 from logdrive.config.load import load, naming
 from logdrive.host.disk import SystemDisk
 from logdrive.services.pravega.client.client import SegmentState
-from logdrive.services.pravega.reader.position import position, set_position
+from logdrive.services.pravega.reader.position import reader_position, set_reader_position
 from logdrive.services.pravega.reader.stream import (
-    Contents,
-    Later,
+    FindNewSegments,
     ReadableSegment,
-    contents,
-    followed,
-    merged,
+    SegmentContents,
+    count_contents,
+    follow_lines,
+    read_all_lines,
 )
 from logdrive.services.pravega.server.config import StoreConfig
-from logdrive.services.serve import run as serve
+from logdrive.services.serve import serve_store as serve
 from logdrive.store.verify.verify import Verification
 from logdrive.store.verify.verify import verify as verify_store
 
@@ -112,8 +112,10 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     """
     address = address_of(uri)
 
-    async def ask(segments: Sequence[ReadableSegment], later: Later) -> list[Contents]:
-        return [await contents(segment.client, segment.state) for segment in segments]
+    async def ask(
+        segments: Sequence[ReadableSegment], later: FindNewSegments
+    ) -> list[SegmentContents]:
+        return [await count_contents(segment.client, segment.state) for segment in segments]
 
     found = with_segments(address, access, ask)
     rows = [
@@ -153,8 +155,8 @@ def cat(uri: str, access: AccessOptions, follow: bool) -> None:
     """Print the lines of a stream as their files had them, segment after segment."""
     address = address_of(uri)
 
-    async def copy(segments: Sequence[ReadableSegment], later: Later) -> None:
-        async for text in followed(segments, later) if follow else merged(segments):
+    async def copy(segments: Sequence[ReadableSegment], later: FindNewSegments) -> None:
+        async for text in follow_lines(segments, later) if follow else read_all_lines(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
 
@@ -184,14 +186,15 @@ def readers(
     address = address_of(uri)
 
     async def ask(
-        segments: Sequence[ReadableSegment], later: Later
+        segments: Sequence[ReadableSegment], later: FindNewSegments
     ) -> list[tuple[SegmentState, int | None]]:
         for one in segments if at_end or forget else ():
-            await set_position(
+            await set_reader_position(
                 one.client, one.state.segment, reader, one.state.length if at_end else None
             )
         return [
-            (one.state, await position(one.client, one.state.segment, reader)) for one in segments
+            (one.state, await reader_position(one.client, one.state.segment, reader))
+            for one in segments
         ]
 
     rows = [

@@ -17,11 +17,11 @@ from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.services.embedded.attach import attached
+from logdrive.services.embedded.attach import attach_store
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.reader.segments import locate_segments, readable
-from logdrive.services.pravega.reader.stream import Later, ReadableSegment
-from logdrive.services.pravega.reader.token_renewal import renewed
+from logdrive.services.pravega.reader.segments import connect_segments, locate_segments
+from logdrive.services.pravega.reader.stream import FindNewSegments, ReadableSegment
+from logdrive.services.pravega.reader.token_renewal import renew_tokens
 
 T = TypeVar("T")
 AnyAddress = StreamAddress | ServiceAddress
@@ -38,7 +38,7 @@ def address_of(uri: str) -> AnyAddress:
 def with_segments(
     address: AnyAddress,
     access: AccessOptions,
-    ask: Callable[[Sequence[ReadableSegment], Later], Awaitable[T]],
+    ask: Callable[[Sequence[ReadableSegment], FindNewSegments], Awaitable[T]],
     *,
     update: bool = False,
 ) -> T:
@@ -62,7 +62,7 @@ def reached(
     if isinstance(address, ServiceAddress):
         target = Target(address.host, address.port, access.tls, login=access.login)
         return nullcontext(target)
-    return attached(
+    return attach_store(
         address,
         disk=machine.disk,
         executor=machine.executor,
@@ -75,20 +75,20 @@ def reached(
 @contextlib.asynccontextmanager
 async def segments_at(
     address: AnyAddress, target: Target, machine: Machine, *, update: bool = False
-) -> AsyncIterator[tuple[list[ReadableSegment], Later]]:
+) -> AsyncIterator[tuple[list[ReadableSegment], FindNewSegments]]:
     """Yield the segments of a stream at *target*, and what finds later ones."""
     transport, scope, stream = machine.transport, address.scope, address.stream
     async with AsyncExitStack() as stack:
         there = await locate_segments(transport, target, scope, stream, update=update)
-        renewing = renewed(target, there, clock=machine.clock, update=update)
+        renewing = renew_tokens(target, there, clock=machine.clock, update=update)
         token = await stack.enter_async_context(renewing)
 
         async def later(known: AbstractSet[str]) -> list[ReadableSegment]:
             now = await locate_segments(transport, target, scope, stream, update=update)
             fresh = [one for one in now if one.state.segment not in known]
-            return await stack.enter_async_context(readable(transport, fresh, token))
+            return await stack.enter_async_context(connect_segments(transport, fresh, token))
 
-        yield await stack.enter_async_context(readable(transport, there, token)), later
+        yield await stack.enter_async_context(connect_segments(transport, there, token)), later
 
 
 async def unless_stopped(machine: Machine, work: Awaitable[T]) -> T:

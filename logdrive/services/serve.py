@@ -19,7 +19,7 @@ from logdrive.store.running import Failure, open_store, wait_for_any
 from logdrive.store.streams.catalog import Catalog
 
 
-async def run(
+async def serve_store(
     config: StoreConfig,
     *,
     clock: Clock,

@@ -16,17 +16,17 @@ from logdrive.net.stream import ClientTls, Transport
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import SegmentClient, connected
+from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Login, StreamSegment
-from logdrive.services.pravega.client.controller_grpc import GrpcController, reached
+from logdrive.services.pravega.client.controller_grpc import GrpcController, open_grpc_controller
 from logdrive.services.pravega.server.config import (
     ControllerConfig,
     FaceConfig,
     StoreConfig,
     StoreListenConfig,
 )
-from logdrive.services.serve import run
+from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.pravega.real import RealPravega
@@ -98,7 +98,7 @@ async def our_site(
     )
     started: asyncio.Future[tuple[str, int]] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(
-        run(
+        serve_store(
             config,
             clock=SystemClock(),
             disk=SystemDisk(),
@@ -112,7 +112,7 @@ async def our_site(
     await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
     if running.done():
         await running
-    async with reached("127.0.0.1", port, trusted, login) as controller:
+    async with open_grpc_controller("127.0.0.1", port, trusted, login) as controller:
         yield Site(port, controller, directory)
     stop.set()
     await running
@@ -122,7 +122,7 @@ async def our_site(
 @contextlib.asynccontextmanager
 async def real_site(server: RealPravega, directory: Path) -> AsyncIterator[Site]:
     """Reach a running Pravega while the context lasts."""
-    async with reached("127.0.0.1", server.controller, None, None) as controller:
+    async with open_grpc_controller("127.0.0.1", server.controller, None, None) as controller:
         yield Site(server.controller, controller, directory)
 
 
@@ -149,7 +149,7 @@ async def service(
 async def client(site: Site, segment: StreamSegment) -> AsyncIterator[SegmentClient]:
     """Connect to the segment store of *segment*."""
     at = await site.controller.endpoint(segment)
-    async with connected(SystemTransport(), at.host, at.port) as found:
+    async with connect_segment_store(SystemTransport(), at.host, at.port) as found:
         yield found
 
 

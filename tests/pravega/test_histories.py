@@ -8,7 +8,7 @@ from logdrive.model.identity import source_id
 from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.lumberjack.frames import AckFrame, PositionFrame, RefusalCode, RefusalFrame
-from logdrive.wire.pravega.routing import fraction
+from logdrive.wire.pravega.routing import key_fraction
 from tests.pravega.receivers import Running, receiver
 from tests.pravega.sites import Site, contents
 from tests.pravega.test_scaling import split
@@ -54,7 +54,7 @@ async def told_or_refused(peer: NativePeer) -> int | RefusalCode:
 
 async def goes_to(site: Site, stream: str) -> StreamSegment:
     """Return the current segment that the one source belongs to."""
-    key = fraction(source_id(ORIGIN, "").hex)
+    key = key_fraction(source_id(ORIGIN, "").hex)
     (found,) = [s for s in await site.controller.current("logs", stream) if s.low < key <= s.high]
     return found
 

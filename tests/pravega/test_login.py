@@ -14,10 +14,10 @@ from logdrive.model.numbers import ABSENT
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.cluster import open_cluster
 from logdrive.services.pravega.client.controller import Login
-from logdrive.services.pravega.client.controller_grpc import reached
+from logdrive.services.pravega.client.controller_grpc import open_grpc_controller
 from logdrive.services.pravega.client.errors import RequestRefusedError, TokenError
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.sink import PravegaSink
@@ -60,10 +60,10 @@ async def append_and_be_refused(server: RealPravega, tls: ClientTls) -> None:
         assert await sink.open(segment, SOURCE) == 1
         (found,) = await locate_segments(transport, target, "logs", "app")
         assert (found.state.length, found.home.tls) == (9, tls)
-        async with connected(transport, "127.0.0.1", server.store, tls) as stranger:
+        async with connect_segment_store(transport, "127.0.0.1", server.store, tls) as stranger:
             with pytest.raises(TokenError):
                 await stranger.read(segment, 0, 100)
-        async with reached(
+        async with open_grpc_controller(
             "127.0.0.1", server.controller, tls, Login("logdrive", "a guess")
         ) as controller:
             with pytest.raises(RequestRefusedError, match="UNAUTHENTICATED"):

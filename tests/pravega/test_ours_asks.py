@@ -25,13 +25,13 @@ from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.passwords import kept
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.controller import Login
-from logdrive.services.pravega.client.controller_grpc import reached
+from logdrive.services.pravega.client.controller_grpc import open_grpc_controller
 from logdrive.services.pravega.client.errors import RequestRefusedError, TokenError
 from logdrive.services.pravega.client.login import LoginConfig
-from logdrive.services.pravega.reader.segments import locate_segments, readable
-from logdrive.services.pravega.reader.token_renewal import renewed
+from logdrive.services.pravega.reader.segments import connect_segments, locate_segments
+from logdrive.services.pravega.reader.token_renewal import renew_tokens
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import NumberConflictError
 from tests.pravega.receivers import receiver
@@ -79,7 +79,7 @@ async def stored(site: Site, tls: ClientTls | None = None) -> bytes:
     target = Target("127.0.0.1", site.port, tls, login=FLEET)
     (place,) = await locate_segments(SystemTransport(), target, "logs", "app")
     home = place.home
-    async with connected(
+    async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
         return b"".join(
@@ -126,7 +126,9 @@ async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | No
         transport, Target("127.0.0.1", site.port, tls, login=VIEWER), "logs", "app"
     )
     home = place.home
-    async with connected(transport, home.host, home.port, home.tls, token=home.token_of) as client:
+    async with connect_segment_store(
+        transport, home.host, home.port, home.tls, token=home.token_of
+    ) as client:
         assert (await client.read(segment, 0, 100)).data == frame_event(b"x")
         for change in (
             client.seal(segment),
@@ -135,7 +137,7 @@ async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | No
         ):
             with pytest.raises(TokenError):
                 await change
-    async with reached("127.0.0.1", site.port, tls, VIEWER) as controller:
+    async with open_grpc_controller("127.0.0.1", site.port, tls, VIEWER) as controller:
         with pytest.raises(
             RequestRefusedError, match="PERMISSION_DENIED: viewer may not READ_UPDATE logs/app"
         ):
@@ -155,11 +157,11 @@ async def others_are_refused(site: Site, segment: str, tls: ClientTls | None) ->
     (place,) = await locate_segments(
         SystemTransport(), Target("127.0.0.1", site.port, tls, login=VIEWER), "logs", "app"
     )
-    async with reached("127.0.0.1", site.port, tls, OTHER) as controller:
+    async with open_grpc_controller("127.0.0.1", site.port, tls, OTHER) as controller:
         foreign = await controller.token("mine", "app")
     for token in ("", foreign):
         home = replace(place.home, token=token)
-        async with connected(
+        async with connect_segment_store(
             SystemTransport(), home.host, home.port, home.tls, token=home.token_of
         ) as client:
             for ask in (
@@ -285,15 +287,15 @@ def test_who_follows_a_stream_gets_new_tokens_meanwhile(tmp_path: Path) -> None:
             target, transport = Target("127.0.0.1", site.port, login=VIEWER), SystemTransport()
             there = await locate_segments(transport, target, "logs", "app")
             async with (
-                renewed(target, there, clock=SystemClock()) as token,
-                readable(transport, there, token) as (one,),
+                renew_tokens(target, there, clock=SystemClock()) as token,
+                connect_segments(transport, there, token) as (one,),
             ):
                 for _ in range(3):
                     assert (await one.client.read(one.state.segment, 0, 9)).data == frame_event(
                         b"x"
                     )
                     await asyncio.sleep(1)
-            async with readable(transport, there) as (one,):
+            async with connect_segments(transport, there) as (one,):
                 with pytest.raises(TokenError):  # the one that came with the places
                     await one.client.read(one.state.segment, 0, 9)
 

@@ -14,7 +14,7 @@ from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import SegmentMovedError
-from logdrive.wire.pravega.routing import fraction
+from logdrive.wire.pravega.routing import key_fraction
 from receiver.writers import CountingWriters
 from tests.pravega.sites import Site, client, contents, service
 from tests.pravega.test_sink import SOURCE, at_a_site, fresh, of_stream
@@ -25,7 +25,7 @@ WHOLE = (0.0, 1.0)
 def source_in(low: float, high: float, seed: int = 0) -> UUID:
     """Return a source whose key is in (low, high)."""
     random = Random(seed)
-    while not low < fraction((found := UUID(int=random.getrandbits(128))).hex) < high:
+    while not low < key_fraction((found := UUID(int=random.getrandbits(128))).hex) < high:
         pass
     return found
 

@@ -12,7 +12,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.tcp import SystemTransport
-from logdrive.services.pravega.client.grpc_extra import over_grpc
+from logdrive.services.pravega.client.grpc_extra import connect_controller
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from receiver.open_sink import open_sink
 
@@ -31,7 +31,7 @@ def test_certificates_that_can_not_be_loaded_end_the_start_at_once(tmp_path: Pat
             executor=ThreadExecutor("unused"),
             random=Random(1),
             stop=asyncio.Event(),
-            controllers=over_grpc,
+            controllers=connect_controller,
         )
         async with asyncio.timeout(30), sinks:
             pytest.fail("it started")

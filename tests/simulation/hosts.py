@@ -368,7 +368,7 @@ class StoreHost(Process):
 
     async def _main(self, stop: asyncio.Event) -> None:
         transport = self.network.host(self.name, f"cn:{self.name}")
-        await store_app.run(
+        await store_app.serve_store(
             self._config,
             clock=self.clock,
             disk=self.watched_disk,

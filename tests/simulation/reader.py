@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from logdrive.errors import LogdriveError
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import SegmentState, connected
-from logdrive.services.pravega.reader.position import set_position
+from logdrive.services.pravega.client.client import SegmentState, connect_segment_store
+from logdrive.services.pravega.reader.position import set_reader_position
 from logdrive.services.pravega.reader.segments import locate_segments
-from logdrive.services.pravega.reader.stream import segments_of
+from logdrive.services.pravega.reader.stream import list_first_segments
 from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
 from tests.simulation.hosts import CONTROLLER_PORT, FACE_PORT, READER, SCOPE, STREAM
@@ -177,7 +177,7 @@ async def _read(
     network: MemoryNetwork, store: str, plan: Plan, tables: Tables, *, again: bool
 ) -> None:
     transport = network.host("reader")
-    async with connected(transport, store, FACE_PORT) as client:
+    async with connect_segment_store(transport, store, FACE_PORT) as client:
         if plan.scaled:
             found = await locate_segments(
                 transport,
@@ -188,7 +188,7 @@ async def _read(
             )
             states = [place.state for place in found]
         else:
-            states = await segments_of(client, SCOPE, STREAM)
+            states = await list_first_segments(client, SCOPE, STREAM)
         tables.meet(store, [state.segment for state in states])
         for state in states:
             start = tables.begin(store, state, again=again)
@@ -198,4 +198,4 @@ async def _read(
             tables.add(store, state.segment, start, data)
             if plan.retained:
                 offset = tables.needs_no_more(store, state.segment)
-                await set_position(client, state.segment, READER, offset)
+                await set_reader_position(client, state.segment, READER, offset)

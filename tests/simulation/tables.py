@@ -14,7 +14,7 @@ from functools import partial
 from random import Random
 
 from logdrive.services.pravega.client.channel import RequestChannel
-from logdrive.services.pravega.client.errors import expected
+from logdrive.services.pravega.client.errors import expect_answer
 from logdrive.wire.pravega.control import (
     SegmentAlreadyExists,
     TableKeyBadVersion,
@@ -78,14 +78,14 @@ class TableUser(Client):
         async with asked(self._network, self.name, self._store) as ask:
             made = await ask(lambda number: CreateTableSegment(number, TABLE))
             if not isinstance(made, SegmentAlreadyExists):
-                expected(SegmentCreated, made)
+                expect_answer(SegmentCreated, made)
             while self._left:
                 await self._one(ask)
 
     async def _one(self, ask: Ask) -> None:
         """Count once more from what was seen last; whoever was faster makes that fail."""
         if self._seen is None:
-            read = expected(
+            read = expect_answer(
                 TableRead,
                 await ask(lambda number: ReadTable(number, TABLE, "", (TableKey(COUNTER),))),
             )
@@ -115,7 +115,7 @@ class TableUser(Client):
         if isinstance(answer, TableKeyBadVersion | TableKeyDoesNotExist):
             update.refused = True
             return
-        version, update.version = expected(TableEntriesUpdated, answer).versions
+        version, update.version = expect_answer(TableEntriesUpdated, answer).versions
         self._see(version, value)
 
     async def _remove(self, ask: Ask) -> None:
@@ -130,7 +130,7 @@ class TableUser(Client):
         update = self._random.choice(done)
         update.removed = None
         key = TableKey(update.key, update.version or 0)
-        expected(
+        expect_answer(
             TableKeysRemoved, await ask(lambda number: RemoveTableKeys(number, TABLE, "", (key,)))
         )
         update.removed = True
@@ -161,7 +161,7 @@ async def entries_of(network: MemoryNetwork, store: str) -> dict[bytes, TableEnt
     after = b""
     async with asked(network, "reader", store) as ask:
         while True:
-            page = expected(TableEntriesRead, await ask(partial(_next_page, after)))
+            page = expect_answer(TableEntriesRead, await ask(partial(_next_page, after)))
             if not page.entries:
                 return found
             found |= {entry.key.key: entry for entry in page.entries}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
-from logdrive.services.pravega.client.client import SegmentClient, connected
+from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.services.pravega.server.controller.convert import uuid_of
@@ -96,7 +96,7 @@ class Ticker(Client):
         host = self._network.host(self.name)
         async with reaching(host)(self._store, CONTROLLER_PORT, None, None) as controller:
             assert isinstance(controller, GrpcController)
-            async with connected(host, self._store, FACE_PORT) as client:
+            async with connect_segment_store(host, self._store, FACE_PORT) as client:
                 await self._create(controller)
                 while self._left:
                     async with asyncio.timeout(_PATIENCE_SECONDS):

@@ -13,7 +13,7 @@ from random import Random
 from uuid import UUID
 
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.services.pravega.client.errors import RequestRefusedError
@@ -90,7 +90,9 @@ class TransactionWriter(Client):
     async def _write(
         self, name: UUID, segments: list[StreamSegment], transaction: Transaction
     ) -> None:
-        async with connected(self._network.host(self.name), self._store, FACE_PORT) as client:
+        async with connect_segment_store(
+            self._network.host(self.name), self._store, FACE_PORT
+        ) as client:
             for segment, record in zip(segments, transaction.records, strict=True):
                 writer = await client.set_up(
                     f"{segment.name}#transaction.{name.hex}",
@@ -124,7 +126,7 @@ async def committed(network: MemoryNetwork, store: str) -> Counter[bytes]:
     """Return how often each record stands in the stream. Raises `TransientError`."""
     transport = network.host("reader")
     data = b""
-    async with connected(transport, store, FACE_PORT) as client:
+    async with connect_segment_store(transport, store, FACE_PORT) as client:
         for place in await locate_segments(
             transport,
             Target(store, CONTROLLER_PORT),

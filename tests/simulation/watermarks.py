@@ -5,7 +5,7 @@ made.
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.pravega.names import segment_name
 from tests.simulation.hosts import FACE_PORT, SCOPE
@@ -28,7 +28,7 @@ async def marked(network: MemoryNetwork, store: str) -> tuple[list[Watermark], d
     """Return all watermarks, and what is in each segment that they have a place in and that is
     still there. Raises `TransientError`.
     """
-    async with connected(network.host("reader"), store, FACE_PORT) as client:
+    async with connect_segment_store(network.host("reader"), store, FACE_PORT) as client:
         marks = await watermarks_of(client)
         contents: dict[int, bytes] = {}
         for segment in dict.fromkeys(part.segment for mark in marks for part in mark.place):

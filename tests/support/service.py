@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 from logdrive.services.pravega.server.config import FaceConfig, StoreConfig, StoreListenConfig
-from logdrive.services.serve import run
+from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
@@ -37,7 +37,7 @@ class StoreService:
         )
         self._stop = asyncio.Event()
         self._task = asyncio.create_task(
-            run(
+            serve_store(
                 config,
                 clock=VirtualClock(),
                 disk=self.disk,

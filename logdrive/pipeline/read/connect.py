@@ -16,7 +16,7 @@ from logdrive.host.executor import ThreadExecutor
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.stream import StreamClient, stream_client
-from logdrive.services.embedded.attach import attached
+from logdrive.services.embedded.attach import attach_store
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.server import endpoint
@@ -64,7 +64,7 @@ def _serve(
     async def serve() -> None:
         executor = ThreadExecutor("logdrive-store")
         try:
-            async with attached(
+            async with attach_store(
                 address,
                 disk=SystemDisk(),
                 executor=executor,

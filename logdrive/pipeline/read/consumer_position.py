@@ -15,8 +15,8 @@ from logdrive.errors import LogdriveError, TransientError
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.reader.position import advance_position
+from logdrive.services.pravega.client.client import connect_segment_store
+from logdrive.services.pravega.reader.position import advance_reader_position
 from logdrive.store.errors import NoSuchSegmentError
 
 DEFAULT_READER: Final = "pipeline"
@@ -79,11 +79,12 @@ class ConsumerPosition:
             raise TransientError(f"no answer within {_SECONDS:g} s") from error
 
     async def _tell_one(self, home: Target, ends: Mapping[str, int]) -> None:
-        async with connected(
+        async with connect_segment_store(
             SystemTransport(), home.host, home.port, home.tls, token=home.token_of
         ) as client:
             asked = [
-                advance_position(client, segment, self._name, end) for segment, end in ends.items()
+                advance_reader_position(client, segment, self._name, end)
+                for segment, end in ends.items()
             ]
             answers = await asyncio.gather(*asked, return_exceptions=True)
         failures: list[BaseException] = []

@@ -17,9 +17,9 @@ from logdrive.errors import LogdriveError
 from logdrive.model.dead_letters import DEAD_LETTER, DEAD_STREAM, Letter, note
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.stream import StreamClient, StreamLocation
-from logdrive.services.pravega.client.client import SegmentState, connected
-from logdrive.services.pravega.reader.dead_letters import DeadLetter, dead_letters
-from logdrive.services.pravega.reader.position import advance_position, position
+from logdrive.services.pravega.client.client import SegmentState, connect_segment_store
+from logdrive.services.pravega.reader.dead_letters import DeadLetter, read_dead_letters
+from logdrive.services.pravega.reader.position import advance_reader_position, reader_position
 from logdrive.services.pravega.reader.stream import ReadableSegment
 
 _READER: Final = "notes"
@@ -56,14 +56,14 @@ def note_old_letters(face: StreamClient) -> None:
 async def _note_all(face: StreamClient, beside: StreamClient, there: SegmentState) -> int:
     """Note the letters in *there* since the last look; return how many."""
     home = await beside.home(there.segment)
-    async with connected(
+    async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
-        seen = await position(client, there.segment, _READER) or 0
+        seen = await reader_position(client, there.segment, _READER) or 0
         if seen >= there.length:
             return 0
         state = replace(there, start=max(seen, there.start))
-        letters = await dead_letters([ReadableSegment(client, state)])
+        letters = await read_dead_letters([ReadableSegment(client, state)])
     old = [letter for letter in letters if letter.whole and not letter.has_note]
     if old:
         await _append(face, old)
@@ -76,7 +76,7 @@ async def _append(face: StreamClient, letters: Sequence[DeadLetter]) -> None:
     if not there:
         raise ValueError("the stream is sealed: nothing can be appended")
     home = await face.home(there[0].segment, update=True)
-    async with connected(
+    async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
         for letter in letters:
@@ -95,7 +95,9 @@ async def _remember(
     """Begin behind *there* next time, or at the first letter that may still get its last pieces."""
     begun = [letter.places[0][0] for letter in letters if letter.places and not letter.whole]
     home = await beside.home(there.segment, update=True)
-    async with connected(
+    async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
-        await advance_position(client, there.segment, _READER, min(begun, default=there.length))
+        await advance_reader_position(
+            client, there.segment, _READER, min(begun, default=there.length)
+        )

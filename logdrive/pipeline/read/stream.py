@@ -19,13 +19,17 @@ from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
-from logdrive.services.pravega.client.client import SegmentClient, SegmentState, connected
+from logdrive.services.pravega.client.client import (
+    SegmentClient,
+    SegmentState,
+    connect_segment_store,
+)
 from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
-from logdrive.services.pravega.client.grpc_extra import over_grpc
+from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.services.pravega.reader.segment import BatchRef, HeaderDigest, SegmentReader
-from logdrive.services.pravega.reader.segments import home_of, locate_segments
+from logdrive.services.pravega.reader.segments import locate_segments, segment_store_target
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
 from logdrive.wire.pravega.names import SegmentName, segment_name
 
@@ -148,7 +152,7 @@ class StreamClient:
             renewable = bool(self.found.tokens)
             home = await self.home(segment)
             try:
-                async with connected(
+                async with connect_segment_store(
                     SystemTransport(), home.host, home.port, home.tls, token=home.token_of
                 ) as client:
                     return await ask(client)
@@ -192,14 +196,14 @@ class StreamClient:
         if segment not in self.found.homes or update not in self.found.tokens:
             id_ = SegmentName.parse(segment).id
             asked = StreamSegment(self.scope, self.stream, id_, 0.0, 1.0)
-            async with over_grpc(
+            async with connect_controller(
                 self.target.host, self.target.port, self.target.tls, self.target.login
             ) as controller:
                 if update not in self.found.tokens:
                     self.found.tokens[update] = await controller.token(
                         self.scope, self.stream, update=update
                     )
-                self.found.homes[segment] = home_of(
+                self.found.homes[segment] = segment_store_target(
                     self.target, await controller.endpoint(asked), ""
                 )
         return replace(self.found.homes[segment], token=self.found.tokens[update])

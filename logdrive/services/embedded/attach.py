@@ -32,7 +32,7 @@ _RETRY_SECONDS: Final = 0.1
 
 
 @contextlib.asynccontextmanager
-async def attached(
+async def attach_store(
     address: StreamAddress,
     *,
     disk: Disk,

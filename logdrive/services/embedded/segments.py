@@ -14,10 +14,10 @@ from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, S
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams
 from logdrive.wire.pravega.names import epoch_of_id, segment_name
-from logdrive.wire.pravega.routing import fraction
+from logdrive.wire.pravega.routing import key_fraction
 
 
-class Places:
+class CurrentSegments:
     """The current segments of one stream, asked for anew where one of them takes nothing any more.
 
     `look` comes first.
@@ -49,7 +49,7 @@ class Places:
 
     def of_key(self, routing_key: str) -> str:
         """Return the segment that *routing_key* belongs to now."""
-        place = fraction(routing_key)
+        place = key_fraction(routing_key)
         return self._segment(next(found for found in self._now if place <= found.high))
 
     async def opened(self, segment: str, writer: UUID) -> int:
@@ -102,7 +102,7 @@ class Places:
         """
         stream = await self._streams.stream(self._scope, self._name)
         place = next(found for found in stream.segments if self._segment(found) == segment)
-        key = fraction(writer.hex)
+        key = key_fraction(writer.hex)
         while epoch_of_id(place.id) > 0:
             earlier = [
                 found

@@ -10,7 +10,7 @@ import structlog
 from logdrive.errors import StorageError, TransientError
 from logdrive.model.framing import Part
 from logdrive.model.numbers import ABSENT, LOST
-from logdrive.services.embedded.segments import Places
+from logdrive.services.embedded.segments import CurrentSegments
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, SegmentSealedError
@@ -26,7 +26,9 @@ class EmbeddedSink:
 
     keeps_numbers = True
 
-    def __init__(self, store: Store, segments: Sequence[str], places: Places | None = None) -> None:
+    def __init__(
+        self, store: Store, segments: Sequence[str], places: CurrentSegments | None = None
+    ) -> None:
         self.store_id = store.store_id
         self._segments = tuple(segments)
         self._store, self._places = store, places
@@ -60,7 +62,7 @@ class EmbeddedSink:
 
         Raises `TransientError` where it is sealed.
         """
-        places = Places(store, streams, scope, stream)
+        places = CurrentSegments(store, streams, scope, stream)
         there = await places.made(segments)
         if there == 0:
             raise TransientError(

@@ -37,7 +37,7 @@ from logdrive.services.pravega.client.pooled_connection import PooledConnection
 from logdrive.services.pravega.client.predecessors import History
 from logdrive.services.pravega.client.stream import StreamMap
 from logdrive.services.pravega.client.writer import AppendWriter
-from logdrive.services.pravega.reader.stream import segments_of
+from logdrive.services.pravega.reader.stream import list_first_segments
 from logdrive.services.sink import NotOpenError, NumberConflictError, SegmentMovedError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 from logdrive.wire.pravega.names import segment_name
@@ -275,11 +275,11 @@ async def _made(
 
     The first is made last: who finds it finds all.
     """
-    there = await segments_of(client, scope, stream)
+    there = await list_first_segments(client, scope, stream)
     if not there:
         for number in reversed(range(segments)):
             await client.create_segment(segment_name(scope, stream, number))
-        there = await segments_of(client, scope, stream)
+        there = await list_first_segments(client, scope, stream)
     return [
         StreamSegment(scope, stream, number, number / len(there), (number + 1) / len(there))
         for number in range(len(there))

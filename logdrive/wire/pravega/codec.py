@@ -14,16 +14,16 @@ from logdrive.errors import ProtocolError
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
 from logdrive.wire.pravega import administration, appends, control, segments, tables
-from logdrive.wire.pravega.arrived import Arrived
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
+from logdrive.wire.pravega.receive_buffer import ReceiveBuffer
 
 _HEAD: Final = struct.Struct("!ii")
 _JOIN_BELOW: Final = 64 * KIB  # a copy of so few bytes costs less than a longer list of parts
 
 
-def _messages(*modules: ModuleType) -> dict[int, type[Message]]:
+def _message_types(*modules: ModuleType) -> dict[int, type[Message]]:
     found: dict[int, type[Message]] = {}
     for made in (value for module in modules for value in vars(module).values()):
         if isinstance(made, type) and issubclass(made, Message) and made is not Message:
@@ -33,7 +33,9 @@ def _messages(*modules: ModuleType) -> dict[int, type[Message]]:
     return found
 
 
-CATALOGUE: Final = MappingProxyType(_messages(control, appends, segments, tables, administration))
+MESSAGE_TYPES: Final = MappingProxyType(
+    _messages(control, appends, segments, tables, administration)
+)
 """Every message that travels, by its code."""
 
 
@@ -68,7 +70,7 @@ class MessageReader:
         frame does.
         """
         self.peer_version = WIRE_VERSION
-        self._arrived = Arrived()
+        self._arrived = ReceiveBuffer()
         self._next = 0
 
     @property
@@ -105,7 +107,7 @@ class MessageReader:
             yield message
 
     def _checked(self, code: int, size: int) -> type[Message]:
-        kind = CATALOGUE.get(code)
+        kind = MESSAGE_TYPES.get(code)
         if kind is None:
             raise ProtocolError(f"unknown message code {code}", offset=self.offset)
         if not 0 <= size <= PRAVEGA_FRAME_BYTES - _HEAD.size:

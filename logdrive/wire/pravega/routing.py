@@ -17,7 +17,7 @@ _FRACTION_BITS: Final = 52
 _BLOCK: Final = struct.Struct("<QQ")
 
 
-def fraction(key: str) -> float:
+def key_fraction(key: str) -> float:
     """Return where *key* falls in [0, 1).
 
     Keep keys ASCII: some clients hash the others differently.
@@ -29,7 +29,7 @@ def fraction(key: str) -> float:
 
 def segment_number(key: str, segments: int) -> int:
     """Return which of *segments* equal key ranges *key* belongs to."""
-    return bisect_left([(n + 1) / segments for n in range(segments)], fraction(key))
+    return bisect_left([(n + 1) / segments for n in range(segments)], key_fraction(key))
 
 
 def _rotated(value: int, bits: int) -> int:

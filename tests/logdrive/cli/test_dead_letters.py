@@ -15,9 +15,9 @@ from logdrive.cli.replaying import replay
 from logdrive.model.limits import EVENT_BYTES, RECORD_BYTES
 from logdrive.pipeline.read.connect import reached
 from logdrive.pipeline.spark.source import Options, read
-from logdrive.services.pravega.client.client import SegmentClient, connected
-from logdrive.services.pravega.reader.dead_letters import dead_letters
-from logdrive.services.pravega.reader.stream import ReadableSegment, lines
+from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
+from logdrive.services.pravega.reader.dead_letters import read_dead_letters
+from logdrive.services.pravega.reader.stream import ReadableSegment, read_lines
 from receiver.dialects.dead_letters import dead_letters as letter_records
 from tests.logdrive.pipeline.filling import planned, send
 from tests.logdrive.pipeline.segments import Segment, source_id
@@ -178,14 +178,14 @@ async def test_a_replay_that_was_cut_short_is_done_by_next_and_the_event_is_ther
         await made.store.append(
             other, batch([record]), writer=W, expected=None, number=number, events=2
         )
-    async with connected(made.client, "server", made.port) as client:
+    async with connect_segment_store(made.client, "server", made.port) as client:
 
         async def there(name: str) -> list[ReadableSegment]:
             state = await client.segment_info(name)
             assert state is not None
             return [ReadableSegment(client, state)]
 
-        (letter,) = await dead_letters(await there(other))
+        (letter,) = await read_dead_letters(await there(other))
         for attempt in (1, 2):
             cut = [ReadableSegment(_Breaking(client, attempt), (await there(S))[0].state)]  # type: ignore[arg-type]
             with pytest.raises(ConnectionError):
@@ -193,7 +193,7 @@ async def test_a_replay_that_was_cut_short_is_done_by_next_and_the_event_is_ther
         assert await replay(letter, await there(S), dry_run=False) == "replayed"
         assert await replay(letter, await there(S), dry_run=False) == "already replayed"
         (whole,) = await there(S)
-        printed = [line async for line in lines(client, whole.state, follow=False)]
+        printed = [line async for line in read_lines(client, whole.state, follow=False)]
     assert printed == [b"l" * (2 * RECORD_BYTES) + b"\n"]
 
 

@@ -12,7 +12,7 @@ from agent.delivery.lumberjack import WAITS
 from agent.sources.source import Source, SourceState
 from logdrive.model.identity import source_id as writer_id
 from logdrive.model.numbers import number_of, position_of
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.wire.lumberjack.frames import RefusalCode
 from receiver.counters import Counters
 from tests.receiver.world import in_virtual_time
@@ -209,7 +209,9 @@ async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
     name = writer_id(source.origin, world.agent.identity)
     segment = next(batch.segment for batch in world.tables.batches if batch.source == str(name))
     own = source.number
-    async with connected(world.network.host("meddler"), "receiver1", FACE_PORT) as client:
+    async with connect_segment_store(
+        world.network.host("meddler"), "receiver1", FACE_PORT
+    ) as client:
         now, other = own, number_of(position_of(own), None)
         while True:
             assert await client.update_attribute(segment, name, now, other)

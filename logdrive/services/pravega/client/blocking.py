@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 from logdrive.model.framing import Part
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.services.pravega.client.client import SegmentClient, connected
+from logdrive.services.pravega.client.client import SegmentClient, connect_segment_store
 from logdrive.services.pravega.client.controller import Login
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class BlockingClient:
 
     async def _connect(self) -> None:
         target = self._target
-        connecting = connected(
+        connecting = connect_segment_store(
             SystemTransport(), target.host, target.port, target.tls, token=target.token_of
         )
         self._client = await self._connection.enter_async_context(connecting)

@@ -23,7 +23,7 @@ from logdrive.model.framing import Part
 from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream, ClientTls, Transport
 from logdrive.services.pravega.client.channel import RequestChannel
-from logdrive.services.pravega.client.errors import M, RequestRefusedError, expected
+from logdrive.services.pravega.client.errors import M, RequestRefusedError, expect_answer
 from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.pravega.client.writers import SegmentWriters, TokenOf, no_token
 from logdrive.store.errors import NoSuchSegmentError
@@ -89,7 +89,9 @@ class SegmentClient:
         self.writers = SegmentWriters(self._link, token=token)
 
     async def run(self) -> LogdriveError:
-        """Carry messages until the connection ends, and return why it did; `connected` runs it."""
+        """Carry messages until the connection ends, and return why it did; `connect_segment_store`
+        runs it.
+        """
         failure: LogdriveError = TransientError("the connection was closed here")
         try:
             failure = await self._link.run()
@@ -133,7 +135,7 @@ class SegmentClient:
             )
         )
         return not isinstance(answer, SegmentAlreadyExists) and bool(
-            expected(SegmentCreated, answer)
+            expect_answer(SegmentCreated, answer)
         )
 
     async def seal(self, segment: str) -> None:
@@ -226,7 +228,7 @@ class SegmentClient:
         message = await self._answer(answer)
         if isinstance(message, SegmentIsSealed):
             return None
-        found = expected(SegmentRead, message)
+        found = expect_answer(SegmentRead, message)
         if found.offset != offset or len(found.whole) > max(length, 8):
             raise ProtocolError(
                 f"{len(found.whole)} bytes at {found.offset} for a read of {length} at "
@@ -253,7 +255,7 @@ class SegmentClient:
     # Answers -------------------------------------------------------------------------------------
 
     async def _ask(self, wanted: type[M], make: Callable[[int], Message]) -> M:
-        return expected(wanted, await self._answer(self._link.ask(make)))
+        return expect_answer(wanted, await self._answer(self._link.ask(make)))
 
     async def _answer(self, answer: "asyncio.Future[Message]") -> Message:
         try:
@@ -267,7 +269,7 @@ class SegmentClient:
 
 
 @contextlib.asynccontextmanager
-async def connected(
+async def connect_segment_store(
     transport: Transport,
     host: str,
     port: int,

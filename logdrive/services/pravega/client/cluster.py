@@ -28,7 +28,7 @@ from logdrive.services.pravega.client.controller import (
 )
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import RequestRefusedError
-from logdrive.services.pravega.client.grpc_extra import over_grpc
+from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.services.pravega.client.pooled_connection import Outage, PooledConnection
 from logdrive.services.pravega.client.tokens import StreamTokens
 from logdrive.services.pravega.client.writers import no_token
@@ -202,7 +202,7 @@ async def open_cluster(
     random: Random,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
     login: Login | None = None,
-    controllers: Controllers = over_grpc,
+    controllers: Controllers = connect_controller,
 ) -> AsyncIterator[Cluster]:
     """Keep connections to the service at *target* while the context lasts, whether it is there or
     not.

@@ -111,7 +111,7 @@ class ControllerClient(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Predecessors:
+class SegmentGraph:
     """All segments that a stream still has: the ids of the *oldest*, and what came *later*, by id.
 
     Only of the later ones, and of those that take appends, is it told which keys they have.
@@ -121,7 +121,7 @@ class Predecessors:
     later: dict[int, Successor]
 
 
-async def predecessors_of(controller: ControllerClient, scope: str, stream: str) -> Predecessors:
+async def read_segment_graph(controller: ControllerClient, scope: str, stream: str) -> SegmentGraph:
     """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not
     what was before it.
     """
@@ -132,7 +132,7 @@ async def predecessors_of(controller: ControllerClient, scope: str, stream: str)
             if found.segment.id not in later:
                 later[found.segment.id] = found
                 waiting.append(found.segment.id)
-    return Predecessors(tuple(oldest), later)
+    return SegmentGraph(tuple(oldest), later)
 
 
 Controllers = Callable[

@@ -141,7 +141,7 @@ class GrpcController:
 
 
 @contextlib.asynccontextmanager
-async def reached(
+async def open_grpc_controller(
     host: str, port: int, tls: ClientTls | None, login: Login | None
 ) -> AsyncIterator[GrpcController]:
     """Ask the controller at *host* for as long as the context lasts.

@@ -38,7 +38,7 @@ class TruncatedOffsetError(LogdriveError):
         self.start = start
 
 
-def expected(wanted: type[M], answer: Message) -> M:
+def expect_answer(wanted: type[M], answer: Message) -> M:
     """Return *answer* if it is of the type wanted, else raise what it says."""
     if isinstance(answer, wanted):
         return answer

@@ -9,7 +9,7 @@ from logdrive.net.stream import ClientTls
 from logdrive.services.pravega.client.controller import ControllerClient, Login
 
 
-def over_grpc(
+def connect_controller(
     host: str, port: int, tls: ClientTls | None, login: Login | None
 ) -> AbstractAsyncContextManager[ControllerClient]:
     """Reach a controller over the network.
@@ -17,11 +17,11 @@ def over_grpc(
     Raises `ConfigError` where the extra `pravega` is not installed.
     """
     try:
-        from logdrive.services.pravega.client.controller_grpc import reached
+        from logdrive.services.pravega.client.controller_grpc import open_grpc_controller
     except ImportError as error:
         remedy = (
             "a Pravega controller is asked over gRPC: install it with pip install "
             "'logdrive[pravega]'"
         )
         raise ConfigError(f"{host}:{port}", [Mistake("uri", f"{host}:{port}", remedy)]) from error
-    return reached(host, port, tls, login)
+    return open_grpc_controller(host, port, tls, login)

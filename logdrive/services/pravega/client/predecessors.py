@@ -16,10 +16,10 @@ from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.controller import (
     ControllerClient,
     StreamSegment,
-    predecessors_of,
+    read_segment_graph,
 )
 from logdrive.store.errors import NoSuchSegmentError
-from logdrive.wire.pravega.routing import fraction
+from logdrive.wire.pravega.routing import key_fraction
 
 Reach = Callable[[StreamSegment], Awaitable[SegmentClient]]
 """Gives the connection to the segment store of a segment."""
@@ -57,7 +57,7 @@ class History:
         """Return the writer's final number before *segment*; `LOST` where the segment that would
         tell is gone.
         """
-        place, key = segment, fraction(writer.hex)
+        place, key = segment, key_fraction(writer.hex)
         while place.epoch > 0:
             before = await self._predecessors(place, key)
             numbers = [await self._final(found, writer) for found in before]
@@ -104,7 +104,7 @@ class History:
         ]
 
     async def _look(self, segment: StreamSegment) -> None:
-        past = await predecessors_of(self._controller, segment.scope, segment.stream)
+        past = await read_segment_graph(self._controller, segment.scope, segment.stream)
         for oldest in past.oldest:
             self._before.setdefault(oldest, ())
         for found in past.later.values():

@@ -11,7 +11,7 @@ import structlog
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.services.pravega.client.cluster import Cluster
 from logdrive.services.pravega.client.controller import StreamSegment
-from logdrive.wire.pravega.routing import fraction
+from logdrive.wire.pravega.routing import key_fraction
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
@@ -35,7 +35,9 @@ class StreamMap:
 
     def of_key(self, key: str) -> StreamSegment:
         """Return the segment that *key* belongs to, by Pravega's hash."""
-        return self.segments[min(bisect_left(self._bounds, fraction(key)), len(self.segments) - 1)]
+        return self.segments[
+            min(bisect_left(self._bounds, key_fraction(key)), len(self.segments) - 1)
+        ]
 
     def named(self, name: str) -> StreamSegment | None:
         """Return the current segment *name*; None where it is none, or no longer one."""

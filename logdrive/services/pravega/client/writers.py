@@ -14,7 +14,7 @@ from uuid import UUID
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.channel import RequestChannel
-from logdrive.services.pravega.client.errors import TokenError, expected
+from logdrive.services.pravega.client.errors import TokenError, expect_answer
 from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.sink import NumberConflictError
 from logdrive.wire.pravega.appends import (
@@ -152,7 +152,7 @@ class SegmentWriters:
         another set-up under way.
         """
         try:
-            number = expected(AppendSetup, answer.result()).last_event_number
+            number = expect_answer(AppendSetup, answer.result()).last_event_number
         except LogdriveError as error:
             found.set_exception(error)
             found.exception()  # the caller may have gone
@@ -175,7 +175,7 @@ def _begun(writer: AppendWriter, answer: "asyncio.Future[Message]") -> None:
     if writer.over:
         return
     try:
-        number = expected(AppendSetup, answer.result()).last_event_number
+        number = expect_answer(AppendSetup, answer.result()).last_event_number
     except LogdriveError as error:
         writer.end(error)
         return

@@ -55,7 +55,7 @@ class DeadLetter:
         return payload
 
 
-async def dead_letters(segments: Sequence[ReadableSegment]) -> list[DeadLetter]:
+async def read_dead_letters(segments: Sequence[ReadableSegment]) -> list[DeadLetter]:
     """Return the letters in *segments*, in order; one batch at a time is in memory."""
     found: dict[str, DeadLetter] = {}
     for there in segments:

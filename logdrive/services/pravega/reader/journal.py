@@ -19,7 +19,7 @@ from logdrive.wire.pravega.names import segment_name
 _ATTEMPTS: Final = 5
 
 
-async def named_segments(client: SegmentClient, scope: str, stream: str) -> list[str] | None:
+async def segments_in_journal(client: SegmentClient, scope: str, stream: str) -> list[str] | None:
     """Return the full names of the segments that *stream* still has, of all epochs; None where no
     journal knows of it.
 

@@ -8,7 +8,7 @@ from logdrive.store.errors import SegmentSealedError
 from logdrive.store.readers import reader_key
 
 
-async def position(client: SegmentClient, segment: str, reader: str) -> int | None:
+async def reader_position(client: SegmentClient, segment: str, reader: str) -> int | None:
     """Return the offset up to which *reader* needs *segment* no more; None where it never said
     so.
     """
@@ -16,7 +16,7 @@ async def position(client: SegmentClient, segment: str, reader: str) -> int | No
     return None if found == ABSENT else found
 
 
-async def set_position(
+async def set_reader_position(
     client: SegmentClient, segment: str, reader: str, offset: int | None
 ) -> bool:
     """Let *reader* need *segment* from *offset* on; None: as if it had never been heard of.
@@ -33,7 +33,9 @@ async def set_position(
     return True
 
 
-async def advance_position(client: SegmentClient, segment: str, reader: str, offset: int) -> int:
+async def advance_reader_position(
+    client: SegmentClient, segment: str, reader: str, offset: int
+) -> int:
     """Let *reader* need *segment* from *offset* on, unless it is further already; returns the
     position that then holds.
 

@@ -25,12 +25,12 @@ class ReadableSegment:
     state: SegmentState
 
 
-Later = Callable[[AbstractSet[str]], Awaitable[Sequence[ReadableSegment]]]
+FindNewSegments = Callable[[AbstractSet[str]], Awaitable[Sequence[ReadableSegment]]]
 """Finds the segments that a stream has beside those named."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class SegmentContents:
     """One segment's state and what its batches add up to."""
 
     state: SegmentState
@@ -39,7 +39,7 @@ class Contents:
     sources: int
 
 
-async def segments_of(client: SegmentClient, scope: str, stream: str) -> list[SegmentState]:
+async def list_first_segments(client: SegmentClient, scope: str, stream: str) -> list[SegmentState]:
     """Return the stream's segments, by number."""
     found: list[SegmentState] = []
     while (state := await client.segment_info(segment_name(scope, stream, len(found)))) is not None:
@@ -47,7 +47,7 @@ async def segments_of(client: SegmentClient, scope: str, stream: str) -> list[Se
     return found
 
 
-async def contents(client: SegmentClient, state: SegmentState) -> Contents:
+async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentContents:
     """Count what *state* holds, from headers alone."""
     batches = events = 0
     sources: set[str] = set()
@@ -56,10 +56,10 @@ async def contents(client: SegmentClient, state: SegmentState) -> Contents:
         if hop.header is not None:
             events += hop.header.events
             sources.add(hop.header.source)
-    return Contents(state, batches, events, len(sources))
+    return SegmentContents(state, batches, events, len(sources))
 
 
-async def lines(
+async def read_lines(
     client: SegmentClient, state: SegmentState, *, follow: bool
 ) -> AsyncIterator[bytes]:
     """Yield the text of one segment's batches, in order; with *follow* for ever, as more
@@ -71,7 +71,7 @@ async def lines(
         async for hop, records in reader.batches(place, end):
             place = hop.next
             if hop.header is None:
-                yield text_of(hop.payload)
+                yield record_text(hop.payload)
             elif (
                 hop.header.kind == "foreign" and (piece := piece_in_header(hop.header)) is not None
             ):
@@ -83,7 +83,7 @@ async def lines(
             elif hop.header.kind == "foreign":
                 yield b"".join(foreign_text(record) for record in events_of(records))
             elif hop.header.kind == "data":
-                yield b"".join(text_of(record) for record in events_of(records))
+                yield b"".join(record_text(record) for record in events_of(records))
         if not follow:
             return
         await client.read(state.segment, end, 1)  # waits at the tail
@@ -106,22 +106,24 @@ async def _put_together(
     return b"".join([*parts, *events_of(last)])
 
 
-async def merged(segments: Sequence[ReadableSegment]) -> AsyncIterator[bytes]:
-    """Yield what `lines` yields, segment after segment."""
+async def read_all_lines(segments: Sequence[ReadableSegment]) -> AsyncIterator[bytes]:
+    """Yield what `read_lines` yields, segment after segment."""
     for segment in segments:
-        async for text in lines(segment.client, segment.state, follow=False):
+        async for text in read_lines(segment.client, segment.state, follow=False):
             yield text
 
 
-async def followed(segments: Sequence[ReadableSegment], later: Later) -> AsyncIterator[bytes]:
-    """Yield what `lines` yields from all of them as it arrives, for ever; *later* is asked for more
-    whenever one takes no more.
+async def follow_lines(
+    segments: Sequence[ReadableSegment], later: FindNewSegments
+) -> AsyncIterator[bytes]:
+    """Yield what `read_lines` yields from all of them as it arrives, for ever; *later* is asked for
+    more whenever one takes no more.
     """
     arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
     known = {segment.state.segment for segment in segments}
 
     async def feed(segment: ReadableSegment) -> None:
-        async for text in lines(segment.client, segment.state, follow=True):
+        async for text in read_lines(segment.client, segment.state, follow=True):
             await arrived.put(text)
         for one in await later(known):
             if one.state.segment not in known:  # another one's end may have found it meanwhile
@@ -166,7 +168,7 @@ def _v1_text(pairs: dict[str, Any]) -> bytes:
     return text + str(eol).encode()
 
 
-def text_of(record: bytes) -> bytes:
+def record_text(record: bytes) -> bytes:
     """Return the bytes that *record* stands for in its file; a record without a message is printed
     as it is.
     """

@@ -9,21 +9,21 @@ from collections.abc import AsyncIterator, Sequence
 from logdrive.host.clock import Clock
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Controllers
-from logdrive.services.pravega.client.grpc_extra import over_grpc
+from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.services.pravega.client.tokens import StreamTokens
 from logdrive.services.pravega.client.writers import TokenOf
-from logdrive.services.pravega.reader.segments import SegmentLocations
+from logdrive.services.pravega.reader.segments import SegmentLocation
 from logdrive.wire.pravega.names import scope_and_stream
 
 
 @contextlib.asynccontextmanager
-async def renewed(
+async def renew_tokens(
     target: Target,
-    there: Sequence[SegmentLocations],
+    there: Sequence[SegmentLocation],
     *,
     clock: Clock,
     update: bool = False,
-    controllers: Controllers = over_grpc,
+    controllers: Controllers = connect_controller,
 ) -> AsyncIterator[TokenOf | None]:
     """Yield what tells the token for *there*, segments of one stream that the controller at
     *target* placed; None where it gave none.

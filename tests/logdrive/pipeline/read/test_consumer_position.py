@@ -20,7 +20,7 @@ from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.run import Plan, RunResult, run
 from logdrive.services.pravega.client.blocking import BlockingClient
 from logdrive.services.pravega.client.client import SegmentState
-from logdrive.services.pravega.reader.position import position
+from logdrive.services.pravega.reader.position import reader_position
 from tests.faults.test_sigkill import Writer
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines
@@ -43,7 +43,7 @@ address = "127.0.0.1:0"
 def positions(face: StreamClient, name: str = "pipeline") -> dict[str, int | None]:
     with BlockingClient(face.target) as client:
         return {
-            state.segment: client.call(partial(position, segment=state.segment, reader=name))
+            state.segment: client.call(partial(reader_position, segment=state.segment, reader=name))
             for state in face.segments()
         }
 

@@ -17,9 +17,9 @@ from logdrive.host.executor import ThreadExecutor
 from logdrive.model.units import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.services.embedded.attach import attached
+from logdrive.services.embedded.attach import attach_store
 from logdrive.services.pravega.client.blocking import BlockingClient, Target
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.engine import Store
@@ -58,7 +58,7 @@ class Machine:
         await running
 
     def attached(self) -> AbstractAsyncContextManager[Target]:
-        return attached(
+        return attach_store(
             ADDRESS,
             disk=self.disk,
             executor=InlineExecutor(),
@@ -72,7 +72,7 @@ class Machine:
 
 
 async def read_at(host: MemoryHost, target: Target) -> bytes:
-    async with connected(
+    async with connect_segment_store(
         host, target.host, target.port, target.tls, token=target.token_of
     ) as client:
         return (await client.read(S, 0, 100)).data
@@ -188,7 +188,7 @@ async def test_a_stream_that_is_not_there_is_told_with_those_that_are() -> None:
         ConfigError,
         match=r"there is no stream logs/ap in the store /var/store; there are: logs/app$",
     ):
-        async with attached(
+        async with attach_store(
             wrong,
             disk=machine.disk,
             executor=InlineExecutor(),
@@ -237,7 +237,7 @@ def test_a_worker_without_a_loop_reads_over_real_sockets(tmp_path: Path) -> None
         await store.close()
         await running
         address = StreamAddress(str(tmp_path / "store"), "logs", "app")
-        async with attached(
+        async with attach_store(
             address, disk=disk, executor=executor, clock=SystemClock(), transport=SystemTransport()
         ) as target:
             announced = json.loads((tmp_path / "store" / "endpoint.json").read_text())

@@ -13,7 +13,7 @@ from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
 from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.cluster import IN_FLIGHT_BYTES, Cluster, open_cluster
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import NumberConflictError, Sink
@@ -181,7 +181,10 @@ async def test_a_sealed_segment_takes_nothing_and_is_told_of_once() -> None:
     network = MemoryNetwork()
     store = running(network)
     with capture_logs() as said:
-        async with sink(network) as made, connected(network.host("other"), HOST, PORT) as client:
+        async with (
+            sink(network) as made,
+            connect_segment_store(network.host("other"), HOST, PORT) as client,
+        ):
             segment = made.segments[0]
             await client.seal(segment)
             for _ in range(3):

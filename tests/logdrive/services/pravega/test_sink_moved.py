@@ -9,7 +9,7 @@ from uuid import UUID
 from logdrive.model.numbers import ABSENT
 from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.cluster import open_cluster
 from logdrive.services.pravega.client.controller import (
     ControllerClient,
@@ -68,7 +68,7 @@ async def test_what_older_store_still_acknowledges_told_though_segment_said_have
     store.start()
     await network.host("controller").listen("controller", 9090, None, greet)
     await asyncio.sleep(1)
-    async with connected(network.host("maker"), HOST, PORT) as client:
+    async with connect_segment_store(network.host("maker"), HOST, PORT) as client:
         await client.create_segment("logs/events/0.#epoch.0")
     async with open_cluster(
         network.host("receiver"),

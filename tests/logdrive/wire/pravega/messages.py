@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from logdrive.model.framing import Part
 from logdrive.wire.pravega import fields as kinds
-from logdrive.wire.pravega.codec import CATALOGUE
+from logdrive.wire.pravega.codec import MESSAGE_TYPES
 from logdrive.wire.pravega.control import Hello
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.tables import TableKey
@@ -60,5 +60,5 @@ def _any_of(made: type[Message]) -> st.SearchStrategy[Message]:
 
 
 MESSAGES: st.SearchStrategy[Message] = st.sampled_from(
-    [CATALOGUE[code] for code in sorted(CATALOGUE)]
+    [MESSAGE_TYPES[code] for code in sorted(MESSAGE_TYPES)]
 ).flatmap(_any_of)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.wire.pravega.routing import fraction, segment_number
+from logdrive.wire.pravega.routing import key_fraction, segment_number
 
 KNOWN = {
     "hello": 0.658716230571337,
@@ -20,7 +20,7 @@ KNOWN = {
 
 @pytest.mark.parametrize(("key", "expected"), KNOWN.items())
 def test_known_keys_fall_where_other_clients_put_them(key: str, expected: float) -> None:
-    assert fraction(key) == expected
+    assert key_fraction(key) == expected
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_known_keys_go_to_the_segment_other_clients_choose(
 
 @given(st.text(), st.integers(1, 64))
 def test_every_key_has_a_segment_whose_range_holds_it(key: str, segments: int) -> None:
-    number, place = segment_number(key, segments), fraction(key)
+    number, place = segment_number(key, segments), key_fraction(key)
     assert 0.0 <= place < 1.0
     assert 0 <= number < segments
     assert number == 0 or number / segments < place

@@ -14,7 +14,7 @@ from logdrive.wire.pravega.administration import (
     StorageChunksListed,
     StorageFlushed,
 )
-from logdrive.wire.pravega.codec import CATALOGUE, MessageReader, encode
+from logdrive.wire.pravega.codec import MESSAGE_TYPES, MessageReader, encode
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.tables import (
     ANY_VERSION,
@@ -142,7 +142,7 @@ def test_the_catalogue_is_that_of_wire_version_17() -> None:
         91,
     ]
     tables, administration = [68, 69, 70, 71, *range(74, 80), *range(83, 89)], [-3, -4, -5, -6]
-    assert sorted(CATALOGUE) == sorted(
+    assert sorted(MESSAGE_TYPES) == sorted(
         control + failures + appends + segments + tables + administration
     )
 

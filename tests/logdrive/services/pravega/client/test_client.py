@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.client.client import SegmentClient, SegmentState, connected
+from logdrive.services.pravega.client.client import (
+    SegmentClient,
+    SegmentState,
+    connect_segment_store,
+)
 from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.client.writer import ConditionFailedError
 from logdrive.services.sink import NumberConflictError
@@ -22,7 +26,7 @@ from tests.support.pravega_peer import S, World, in_world, virtually, world
 
 
 def client_of(made: World) -> AbstractAsyncContextManager[SegmentClient]:
-    return connected(made.client, "server", made.port)
+    return connect_segment_store(made.client, "server", made.port)
 
 
 @in_world
@@ -194,7 +198,7 @@ async def test_a_cut_connection_fails_all_that_waits_as_transient(made: World) -
 async def test_a_service_that_does_not_answer_is_given_up_in_time() -> None:
     async with (
         world() as made,
-        connected(made.client, "server", made.port, answer_seconds=2.0) as client,
+        connect_segment_store(made.client, "server", made.port, answer_seconds=2.0) as client,
     ):
         made.network.partition("client", "server")
         with pytest.raises(TransientError, match="did not answer within 2 s"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import frame_event, frame_events
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.reader.segment import BatchRef, SegmentReader
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world
@@ -46,12 +46,12 @@ async def stored(made: World, *batches: bytes) -> list[int]:
 
 
 async def hops(made: World, start: int, end: int) -> list[BatchRef]:
-    async with connected(made.client, "server", made.port) as client:
+    async with connect_segment_store(made.client, "server", made.port) as client:
         return [hop async for hop in SegmentReader(client, S).hops(start, end)]
 
 
 async def batches(made: World, start: int, end: int) -> list[tuple[BatchRef, bytes]]:
-    async with connected(made.client, "server", made.port) as client:
+    async with connect_segment_store(made.client, "server", made.port) as client:
         return [found async for found in SegmentReader(client, S).batches(start, end)]
 
 
@@ -81,7 +81,7 @@ def test_hops_and_batches_find_what_was_appended(sizes: list[list[int]], seed: i
 @in_world
 async def test_hopping_does_not_transfer_the_records(made: World) -> None:
     places = await stored(made, *(batch([b"r" * 300_000]) for _ in range(10)))
-    async with connected(made.client, "server", made.port) as client:
+    async with connect_segment_store(made.client, "server", made.port) as client:
         transferred = 0
         read = client.read
 
@@ -171,7 +171,7 @@ async def test_a_reader_finds_the_last_header_that_a_restored_store_still_has(ma
     )
     info = made.store.info(other)
     assert info is not None
-    async with connected(made.client, "server", made.port) as client:
+    async with connect_segment_store(made.client, "server", made.port) as client:
         assert await SegmentReader(client, S).last_match(marks, 0, places[-1]) == 20
         assert await SegmentReader(client, other).last_match(marks, 0, info.length) == 13
         assert await SegmentReader(client, other).last_match([], 0, info.length) == 0

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.client import connected
+from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.client.controller import (
     ControllerClient,
     Login,
@@ -19,9 +19,9 @@ from logdrive.services.pravega.client.controller import (
     StreamSegment,
     Successor,
 )
-from logdrive.services.pravega.reader.journal import named_segments
-from logdrive.services.pravega.reader.segments import locate_segments, readable
-from logdrive.services.pravega.reader.stream import ReadableSegment, followed, merged
+from logdrive.services.pravega.reader.journal import segments_in_journal
+from logdrive.services.pravega.reader.segments import connect_segments, locate_segments
+from logdrive.services.pravega.reader.stream import ReadableSegment, follow_lines, read_all_lines
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.state import StreamConfig
@@ -80,10 +80,13 @@ async def test_the_journal_is_read_while_it_is_written_anew(made: World) -> None
         for n in range(30):
             await streams.configure("logs", "app", StreamConfig(tags=(str(n),) * 500))
 
-    async with connected(made.client, "server", made.port) as client, asyncio.TaskGroup() as group:
+    async with (
+        connect_segment_store(made.client, "server", made.port) as client,
+        asyncio.TaskGroup() as group,
+    ):
         changing = group.create_task(change())
         while not changing.done():
-            assert len(await named_segments(client, "logs", "app") or ()) == 4
+            assert len(await segments_in_journal(client, "logs", "app") or ()) == 4
             await asyncio.sleep(0.001)
 
 
@@ -143,12 +146,12 @@ async def test_who_follows_a_stream_goes_on_with_the_segments_of_a_scaling(made:
                 for one in await locate_segments(made.client, target, "logs", "app")
                 if one.state.segment not in known
             ]
-            return await stack.enter_async_context(readable(made.client, fresh))
+            return await stack.enter_async_context(connect_segments(made.client, fresh))
 
         arrived: asyncio.Queue[bytes] = asyncio.Queue()
 
         async def follow() -> None:
-            async for text in followed(await later(set()), later):
+            async for text in follow_lines(await later(set()), later):
                 await arrived.put(text)
 
         following = asyncio.create_task(follow())
@@ -194,8 +197,10 @@ def test_lines_are_read_from_each_store_that_has_some() -> None:
             there = await locate_segments(
                 reader, Target("controller", 9090), "logs", "app", controllers=at_spread
             )
-            segments = await stack.enter_async_context(readable(reader, there))
+            segments = await stack.enter_async_context(connect_segments(reader, there))
             assert len({id(one.client) for one in segments}) == 2
-            assert b"".join([text async for text in merged(segments)]) == b"line 0\nline 1\n"
+            assert (
+                b"".join([text async for text in read_all_lines(segments)]) == b"line 0\nline 1\n"
+            )
 
     run(main())

@@ -8,8 +8,8 @@ import msgspec
 import orjson
 import pytest
 
-from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.reader.stream import foreign_text, lines
+from logdrive.services.pravega.client.client import connect_segment_store
+from logdrive.services.pravega.reader.stream import foreign_text, read_lines
 from tests.logdrive.services.pravega.reader.test_segment import batch, stored
 from tests.support.pravega_peer import S, World, in_world
 
@@ -21,10 +21,10 @@ def piece(event: bytes, start: int, end: int, name: str = "e") -> bytes:
 
 
 async def printed(made: World) -> bytes:
-    async with connected(made.client, "server", made.port) as client:
+    async with connect_segment_store(made.client, "server", made.port) as client:
         state = await client.segment_info(S)
         assert state is not None
-        return b"".join([text async for text in lines(client, state, follow=False)])
+        return b"".join([text async for text in read_lines(client, state, follow=False)])
 
 
 async def _printed_from(made: World, batches: Sequence[bytes]) -> bytes:

@@ -14,7 +14,7 @@ from logdrive.errors import TransientError
 from logdrive.services.pravega.server.segments.dispatch import Request
 from logdrive.wire.pravega.appends import AppendBlockEnd, ConditionalBlockEnd, SetupAppend
 from logdrive.wire.pravega.attributes import TABLE
-from logdrive.wire.pravega.codec import CATALOGUE
+from logdrive.wire.pravega.codec import MESSAGE_TYPES
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.fields import I64, TailI64
 from logdrive.wire.pravega.layout import Message
@@ -30,7 +30,7 @@ NUMBERS = st.integers(-2, 60)
 LONG_NUMBERS = st.sampled_from([-1, 0, 1, 19, NO_VALUE, 1 << 60, (1 << 63) - 1]) | NUMBERS
 SERVED = Request | ReadSegment | SetupAppend | AppendBlockEnd | ConditionalBlockEnd
 REQUESTS = st.sampled_from(
-    [made for made in CATALOGUE.values() if issubclass(made, SERVED)]
+    [made for made in MESSAGE_TYPES.values() if issubclass(made, SERVED)]
 ).flatmap(instances)
 
 

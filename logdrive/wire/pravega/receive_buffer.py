@@ -11,7 +11,7 @@ _SMALL: Final = 4 * KIB
 _TOGETHER: Final = 64 * KIB
 
 
-class Arrived:
+class ReceiveBuffer:
     """Keeps pieces as they came: what is taken is copied only where it spans several, or came in
     small ones.
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.model.units import KIB
-from logdrive.wire.pravega.arrived import Arrived
+from logdrive.wire.pravega.receive_buffer import ReceiveBuffer
 
 SIZES = st.lists(st.sampled_from([0, 1, 2, 7, 100, 4095, 4096, 5000, 70_000]), max_size=12)
 
@@ -18,7 +18,7 @@ SIZES = st.lists(st.sampled_from([0, 1, 2, 7, 100, 4095, 4096, 5000, 70_000]), m
 @settings(max_examples=60)
 def test_any_split_gives_the_same_bytes(pieces: list[int], takes: list[int]) -> None:
     stream = bytes(range(251)) * (sum(pieces) // 251 + 1)
-    arrived, added, taken = Arrived(), 0, 0
+    arrived, added, taken = ReceiveBuffer(), 0, 0
     kept: list[tuple[memoryview, int]] = []
     for number, size in enumerate(pieces):
         arrived.add(stream[added : added + size])
@@ -34,7 +34,7 @@ def test_any_split_gives_the_same_bytes(pieces: list[int], takes: list[int]) -> 
 
 
 def test_single_bytes_take_little_more_memory_than_they_are() -> None:
-    arrived = Arrived()
+    arrived = ReceiveBuffer()
     arrived.add(bytes(8 * KIB))
     tracemalloc.start()
     for _ in range(200 * KIB):
