@@ -119,7 +119,7 @@ def with_sink(
         async with open_cluster(
             SystemTransport(), server.service, clock=SystemClock(), random=Random(1)
         ) as service:
-            sink = await PravegaSink.of_stream(
+            sink = await PravegaSink.open_stream(
                 service, SCOPE, STREAM, segments=segments, store_id=UUID(int=1)
             )
             return await use(sink)
@@ -135,10 +135,10 @@ async def append_through(sink: PravegaSink, load: Load, setting: Setting) -> App
     writers = [UUID(int=1 + number) for number in range(load.writers)]
     segments = [sink.segment_for(writer.hex) for writer in writers]
     for segment, writer in zip(segments, writers, strict=True):
-        await sink.open(segment, writer)
+        await sink.open_writer(segment, writer)
 
     def submit(writer: int, data: bytes, previous: int, number: int) -> "asyncio.Future[object]":
-        return sink.append(segments[writer], writers[writer], [data], 1, previous, number)  # type: ignore[return-value]
+        return sink.append_batch(segments[writer], writers[writer], [data], 1, previous, number)  # type: ignore[return-value]
 
     return await append_all(load, setting, submit)
 

@@ -100,11 +100,11 @@ async def _answered(stream: ByteStream) -> None:
 async def _append_beside(flood: Child, sink: PravegaSink) -> list[float]:
     """Append 1 kB every 10 ms until *flood* ends; return how long each took to be acknowledged."""
     writer, number, waits = UUID(int=1), ABSENT, list[float]()
-    await sink.open(SEGMENT, writer)
+    await sink.open_writer(SEGMENT, writer)
     while flood.poll() is None:
         began, previous = time.monotonic(), number
         number = max(number, 0) + 1
-        await sink.append(SEGMENT, writer, [_EVENT], 1, previous, number)
+        await sink.append_batch(SEGMENT, writer, [_EVENT], 1, previous, number)
         waits.append(time.monotonic() - began)
         await asyncio.sleep(_SECONDS_APART)
     return waits

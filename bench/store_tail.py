@@ -36,12 +36,12 @@ _PATIENCE = 60.0
 async def _write(sink: PravegaSink) -> list[float]:
     """Append an event every 10 ms that says when; return how long each took to be acknowledged."""
     writer, previous, waits = UUID(int=1), ABSENT, list[float]()
-    await sink.open(SEGMENT, writer)
+    await sink.open_writer(SEGMENT, writer)
     flying = []
     for number in range(1, _EVENTS + 1):
         began = time.monotonic()
         event = frame_event(_STAMP.pack(time.monotonic_ns()).ljust(_EVENT_BYTES))
-        stored = sink.append(SEGMENT, writer, [event], 1, previous, number)
+        stored = sink.append_batch(SEGMENT, writer, [event], 1, previous, number)
         stored.add_done_callback(partial(note, waits, began))
         flying.append(stored)
         previous = number
@@ -60,7 +60,7 @@ async def _follow(port: int) -> list[float]:
         place = 0
         print("following", flush=True)
         while len(late) < _EVENTS:
-            data = (await client.read(SEGMENT, place, 64 * KIB)).data
+            data = (await client.read_segment(SEGMENT, place, 64 * KIB)).data
             now = time.monotonic_ns()
             place += len(data)
             rest += data

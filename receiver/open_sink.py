@@ -149,8 +149,8 @@ async def _embedded_sink(
     streams stay as they were made.
     """
     if config.listen.controller is None and store.info(JOURNAL) is None:
-        return await EmbeddedSink.of_stream(store, stream.scope, stream.stream, segments)
-    return await EmbeddedSink.of_streams(
+        return await EmbeddedSink.open_stream(store, stream.scope, stream.stream, segments)
+    return await EmbeddedSink.open_scaling_stream(
         store, Streams(catalogue), stream.scope, stream.stream, segments
     )
 
@@ -189,10 +189,10 @@ async def _at_service(config: ReceiverConfig, service: Cluster) -> tuple[Pravega
     log = structlog.get_logger("receiver").bind(uri=config.sink.uri)
     log.info("looking for the stream")
     stream, dead, store = config.sink.stream, config.sink.dead_letters, config.sink.service_id
-    sink = await PravegaSink.of_stream(
+    sink = await PravegaSink.open_stream(
         service, stream.scope, stream.stream, segments=config.sink.segments, store_id=store
     )
-    buried = await PravegaSink.of_stream(
+    buried = await PravegaSink.open_stream(
         service, dead.scope, dead.stream, segments=1, store_id=store
     )
     log.info("stream found", segments=len(sink.segments), store=str(store))

@@ -50,7 +50,7 @@ class Writer:
         while True:
             segment = self._sink.segment_for(self.source.hex)
             try:
-                number = await self._sink.open(segment, self.source)
+                number = await self._sink.open_writer(segment, self.source)
                 break
             except SegmentMovedError:
                 continue
@@ -74,7 +74,9 @@ class Writer:
         """
         if self.holder is not holder or self.submitted is None:
             raise NumberConflictError(f"source {self.source} was taken over")
-        future = self._sink.append(self.segment, self.source, batch, events, self.submitted, number)
+        future = self._sink.append_batch(
+            self.segment, self.source, batch, events, self.submitted, number
+        )
         self.submitted = number
         return future
 
@@ -130,7 +132,7 @@ class CountingWriter:
         """
         writer, previous = self._writer, self._submitted or ABSENT
         try:
-            future = self._sink.append(
+            future = self._sink.append_batch(
                 self._segment, writer, batch, events, previous, self._submitted + 1
             )
         except NumberConflictError as error:

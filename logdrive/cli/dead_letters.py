@@ -110,7 +110,7 @@ def cat(uri: str, ids: tuple[str, ...], access: AccessOptions) -> None:
     async def copy(letters: Sequence[DeadLetter]) -> None:
         for letter in _chosen(letters, ids):
             if letter.whole:
-                sys.stdout.buffer.write(await letter.payload() + b"\n")
+                sys.stdout.buffer.write(await letter.read_payload() + b"\n")
         sys.stdout.buffer.flush()
 
     _with_letters(uri, access, copy)

@@ -59,8 +59,8 @@ async def dismiss(
     if dry_run:
         return "would be dismissed"
     there = accepting(letter.id, segments)
-    place = await there.client.set_up(there.state.segment, writer_of(letter.id))
+    place = await there.client.set_up_writer(there.state.segment, writer_of(letter.id))
     mark = Letter(notes.DISMISSED, letter.size, letter.id)
     data = note(mark, letter.source, letter.store, now_ms, decision=decision)
-    await place.append([data], events=1, number=DISMISSED)
+    await place.append_data([data], events=1, number=DISMISSED)
     return "dismissed"

@@ -33,7 +33,7 @@ async def state_of(letter: str, segments: Sequence[ReadableSegment]) -> LetterSt
     Reading is enough of a permission. Raises `TransientError`.
     """
     writer = writer_of(letter)
-    numbers = [await one.client.attribute(one.state.segment, writer) for one in segments]
+    numbers = [await one.client.get_attribute(one.state.segment, writer) for one in segments]
     if DISMISSED in numbers:
         return "dismissed"
     return "replayed" if REPLAYED in numbers else "waiting"

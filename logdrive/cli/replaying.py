@@ -36,16 +36,16 @@ async def replay(
         return "too long"
     if dry_run:
         return "would be replayed"
-    await _append(letter, await letter.payload(), accepting(letter.id, segments))
+    await _append(letter, await letter.read_payload(), accepting(letter.id, segments))
     return "replayed"
 
 
 async def _append(letter: DeadLetter, payload: bytes, there: ReadableSegment) -> None:
     header = letter.header
     batches = ForeignBatches(UUID(header.source), header.peer, header.store)
-    place = await there.client.set_up(there.state.segment, writer_of(letter.id))
+    place = await there.client.set_up_writer(there.state.segment, writer_of(letter.id))
     number = 0 if place.durable == ABSENT else place.durable
     pieces = list(batches.pieces(payload, UUID(letter.id), header.received))
     for left, batch in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True):
         number = number + 1 if left else REPLAYED
-        await place.append(batch, events=2, number=number)
+        await place.append_data(batch, events=2, number=number)

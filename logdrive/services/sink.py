@@ -36,7 +36,7 @@ class Sink(Protocol):
         """Return the segment that *routing_key* belongs to now."""
         ...
 
-    async def open(self, segment: str, writer: UUID) -> int:
+    async def open_writer(self, segment: str, writer: UUID) -> int:
         """Return the writer's durable number, read anew from the service; `record.ABSENT` when
         never seen, `record.LOST` (rule S3).
 
@@ -45,7 +45,7 @@ class Sink(Protocol):
         """
         ...
 
-    def append(
+    def append_batch(
         self,
         segment: str,
         writer: UUID,

@@ -56,7 +56,7 @@ class Site:
             newKeyRanges=ranges,
             scaleTimestamp=SystemClock().now_ms(),
         )
-        started = await self.controller.call("scale", request, pb.ScaleResponse)
+        started = await self.controller.call_method("scale", request, pb.ScaleResponse)
         assert started.status == pb.ScaleResponse.STARTED
         check = pb.ScaleStatusRequest(streamInfo=info, epoch=started.epoch)
         async with asyncio.timeout(SCALE_SECONDS):
@@ -65,14 +65,14 @@ class Site:
 
     async def _scaled(self, check: pb.ScaleStatusRequest) -> bool:
         return (
-            await self.controller.call("checkScale", check, pb.ScaleStatusResponse)
+            await self.controller.call_method("checkScale", check, pb.ScaleStatusResponse)
         ).status == pb.ScaleStatusResponse.SUCCESS
 
     async def give_up(self, scope: str, stream: str) -> None:
-        cut = {segment.id: 0 for segment in await self.controller.current(scope, stream)}
+        cut = {segment.id: 0 for segment in await self.controller.current_segments(scope, stream)}
         request = pb.StreamCut(streamInfo=pb.StreamInfo(scope=scope, stream=stream), cut=cut)
         assert (
-            await self.controller.call("truncateStream", request, pb.UpdateStreamStatus)
+            await self.controller.call_method("truncateStream", request, pb.UpdateStreamStatus)
         ).status == pb.UpdateStreamStatus.SUCCESS
 
 
@@ -148,7 +148,7 @@ async def service(
 @contextlib.asynccontextmanager
 async def client(site: Site, segment: StreamSegment) -> AsyncIterator[SegmentClient]:
     """Connect to the segment store of *segment*."""
-    at = await site.controller.endpoint(segment)
+    at = await site.controller.locate_segment(segment)
     async with connect_segment_store(SystemTransport(), at.host, at.port) as found:
         yield found
 

@@ -55,7 +55,9 @@ async def told_or_refused(peer: NativePeer) -> int | RefusalCode:
 async def goes_to(site: Site, stream: str) -> StreamSegment:
     """Return the current segment that the one source belongs to."""
     key = key_fraction(source_id(ORIGIN, "").hex)
-    (found,) = [s for s in await site.controller.current("logs", stream) if s.low < key <= s.high]
+    (found,) = [
+        s for s in await site.controller.current_segments("logs", stream) if s.low < key <= s.high
+    ]
     return found
 
 

@@ -79,7 +79,7 @@ def test_who_may_not_is_told_so_and_stores_nothing(tmp_path: Path) -> None:
         async with asking(tmp_path) as site, service(site, login=FLEET) as at:
             sink = await of_stream(at, "app")
             (segment,) = sink.segments
-            await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+            await sink.append_batch(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
 
             async def tried(login: Login | None) -> dict[str, str | None]:
                 found = await told("Stranger", site.port, tmp_path, login=login)

@@ -53,18 +53,18 @@ async def append_and_be_refused(server: RealPravega, tls: ClientTls) -> None:
             transport, target, clock=SystemClock(), random=Random(1), login=LOGIN
         ) as service,
     ):
-        sink = await PravegaSink.of_stream(service, "logs", "app", segments=1, store_id=STORE_ID)
+        sink = await PravegaSink.open_stream(service, "logs", "app", segments=1, store_id=STORE_ID)
         (segment,) = sink.segments
-        assert await sink.open(segment, SOURCE) == ABSENT
-        await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
-        assert await sink.open(segment, SOURCE) == 1
+        assert await sink.open_writer(segment, SOURCE) == ABSENT
+        await sink.append_batch(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+        assert await sink.open_writer(segment, SOURCE) == 1
         (found,) = await locate_segments(transport, target, "logs", "app")
-        assert (found.state.length, found.home.tls) == (9, tls)
+        assert (found.state.length, found.target.tls) == (9, tls)
         async with connect_segment_store(transport, "127.0.0.1", server.store, tls) as stranger:
             with pytest.raises(TokenError):
-                await stranger.read(segment, 0, 100)
+                await stranger.read_segment(segment, 0, 100)
         async with open_grpc_controller(
             "127.0.0.1", server.controller, tls, Login("logdrive", "a guess")
         ) as controller:
             with pytest.raises(RequestRefusedError, match="UNAUTHENTICATED"):
-                await controller.current("logs", "app")
+                await controller.current_segments("logs", "app")

@@ -78,7 +78,7 @@ async def stored(site: Site, tls: ClientTls | None = None) -> bytes:
     """Return what the stream's one segment holds."""
     target = Target("127.0.0.1", site.port, tls, login=FLEET)
     (place,) = await locate_segments(SystemTransport(), target, "logs", "app")
-    home = place.home
+    home = place.target
     async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
@@ -111,8 +111,8 @@ def test_who_may_write_writes_and_nobody_else_stores_anything(
             async with service(site, tls=tls, login=FLEET) as at:
                 sink = await of_stream(at, "app")
                 (segment,) = sink.segments
-                await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
-                assert await sink.open(segment, SOURCE) == 1
+                await sink.append_batch(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+                assert await sink.open_writer(segment, SOURCE) == 1
             await reading_alone_is_allowed(site, segment, tls)
             await others_are_refused(site, segment, tls)
             assert await stored(site, tls) == frame_event(b"x")
@@ -125,14 +125,14 @@ async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | No
     (place,) = await locate_segments(
         transport, Target("127.0.0.1", site.port, tls, login=VIEWER), "logs", "app"
     )
-    home = place.home
+    home = place.target
     async with connect_segment_store(
         transport, home.host, home.port, home.tls, token=home.token_of
     ) as client:
-        assert (await client.read(segment, 0, 100)).data == frame_event(b"x")
+        assert (await client.read_segment(segment, 0, 100)).data == frame_event(b"x")
         for change in (
-            client.seal(segment),
-            client.set_up(segment, SOURCE),
+            client.seal_segment(segment),
+            client.set_up_writer(segment, SOURCE),
             client.create_segment("logs/app/9.#epoch.0"),
         ):
             with pytest.raises(TokenError):
@@ -141,7 +141,7 @@ async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | No
         with pytest.raises(
             RequestRefusedError, match="PERMISSION_DENIED: viewer may not READ_UPDATE logs/app"
         ):
-            await controller.token("logs", "app")
+            await controller.delegation_token("logs", "app")
 
 
 async def others_are_refused(site: Site, segment: str, tls: ClientTls | None) -> None:
@@ -158,16 +158,16 @@ async def others_are_refused(site: Site, segment: str, tls: ClientTls | None) ->
         SystemTransport(), Target("127.0.0.1", site.port, tls, login=VIEWER), "logs", "app"
     )
     async with open_grpc_controller("127.0.0.1", site.port, tls, OTHER) as controller:
-        foreign = await controller.token("mine", "app")
+        foreign = await controller.delegation_token("mine", "app")
     for token in ("", foreign):
-        home = replace(place.home, token=token)
+        home = replace(place.target, token=token)
         async with connect_segment_store(
             SystemTransport(), home.host, home.port, home.tls, token=home.token_of
         ) as client:
             for ask in (
-                client.read(segment, 0, 1),
-                client.set_up(segment, SOURCE),
-                client.seal(segment),
+                client.read_segment(segment, 0, 1),
+                client.set_up_writer(segment, SOURCE),
+                client.seal_segment(segment),
             ):
                 with pytest.raises(TokenError):
                     await ask
@@ -190,7 +190,7 @@ def test_users_that_come_and_go_in_their_file_do_so_while_the_store_runs(tmp_pat
                 await asyncio.sleep(0.1)
             assert not await known(site, VIEWER)
             sink = await of_stream(at, "app")
-            await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+            await sink.append_batch(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
             assert await stored(site) == frame_event(b"x")
 
     asyncio.run(main())
@@ -215,10 +215,10 @@ async def appended(sink: PravegaSink, segment: str, number: int) -> None:
     """
     while True:
         try:
-            last = await sink.open(segment, SOURCE)
+            last = await sink.open_writer(segment, SOURCE)
             if last >= number:
                 return
-            await sink.append(segment, SOURCE, [frame_event(b"%d" % number)], 1, last, number)
+            await sink.append_batch(segment, SOURCE, [frame_event(b"%d" % number)], 1, last, number)
         except (TransientError, NumberConflictError):
             await asyncio.sleep(0.02)
 
@@ -231,11 +231,11 @@ def test_tokens_that_end_on_the_way_are_renewed_and_nothing_is_lost_or_doubled(
             sink, loop = await of_stream(at, "app"), asyncio.get_running_loop()
             (segment,) = sink.segments
             number, cuts, until = 0, 0, loop.time() + 4
-            previous = await sink.open(segment, SOURCE)
+            previous = await sink.open_writer(segment, SOURCE)
             while loop.time() < until:  # without opening again, as long as it goes
                 number += 1
                 try:
-                    await sink.append(
+                    await sink.append_batch(
                         segment, SOURCE, [frame_event(b"%d" % number)], 1, previous, number
                     )
                 except (TransientError, NumberConflictError):
@@ -256,7 +256,7 @@ def test_a_pipeline_reads_on_after_its_token_has_ended(tmp_path: Path) -> None:
         async with asking(tmp_path, 1.0) as site:
             async with service(site, login=FLEET) as at:
                 sink = await of_stream(at, "app")
-                await sink.append(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+                await sink.append_batch(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
 
             def read() -> None:
                 face = StreamClient(Target("127.0.0.1", site.port, login=VIEWER), "logs", "app")
@@ -283,7 +283,7 @@ def test_who_follows_a_stream_gets_new_tokens_meanwhile(tmp_path: Path) -> None:
         async with asking(tmp_path, 1.0) as site:
             async with service(site, login=FLEET) as at:
                 sink = await of_stream(at, "app")
-                await sink.append(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+                await sink.append_batch(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
             target, transport = Target("127.0.0.1", site.port, login=VIEWER), SystemTransport()
             there = await locate_segments(transport, target, "logs", "app")
             async with (
@@ -291,13 +291,13 @@ def test_who_follows_a_stream_gets_new_tokens_meanwhile(tmp_path: Path) -> None:
                 connect_segments(transport, there, token) as (one,),
             ):
                 for _ in range(3):
-                    assert (await one.client.read(one.state.segment, 0, 9)).data == frame_event(
-                        b"x"
-                    )
+                    assert (
+                        await one.client.read_segment(one.state.segment, 0, 9)
+                    ).data == frame_event(b"x")
                     await asyncio.sleep(1)
             async with connect_segments(transport, there) as (one,):
                 with pytest.raises(TokenError):  # the one that came with the places
-                    await one.client.read(one.state.segment, 0, 9)
+                    await one.client.read_segment(one.state.segment, 0, 9)
 
     asyncio.run(main())
 
@@ -338,7 +338,7 @@ def test_the_commands_come_in_with_a_login_and_through_the_directory_without_one
         async with asking(tmp_path) as site:
             async with service(site, login=FLEET) as at:
                 sink = await of_stream(at, "app")
-                await sink.append(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+                await sink.append_batch(sink.segments[0], SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
             uri = f"pravega://127.0.0.1:{site.port}/logs/app"
             listed, by_file, denied, stranger, own = await asyncio.gather(
                 logdrive(

@@ -92,7 +92,7 @@ def test_they_are_found_at_the_face_of_our_store_too_which_has_no_controller(
     async def main() -> None:
         async with our_site(tmp_path) as site:
             await shipped(site, "app")
-            face = await site.controller.endpoint(StreamSegment("logs", "app", 0, 0.0, 1.0))
+            face = await site.controller.locate_segment(StreamSegment("logs", "app", 0, 0.0, 1.0))
             await read_by_all(f"pravega://127.0.0.1:{face.port}/logs/app")
         assert len(await logdrive("store", "cat", f"file://{tmp_path}/store#logs/app")) == 30_000
 

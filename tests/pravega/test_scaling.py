@@ -33,15 +33,15 @@ def source_in(low: float, high: float, seed: int = 0) -> UUID:
 async def moved(sink: PravegaSink, segment: str, source: UUID) -> str:
     """Return where *source* goes once *segment* was found to be sealed."""
     with pytest.raises(SegmentMovedError):
-        await sink.open(segment, source)
+        await sink.open_writer(segment, source)
     with pytest.raises(SegmentMovedError):
-        await sink.open(segment, source)  # which waits until the successors are known
+        await sink.open_writer(segment, source)  # which waits until the successors are known
     return sink.segment_for(source.hex)
 
 
 async def split(site: Site, stream: str) -> None:
     """Halve every segment of *stream*."""
-    current = await site.controller.current("logs", stream)
+    current = await site.controller.current_segments("logs", stream)
     keys = [
         pair
         for s in current
@@ -52,7 +52,9 @@ async def split(site: Site, stream: str) -> None:
 
 async def merge(site: Site, stream: str) -> None:
     """Make one segment of all."""
-    await site.scale("logs", stream, await site.controller.current("logs", stream), [WHOLE])
+    await site.scale(
+        "logs", stream, await site.controller.current_segments("logs", stream), [WHOLE]
+    )
 
 
 async def whole(site: Site, segments: list[StreamSegment]) -> bytes:
@@ -70,16 +72,18 @@ async def test_numbers_go_along_when_segments_are_split_and_merged__S3(site: Sit
         numbers = dict.fromkeys(sources, 0)
         for change in (split, split, merge, split):
             for source in sources:
-                number = await sink.open(places[source], source)
+                number = await sink.open_writer(places[source], source)
                 assert max(number, 0) == numbers[source]
                 text = frame_event(b"%d of %d " % (numbers[source], source.int))
-                await sink.append(places[source], source, [text], 1, number, numbers[source] + 1)
+                await sink.append_batch(
+                    places[source], source, [text], 1, number, numbers[source] + 1
+                )
                 numbers[source] += 1
-            passed += await site.controller.current("logs", stream)
+            passed += await site.controller.current_segments("logs", stream)
             await change(site, stream)
             places = {source: await moved(sink, places[source], source) for source in sources}
         for source in sources:
-            assert await sink.open(places[source], source) == 4
+            assert await sink.open_writer(places[source], source) == 4
     stored = await whole(site, passed)
     for source in sources:
         places_of = [stored.index(frame_event(b"%d of %d " % (n, source.int))) for n in range(4)]
@@ -94,14 +98,16 @@ async def test_a_receiver_that_starts_after_several_scalings_finds_number_up_cha
     stream = fresh()
     async with service(site) as at:
         sink = await of_stream(at, stream)
-        await sink.append(sink.segment_for(SOURCE.hex), SOURCE, [frame_event(b"x")], 1, ABSENT, 77)
+        await sink.append_batch(
+            sink.segment_for(SOURCE.hex), SOURCE, [frame_event(b"x")], 1, ABSENT, 77
+        )
     for change in (split, merge, split):
         await change(site, stream)
     async with service(site) as at:
         sink = await of_stream(at, stream)
-        assert await sink.open(sink.segment_for(SOURCE.hex), SOURCE) == 77
+        assert await sink.open_writer(sink.segment_for(SOURCE.hex), SOURCE) == 77
         never = source_in(0.0, 1.0, seed=99)
-        assert await sink.open(sink.segment_for(never.hex), never) == ABSENT
+        assert await sink.open_writer(sink.segment_for(never.hex), never) == ABSENT
 
 
 @at_a_site
@@ -110,19 +116,21 @@ async def test_two_receivers_that_carry_one_number_at_once_agree__S3_S2(site: Si
     async with service(site) as first, service(site) as second:
         one = await of_stream(first, stream)
         (before,) = one.segments
-        await one.append(before, SOURCE, [frame_event(b"x")], 1, ABSENT, 5)
+        await one.append_batch(before, SOURCE, [frame_event(b"x")], 1, ABSENT, 5)
         await split(site, stream)
         two = await of_stream(second, stream)
         after = await moved(one, before, SOURCE)
-        assert list(await asyncio.gather(one.open(after, SOURCE), two.open(after, SOURCE))) == [
+        assert list(
+            await asyncio.gather(one.open_writer(after, SOURCE), two.open_writer(after, SOURCE))
+        ) == [
             5,
             5,
         ]
-        newer = await two.open(after, SOURCE)
-        await two.append(after, SOURCE, [frame_event(b"y")], 1, newer, 6)
+        newer = await two.open_writer(after, SOURCE)
+        await two.append_batch(after, SOURCE, [frame_event(b"y")], 1, newer, 6)
         with pytest.raises(TransientError):
-            await one.append(after, SOURCE, [frame_event(b"z")], 1, 5, 7)
-        assert await one.open(after, SOURCE) == 6
+            await one.append_batch(after, SOURCE, [frame_event(b"z")], 1, 5, 7)
+        assert await one.open_writer(after, SOURCE) == 6
 
 
 @at_a_site
@@ -135,18 +143,18 @@ async def test_history_12_source_whose_former_segment_gone_is_told_its_number_is
         sink = await of_stream(at, stream)
         (before,) = sink.segments
         for source in (carried, left):
-            await sink.append(before, source, [frame_event(b"x")], 1, ABSENT, 5)
+            await sink.append_batch(before, source, [frame_event(b"x")], 1, ABSENT, 5)
         await split(site, stream)
         after = await moved(sink, before, carried)
-        assert await sink.open(after, carried) == 5
+        assert await sink.open_writer(after, carried) == 5
         await site.give_up("logs", stream)
     async with service(site) as at:
         sink = await of_stream(at, stream)
-        assert await sink.open(after, carried) == 5
-        assert await sink.open(after, left) == LOST
+        assert await sink.open_writer(after, carried) == 5
+        assert await sink.open_writer(after, left) == LOST
         # as from another store, from nothing
-        await sink.append(after, left, [frame_event(b"y")], 1, LOST, 9)
-        assert await sink.open(after, left) == 9
+        await sink.append_batch(after, left, [frame_event(b"y")], 1, LOST, 9)
+        assert await sink.open_writer(after, left) == 9
 
 
 @at_a_site
@@ -165,7 +173,9 @@ async def test_batches_without_a_source_go_on_in_the_segments_that_follow__S4(si
                 except TransientError:
                     await asyncio.sleep(0.05)
         after = sink.segment_for("peer")
-    (where,) = [s for s in await site.controller.current("logs", stream) if s.name == after]
+    (where,) = [
+        s for s in await site.controller.current_segments("logs", stream) if s.name == after
+    ]
     assert await contents(site, where) == frame_event(b"after")
 
 
@@ -179,7 +189,7 @@ async def test_a_burst_into_a_segment_that_is_sealed_meanwhile_is_there_once__S3
         sink = await of_stream(at, stream)
         (before,) = sink.segments
         scaling = asyncio.create_task(split(site, stream))
-        number, place = await sink.open(before, SOURCE), before
+        number, place = await sink.open_writer(before, SOURCE), before
         while max(number, 0) < len(texts):
             pending = []
             try:
@@ -187,7 +197,9 @@ async def test_a_burst_into_a_segment_that_is_sealed_meanwhile_is_there_once__S3
                     max(number, 0) + 1, min(max(number, 0) + 10, len(texts)) + 1
                 ):
                     pending.append(
-                        sink.append(place, SOURCE, [texts[following - 1]], 1, number, following)
+                        sink.append_batch(
+                            place, SOURCE, [texts[following - 1]], 1, number, following
+                        )
                     )
                     number = following
             except TransientError:
@@ -199,7 +211,7 @@ async def test_a_burst_into_a_segment_that_is_sealed_meanwhile_is_there_once__S3
         assert place != before
     later = [
         segment
-        for segment in await site.controller.current("logs", stream)
+        for segment in await site.controller.current_segments("logs", stream)
         if segment.name == place
     ]
     assert await whole(site, [StreamSegment("logs", stream, 0, *WHOLE), *later]) == b"".join(texts)
@@ -210,7 +222,7 @@ async def reopened(sink: PravegaSink, source: UUID) -> tuple[int, str]:
     while True:
         place = sink.segment_for(source.hex)
         try:
-            return await sink.open(place, source), place
+            return await sink.open_writer(place, source), place
         except (SegmentMovedError, TransientError):
             await asyncio.sleep(0.05)
 
@@ -221,14 +233,16 @@ async def test_the_final_number_is_that_of_a_sealed_segment_only__S3(site: Site)
     async with service(site) as at:
         sink = await of_stream(at, stream)
         (before,) = sink.segments
-        await sink.append(before, SOURCE, [frame_event(b"x")], 1, ABSENT, 5)
+        await sink.append_batch(before, SOURCE, [frame_event(b"x")], 1, ABSENT, 5)
         await split(site, stream)
         after = await moved(sink, before, SOURCE)
-        await sink.open(after, SOURCE)
-    (where,) = [s for s in await site.controller.current("logs", stream) if s.name == after]
+        await sink.open_writer(after, SOURCE)
+    (where,) = [
+        s for s in await site.controller.current_segments("logs", stream) if s.name == after
+    ]
     async with client(site, where) as found:
-        assert await found.attribute(before, SOURCE) == 5
-        assert await found.attribute(after, SOURCE) == 5
+        assert await found.get_attribute(before, SOURCE) == 5
+        assert await found.get_attribute(after, SOURCE) == 5
         state = await found.segment_info(before)
         assert state is not None
         assert state.sealed

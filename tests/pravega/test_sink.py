@@ -51,7 +51,7 @@ def fresh() -> str:
 
 
 async def of_stream(at: Cluster, stream: str, segments: int = 1) -> PravegaSink:
-    return await PravegaSink.of_stream(at, "logs", stream, segments=segments, store_id=STORE_ID)
+    return await PravegaSink.open_stream(at, "logs", stream, segments=segments, store_id=STORE_ID)
 
 
 @at_a_site
@@ -62,7 +62,8 @@ async def test_a_stream_is_made_through_the_controller_and_found_again(site: Sit
         assert sorted(made.segments) == [f"logs/{stream}/{n}.#epoch.0" for n in range(4)]
         assert (await of_stream(at, stream, 2)).segments == made.segments
         current = {
-            segment.name: segment for segment in await site.controller.current("logs", stream)
+            segment.name: segment
+            for segment in await site.controller.current_segments("logs", stream)
         }
         assert {made.segment_for(UUID(int=n).hex) for n in range(50)} == set(current)
 
@@ -75,20 +76,22 @@ async def test_what_is_acknowledged_is_read_back_byte_for_byte_and_its_number_to
     async with service(site) as at:
         sink = await of_stream(at, stream)
         (segment,) = sink.segments
-        assert await sink.open(segment, SOURCE) == ABSENT
+        assert await sink.open_writer(segment, SOURCE) == ABSENT
         random = Random(1)
         batches = [
             frame_event(random.randbytes(random.choice((1, 1000, 900_000)))) for _ in range(20)
         ]
         previous = ABSENT
         for number, batch in enumerate(batches, 1):
-            stored = sink.append(segment, SOURCE, [batch[:3], batch[3:]], 1, previous, number << 16)
+            stored = sink.append_batch(
+                segment, SOURCE, [batch[:3], batch[3:]], 1, previous, number << 16
+            )
             previous = number << 16
-        assert await sink.open(segment, SOURCE) == previous  # waits for what was submitted
+        assert await sink.open_writer(segment, SOURCE) == previous  # waits for what was submitted
         assert stored.done()
         with pytest.raises(NumberConflictError):
-            sink.append(segment, SOURCE, [b"again"], 1, 1 << 16, 99 << 16)
-    (where,) = await site.controller.current("logs", stream)
+            sink.append_batch(segment, SOURCE, [b"again"], 1, 1 << 16, 99 << 16)
+    (where,) = await site.controller.current_segments("logs", stream)
     assert await contents(site, where) == b"".join(batches)
 
 
@@ -98,16 +101,16 @@ async def test_of_two_receivers_the_one_that_set_up_last_appends__S2(site: Site)
     async with service(site) as first, service(site) as second:
         old, new = await of_stream(first, stream), await of_stream(second, stream)
         (segment,) = old.segments
-        assert await old.open(segment, SOURCE) == ABSENT
-        await old.append(segment, SOURCE, [frame_event(b"one")], 1, ABSENT, 10)
-        assert await new.open(segment, SOURCE) == 10
-        await new.append(segment, SOURCE, [frame_event(b"two")], 1, 10, 20)
+        assert await old.open_writer(segment, SOURCE) == ABSENT
+        await old.append_batch(segment, SOURCE, [frame_event(b"one")], 1, ABSENT, 10)
+        assert await new.open_writer(segment, SOURCE) == 10
+        await new.append_batch(segment, SOURCE, [frame_event(b"two")], 1, 10, 20)
         with pytest.raises(TransientError):
-            await old.append(segment, SOURCE, [frame_event(b"late")], 1, 10, 15)
-        assert await old.open(segment, SOURCE) == 20
-        await old.append(segment, SOURCE, [frame_event(b"three")], 1, 20, 30)
-        assert await new.open(segment, SOURCE) == 30
-    (where,) = await site.controller.current("logs", stream)
+            await old.append_batch(segment, SOURCE, [frame_event(b"late")], 1, 10, 15)
+        assert await old.open_writer(segment, SOURCE) == 20
+        await old.append_batch(segment, SOURCE, [frame_event(b"three")], 1, 20, 30)
+        assert await new.open_writer(segment, SOURCE) == 30
+    (where,) = await site.controller.current_segments("logs", stream)
     assert await contents(site, where) == b"".join(map(frame_event, (b"one", b"two", b"three")))
 
 
@@ -118,13 +121,17 @@ async def test_closed_numbers_and_those_of_many_writers_are_kept__S4(site: Site)
     async with service(site) as at:
         sink = await of_stream(at, stream, 2)
         stored = [
-            sink.append(sink.segment_for(w.hex), w, [frame_event(b"x")], 1, ABSENT, CLOSED + n)
+            sink.append_batch(
+                sink.segment_for(w.hex), w, [frame_event(b"x")], 1, ABSENT, CLOSED + n
+            )
             for n, w in enumerate(writers)
         ]
         await asyncio.gather(*stored)
     async with service(site) as at:
         sink = await of_stream(at, stream, 2)
-        numbers = await asyncio.gather(*(sink.open(sink.segment_for(w.hex), w) for w in writers))
+        numbers = await asyncio.gather(
+            *(sink.open_writer(sink.segment_for(w.hex), w) for w in writers)
+        )
         assert numbers == [CLOSED + n for n in range(len(writers))]
 
 
@@ -134,7 +141,7 @@ async def number_of(sink: PravegaSink, segment: str) -> int:
     """
     while True:
         with contextlib.suppress(TransientError):
-            return max(await sink.open(segment, SOURCE), 0)
+            return max(await sink.open_writer(segment, SOURCE), 0)
 
 
 class CuttingTransport(SystemTransport):
@@ -177,12 +184,12 @@ async def test_connections_cut_at_any_moment_neither_lose_nor_double_a_batch__D3
             with contextlib.suppress(TransientError, NumberConflictError):
                 for number in range(stored + 1, min(stored + 20, len(batches)) + 1):
                     pending.append(
-                        sink.append(
+                        sink.append_batch(
                             segment, SOURCE, [batches[number - 1]], 1, number - 1 or ABSENT, number
                         )
                     )
                     await asyncio.sleep(0.002)
             await asyncio.gather(*pending, return_exceptions=True)
         await cutting
-    (where,) = await site.controller.current("logs", stream)
+    (where,) = await site.controller.current_segments("logs", stream)
     assert await contents(site, where) == b"".join(batches)

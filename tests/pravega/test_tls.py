@@ -31,11 +31,11 @@ def test_controller_and_segments_are_found_and_appended_to_over_tls(
         ):
             sink = await of_stream(at, "app")
             (segment,) = sink.segments
-            await sink.append(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
-            assert await sink.open(segment, SOURCE) == 1
+            await sink.append_batch(segment, SOURCE, [frame_event(b"x")], 1, ABSENT, 1)
+            assert await sink.open_writer(segment, SOURCE) == 1
             (found,) = await locate_segments(
                 SystemTransport(), Target("127.0.0.1", site.port, trusted), "logs", "app"
             )
-            assert (found.state.length, found.home.tls) == (9, trusted)
+            assert (found.state.length, found.target.tls) == (9, trusted)
 
     asyncio.run(main())

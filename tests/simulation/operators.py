@@ -35,14 +35,14 @@ async def scaled(
     Raises what the controller raises.
     """
     assert isinstance(controller, GrpcController)
-    now = sorted(await controller.current(SCOPE, stream), key=lambda segment: segment.low)
+    now = sorted(await controller.current_segments(SCOPE, stream), key=lambda segment: segment.low)
     sealed, bounds = _change(now, how, pick)
     ranges = [pb.ScaleRequest.KeyRangeEntry(start=low, end=high) for low, high in pairwise(bounds)]
     info = pb.StreamInfo(scope=SCOPE, stream=stream)
     request = pb.ScaleRequest(
         streamInfo=info, sealedSegments=[segment.id for segment in sealed], newKeyRanges=ranges
     )
-    await controller.call("scale", request, pb.ScaleResponse)
+    await controller.call_method("scale", request, pb.ScaleResponse)
     return sealed
 
 
@@ -66,8 +66,8 @@ async def give_up_the_past(controller: ControllerClient, *, stream: str = STREAM
     Raises what the controller raises.
     """
     assert isinstance(controller, GrpcController)
-    cut = {segment.id: 0 for segment in await controller.current(SCOPE, stream)}
+    cut = {segment.id: 0 for segment in await controller.current_segments(SCOPE, stream)}
     info = pb.StreamInfo(scope=SCOPE, stream=stream)
-    await controller.call(
+    await controller.call_method(
         "truncateStream", pb.StreamCut(streamInfo=info, cut=cut), pb.UpdateStreamStatus
     )

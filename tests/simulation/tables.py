@@ -145,7 +145,7 @@ async def asked(network: MemoryNetwork, who: str, store: str) -> AsyncIterator[A
 
     async def ask(make: Callable[[int], Message]) -> Message:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            return await link.ask(make)
+            return await link.send_request(make)
 
     try:
         yield ask

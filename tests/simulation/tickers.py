@@ -105,21 +105,21 @@ class Ticker(Client):
                     await asyncio.sleep(self._random.expovariate(1 / _PAUSE_SECONDS))
 
     async def _create(self, controller: GrpcController) -> None:
-        await controller.call("createScope", pb.ScopeInfo(scope=SCOPE), pb.CreateScopeStatus)
+        await controller.call_method("createScope", pb.ScopeInfo(scope=SCOPE), pb.CreateScopeStatus)
         policy = pb.ScalingPolicy(
             scaleType=pb.ScalingPolicy.FIXED_NUM_SEGMENTS, minNumSegments=_SEGMENTS
         )
         config = pb.StreamConfig(
             streamInfo=_INFO, scalingPolicy=policy, timestampAggregationTimeout=self.patience_ms
         )
-        await controller.call("createStream", config, pb.CreateStreamStatus)
+        await controller.call_method("createStream", config, pb.CreateStreamStatus)
 
     async def _one(self, controller: GrpcController, client: SegmentClient) -> None:
         """Whatever comes between, it ends with an answer to what was noted, or to leaving:
         afterwards it is known who is waited for.
         """
         if not self._commits:
-            segments = await controller.current(SCOPE, STREAM)
+            segments = await controller.current_segments(SCOPE, STREAM)
             for _ in range(self._random.randint(0, _MOST_EVENTS)):
                 await self._write(client, self._random.choice(segments))
         if self._random.random() < _SCALED:
@@ -146,12 +146,12 @@ class Ticker(Client):
     async def _append(self, client: SegmentClient, segment: str) -> tuple[bytes, int]:
         self._time += self._random.randint(1, _LONGEST_STEP)
         record = RECORD % (self.name.encode(), self._time)
-        writer = await client.set_up(segment, UUID(int=self._random.getrandbits(128)))
-        return record, await writer.append([record], events=1, number=1)
+        writer = await client.set_up_writer(segment, UUID(int=self._random.getrandbits(128)))
+        return record, await writer.append_data([record], events=1, number=1)
 
     async def _commit(self, controller: GrpcController, client: SegmentClient) -> None:
         """Write one event in a transaction, and commit it with its time."""
-        begun = await controller.call(
+        begun = await controller.call_method(
             "createTransaction",
             pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS),
             pb.CreateTxnResponse,
@@ -165,7 +165,7 @@ class Ticker(Client):
             streamInfo=_INFO, txnId=begun.txnId, writerId=self.name, timestamp=self._time
         )
         if (
-            await controller.call("commitTransaction", request, pb.TxnStatus)
+            await controller.call_method("commitTransaction", request, pb.TxnStatus)
         ).status == pb.TxnStatus.SUCCESS:
             self.events.append(Event(self._time, record))
             await self._noted(client)
@@ -175,7 +175,7 @@ class Ticker(Client):
         position = pb.StreamCut(streamInfo=_INFO, cut=self._position)
         request = pb.TimestampFromWriter(writer=self.name, timestamp=self._time, position=position)
         result = (
-            await controller.call("noteTimestampFromWriter", request, pb.TimestampResponse)
+            await controller.call_method("noteTimestampFromWriter", request, pb.TimestampResponse)
         ).result
         if result != pb.TimestampResponse.SUCCESS:
             self._breaks(
@@ -200,7 +200,9 @@ class Ticker(Client):
     async def _leave(self, controller: GrpcController, client: SegmentClient, spell: Spell) -> None:
         spell.until = await self._count(client)
         request = pb.RemoveWriterRequest(writer=self.name, stream=_INFO)
-        result = (await controller.call("removeWriter", request, pb.RemoveWriterResponse)).result
+        result = (
+            await controller.call_method("removeWriter", request, pb.RemoveWriterResponse)
+        ).result
         if result != pb.RemoveWriterResponse.SUCCESS and self.patience_ms == LONG_PATIENCE_MS:
             self._breaks(
                 PROMISE, f"{self.name} can't leave: {pb.RemoveWriterResponse.Status.Name(result)}"

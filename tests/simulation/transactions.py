@@ -59,13 +59,13 @@ class TransactionWriter(Client):
             self._store, CONTROLLER_PORT, None, None
         ) as controller:
             assert isinstance(controller, GrpcController)
-            await controller.create(SCOPE, STREAM, 2)
+            await controller.create_stream(SCOPE, STREAM, 2)
             while self._left:
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     await self._one(controller)
 
     async def _one(self, controller: GrpcController) -> None:
-        begun = await controller.call(
+        begun = await controller.call_method(
             "createTransaction",
             pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS),
             pb.CreateTxnResponse,
@@ -94,11 +94,11 @@ class TransactionWriter(Client):
             self._network.host(self.name), self._store, FACE_PORT
         ) as client:
             for segment, record in zip(segments, transaction.records, strict=True):
-                writer = await client.set_up(
+                writer = await client.set_up_writer(
                     f"{segment.name}#transaction.{name.hex}",
                     UUID(int=self._random.getrandbits(128)),
                 )
-                await writer.append([record], events=1, number=1)
+                await writer.append_data([record], events=1, number=1)
 
     async def _end(
         self, controller: GrpcController, name: pb.TxnId, transaction: Transaction
@@ -109,7 +109,7 @@ class TransactionWriter(Client):
         )
         transaction.there = None if commits else False
         try:
-            ended = await controller.call(
+            ended = await controller.call_method(
                 "commitTransaction" if commits else "abortTransaction", request, pb.TxnStatus
             )
         except RequestRefusedError:

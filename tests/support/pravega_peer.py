@@ -43,7 +43,7 @@ class Peer:
             data = await self.stream.read()
             if not data:
                 raise EOFError
-            self._got += self._frames.feed(data)
+            self._got += self._frames.receive_data(data)
         return self._got.pop(0)
 
     async def ask(self, *messages: Message) -> Message:

@@ -80,20 +80,20 @@ async def _append(face: StreamClient, letters: Sequence[DeadLetter]) -> None:
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
         for letter in letters:
-            place = await client.set_up(there[0].segment, uuid5(_NAMESPACE, letter.id))
+            place = await client.set_up_writer(there[0].segment, uuid5(_NAMESPACE, letter.id))
             if place.durable < _NOTED:
                 header, mark = letter.header, Letter(DEAD_LETTER, letter.size, letter.id)
                 data = note(
                     mark, UUID(header.source), header.store, header.received, peer=header.peer
                 )
-                await place.append([data], events=1, number=_NOTED)
+                await place.append_data([data], events=1, number=_NOTED)
 
 
 async def _remember(
     beside: StreamClient, there: SegmentState, letters: Sequence[DeadLetter]
 ) -> None:
     """Begin behind *there* next time, or at the first letter that may still get its last pieces."""
-    begun = [letter.places[0][0] for letter in letters if letter.places and not letter.whole]
+    begun = [letter.extents[0][0] for letter in letters if letter.extents and not letter.whole]
     home = await beside.home(there.segment, update=True)
     async with connect_segment_store(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of

@@ -183,7 +183,7 @@ class StreamClient:
     async def _states(self) -> list[SegmentState]:
         found = await locate_segments(SystemTransport(), self.target, self.scope, self.stream)
         self.found.names.update({one.number: one.state.segment for one in found})
-        self.found.homes.update({one.state.segment: one.home for one in found})
+        self.found.homes.update({one.state.segment: one.target for one in found})
         return [one.state for one in found]
 
     async def home(self, segment: str, *, update: bool = False) -> Target:
@@ -200,11 +200,11 @@ class StreamClient:
                 self.target.host, self.target.port, self.target.tls, self.target.login
             ) as controller:
                 if update not in self.found.tokens:
-                    self.found.tokens[update] = await controller.token(
+                    self.found.tokens[update] = await controller.delegation_token(
                         self.scope, self.stream, update=update
                     )
                 self.found.homes[segment] = segment_store_target(
-                    self.target, await controller.endpoint(asked), ""
+                    self.target, await controller.locate_segment(asked), ""
                 )
         return replace(self.found.homes[segment], token=self.found.tokens[update])
 

@@ -26,9 +26,9 @@ class CurrentSegments:
     def __init__(self, store: Store, streams: Streams, scope: str, stream: str) -> None:
         self._store, self._streams = store, streams
         self._scope, self._name = scope, stream
-        self._now: list[Segment] = []
+        self._current: list[Segment] = []
 
-    async def made(self, segments: int) -> int:
+    async def find_or_create(self, segments: int) -> int:
         """Make the stream where it is new, and look at it; return how many segments it has, none
         where it is sealed.
         """
@@ -39,20 +39,20 @@ class CurrentSegments:
                 await self._streams.create_scope(self._scope)
             await self._streams.create(self._scope, self._name, StreamConfig(min_segments=segments))
             stream = await self._streams.stream(self._scope, self._name)
-        self._take(stream)
+        self._replace(stream)
         return len(layout.current_segments(stream))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The segments that take appends, in the order of their keys."""
-        return tuple(self._segment(found) for found in self._now)
+        return tuple(self._name_of(found) for found in self._current)
 
-    def of_key(self, routing_key: str) -> str:
+    def segment_for(self, routing_key: str) -> str:
         """Return the segment that *routing_key* belongs to now."""
         place = key_fraction(routing_key)
-        return self._segment(next(found for found in self._now if place <= found.high))
+        return self._name_of(next(found for found in self._current if place <= found.high))
 
-    async def opened(self, segment: str, writer: UUID) -> int:
+    async def open_writer(self, segment: str, writer: UUID) -> int:
         """Return the writer's number in *segment*, carried over from those before it where it has
         none; `LOST` where these are gone.
 
@@ -61,47 +61,47 @@ class CurrentSegments:
         """
         info = self._store.info(segment)
         if info is None or info.sealed or segment not in self.names:
-            await self.look_again()
+            await self.refresh()
             if segment not in self.names:
                 raise SegmentMovedError(f"{segment} is sealed")
         try:
-            return await self._carried(segment, writer)
+            return await self._carry_number(segment, writer)
         except (SegmentSealedError, NoSuchSegmentError) as error:
             raise TransientError(f"the stream was changed meanwhile: {error}") from error
 
-    async def _carried(self, segment: str, writer: UUID) -> int:
+    async def _carry_number(self, segment: str, writer: UUID) -> int:
         number = await self._store.number(segment, writer)
         if number != ABSENT:
             return number
-        before = await self._before(segment, writer)
+        before = await self._number_before(segment, writer)
         if before not in (ABSENT, LOST):
             await self._store.update(segment, writer, ABSENT, before)
         return before
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Find out which segments take appends by now.
 
         Raises `TransientError` where that can't be known.
         """
         try:
-            self._take(await self._streams.stream(self._scope, self._name))
+            self._replace(await self._streams.stream(self._scope, self._name))
         except StreamsError as error:
             raise TransientError(str(error)) from error
 
-    def _take(self, stream: Stream) -> None:
+    def _replace(self, stream: Stream) -> None:
         """Note the current segments; those of a sealed stream stay what they were: nothing takes
         their place.
         """
-        self._now = (
-            sorted(layout.current_segments(stream), key=lambda found: found.low) or self._now
+        self._current = (
+            sorted(layout.current_segments(stream), key=lambda found: found.low) or self._current
         )
 
-    async def _before(self, segment: str, writer: UUID) -> int:
+    async def _number_before(self, segment: str, writer: UUID) -> int:
         """Return the number that *writer* had last before *segment*, which held its key from some
         epoch on.
         """
         stream = await self._streams.stream(self._scope, self._name)
-        place = next(found for found in stream.segments if self._segment(found) == segment)
+        place = next(found for found in stream.segments if self._name_of(found) == segment)
         key = key_fraction(writer.hex)
         while epoch_of_id(place.id) > 0:
             earlier = [
@@ -110,17 +110,17 @@ class CurrentSegments:
                 if found.until == epoch_of_id(place.id) and found.low <= key <= found.high
             ]
             if not earlier or any(
-                self._store.info(self._segment(found)) is None for found in earlier
+                self._store.info(self._name_of(found)) is None for found in earlier
             ):
                 return LOST
             if (
                 number := max(
-                    self._store.attribute(self._segment(found), writer) for found in earlier
+                    self._store.attribute(self._name_of(found), writer) for found in earlier
                 )
             ) != ABSENT:
                 return number
             place = earlier[0]
         return ABSENT
 
-    def _segment(self, segment: Segment) -> str:
+    def _name_of(self, segment: Segment) -> str:
         return segment_name(self._scope, self._name, segment.id)

@@ -20,8 +20,8 @@ from logdrive.wire.pravega.routing import segment_number
 
 
 class EmbeddedSink:
-    """A stream of a `Store`; the store stays its owner's, who runs it before the first `open` and
-    ends it after `close`.
+    """A stream of a `Store`; the store stays its owner's, who runs it before the first
+    `open_writer` and ends it after `close`.
     """
 
     keeps_numbers = True
@@ -31,13 +31,13 @@ class EmbeddedSink:
     ) -> None:
         self.store_id = store.store_id
         self._segments = tuple(segments)
-        self._store, self._places = store, places
+        self._store, self._current = store, places
         self._submitted: dict[asyncio.Future[int], None] = {}
         self._sealed: dict[str, None] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def of_stream(
+    async def open_stream(
         cls, store: Store, scope: str, stream: str, segments: int
     ) -> "EmbeddedSink":
         """Return the sink of *scope*/*stream*, made with *segments* segments where it is new.
@@ -55,7 +55,7 @@ class EmbeddedSink:
         return cls(store, stream_segments(store, scope, stream))
 
     @classmethod
-    async def of_streams(
+    async def open_scaling_stream(
         cls, store: Store, streams: Streams, scope: str, stream: str, segments: int
     ) -> "EmbeddedSink":
         """Return the sink of a stream that a controller may scale meanwhile, made where it is new.
@@ -63,7 +63,7 @@ class EmbeddedSink:
         Raises `TransientError` where it is sealed.
         """
         places = CurrentSegments(store, streams, scope, stream)
-        there = await places.made(segments)
+        there = await places.find_or_create(segments)
         if there == 0:
             raise TransientError(
                 f"the stream {scope}/{stream} is sealed: let the sink's uri name another"
@@ -74,24 +74,24 @@ class EmbeddedSink:
     @property
     def segments(self) -> tuple[str, ...]:
         """The names of the segments that take appends now."""
-        return self._places.names if self._places is not None else self._segments
+        return self._current.names if self._current is not None else self._segments
 
     def segment_for(self, routing_key: str) -> str:
         """Return the segment that *routing_key* belongs to now, by Pravega's hash."""
-        if self._places is not None:
-            return self._places.of_key(routing_key)
+        if self._current is not None:
+            return self._current.segment_for(routing_key)
         return self._segments[segment_number(routing_key, len(self._segments))]
 
-    async def open(self, segment: str, writer: UUID) -> int:
+    async def open_writer(self, segment: str, writer: UUID) -> int:
         """Return the writer's durable number, once nothing of it is pending.
 
         Raises `SegmentMovedError` where the stream was scaled.
         """
-        if self._places is not None:
-            return await self._places.opened(segment, writer)
+        if self._current is not None:
+            return await self._current.open_writer(segment, writer)
         return await self._store.number(segment, writer)
 
-    def append(
+    def append_batch(
         self,
         segment: str,
         writer: UUID,
@@ -122,24 +122,24 @@ class EmbeddedSink:
             self._refuse(segment, TransientError(str(error)), done)
             return done
         self._submitted[stored] = None
-        stored.add_done_callback(lambda stored: self._pass_on(stored, done))
+        stored.add_done_callback(lambda stored: self._resolve(stored, done))
         return done
 
     def _refuse(self, segment: str, refusal: TransientError, done: "asyncio.Future[None]") -> None:
         """Fail *done*; where the stream may have been scaled, once it is known who follows: what is
         tried again then goes there.
         """
-        if self._places is None:
-            self._tell_sealed(segment)
+        if self._current is None:
+            self._log_sealed(segment)
             done.set_exception(refusal)
             return
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(
-                self._places.look_again(), name="embedded-sink-look"
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(
+                self._current.refresh(), name="embedded-sink-look"
             )
-        self._looking.add_done_callback(partial(_fail, refusal, done))
+        self._refreshing.add_done_callback(partial(_fail, refusal, done))
 
-    def _tell_sealed(self, segment: str) -> None:
+    def _log_sealed(self, segment: str) -> None:
         if segment not in self._sealed:
             self._sealed[segment] = None
             remedy = (
@@ -156,10 +156,10 @@ class EmbeddedSink:
         """Wait for what was submitted here; the store goes on."""
         while self._submitted:
             await asyncio.wait(list(self._submitted))
-        if self._looking is not None:
-            await asyncio.wait([self._looking])
+        if self._refreshing is not None:
+            await asyncio.wait([self._refreshing])
 
-    def _pass_on(self, stored: "asyncio.Future[int]", done: "asyncio.Future[None]") -> None:
+    def _resolve(self, stored: "asyncio.Future[int]", done: "asyncio.Future[None]") -> None:
         del self._submitted[stored]
         if done.done():
             return  # its submitter no longer cares

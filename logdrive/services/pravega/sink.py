@@ -56,17 +56,19 @@ class PravegaSink:
         self._service = service
         self._map = StreamMap(segments, service)
         self._history = (
-            None if service.controller is None else History(service.controller, self._reach)
+            None
+            if service.controller is None
+            else History(service.controller, self._connect_segment)
         )
         self._submitted: dict[asyncio.Future[int], None] = {}
-        self._told: dict[str, None] = {}
+        self._logged: dict[str, None] = {}
         if service.controller is not None:
             service.spawn(
                 self._map.run(), f"pravega-stream-{segments[0].scope}/{segments[0].stream}"
             )
 
     @classmethod
-    async def of_stream(
+    async def open_stream(
         cls, service: Cluster, scope: str, stream: str, *, segments: int, store_id: UUID
     ) -> "PravegaSink":
         """Return the sink of *scope*/*stream*, made with *segments* segments where it is new; waits
@@ -75,16 +77,18 @@ class PravegaSink:
         A stream that is there keeps the number of segments it has: with another number its sources
         would go elsewhere, where their numbers are not. Raises `ConfigError`.
         """
-        controller = await service.found()
+        controller = await service.find_controller()
         if controller is None:
-            made = await service.asked(
+            made = await service.ask_segment_store(
                 segment_name(scope, stream, 0),
                 lambda client: _made(client, scope, stream, segments),
             )
         else:
             made = await service.persist(lambda: _current(controller, scope, stream, segments))
         for segment in made:
-            await (await service.persist(partial(service.locate, segment))).up()
+            await (
+                await service.persist(partial(service.locate_connection, segment))
+            ).wait_connected()
         if len(made) != segments:
             log = structlog.get_logger("logdrive.sinks")
             log.warning(
@@ -102,9 +106,9 @@ class PravegaSink:
 
     def segment_for(self, routing_key: str) -> str:
         """Return the segment that *routing_key* belongs to now, by Pravega's hash."""
-        return self._map.of_key(routing_key).name
+        return self._map.segment_for_key(routing_key).name
 
-    async def open(self, segment: str, writer: UUID) -> int:
+    async def open_writer(self, segment: str, writer: UUID) -> int:
         """Return the writer's durable number, told by the service in answer to a set-up; waits a
         while for one that is away.
 
@@ -112,11 +116,11 @@ class PravegaSink:
         """
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
-                await self._map.settled()
-                place = self._map.named(segment)
+                await self._map.wait_current()
+                place = self._map.find_current(segment)
                 if place is None:
                     raise SegmentMovedError(f"{segment} is sealed")
-                return await self._opened(place, writer)
+                return await self._set_up_writer(place, writer)
         except TimeoutError as error:
             raise TransientError(
                 f"no answer within {_OPEN_SECONDS:g} s: "
@@ -125,42 +129,42 @@ class PravegaSink:
         except SegmentMovedError:
             raise
         except LogdriveError as error:
-            raise self._transient(segment, error) from error
+            raise self._as_transient(segment, error) from error
 
-    async def _opened(self, place: StreamSegment, writer: UUID) -> int:
-        lane = await self._service.locate(place)
+    async def _set_up_writer(self, place: StreamSegment, writer: UUID) -> int:
+        lane = await self._service.locate_connection(place)
         while True:
-            client = await lane.up()
+            client = await lane.wait_connected()
             try:
                 if self._history is None:
-                    return (await client.set_up(place.name, writer)).durable
-                return await self._carried(client, self._history, place, writer)
+                    return (await client.set_up_writer(place.name, writer)).durable
+                return await self._set_up_with_history(client, self._history, place, writer)
             except TransientError:
                 if lane.client is client:
                     raise
 
-    async def _carried(
+    async def _set_up_with_history(
         self, client: SegmentClient, history: History, place: StreamSegment, writer: UUID
     ) -> int:
         """Set *writer* up in a segment that may follow others, and that may have been sealed
         unnoticed (rule S3).
         """
         try:
-            whole = await history.carry(place, writer)
-            number = (await client.set_up(place.name, writer)).durable
+            whole = await history.carry_number(place, writer)
+            number = (await client.set_up_writer(place.name, writer)).durable
             # a sealed one answers the set-up like any other
             state = await client.segment_info(place.name)
         except NoSuchSegmentError:
             state = None
         if state is None or state.sealed:
-            self._map.sealed(place.name)
+            self._map.on_sealed(place.name)
             raise SegmentMovedError(f"{place.name} is sealed")
         return LOST if number == ABSENT and not whole else number
 
-    async def _reach(self, segment: StreamSegment) -> SegmentClient:
-        return await (await self._service.locate(segment)).up()
+    async def _connect_segment(self, segment: StreamSegment) -> SegmentClient:
+        return await (await self._service.locate_connection(segment)).wait_connected()
 
-    def append(
+    def append_batch(
         self,
         segment: str,
         writer: UUID,
@@ -178,22 +182,22 @@ class PravegaSink:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         size = sum(map(len, batch))
         try:
-            lane = self._service.lane(segment)
-            place = self._place(
+            lane = self._service.connection_of(segment)
+            place = self._writer_for(
                 lane, segment, writer, ABSENT if previous == LOST else previous, size
             )
-            stored = place.append(batch, events=events, number=number)
+            stored = place.append_data(batch, events=events, number=number)
         except NumberConflictError:
             raise
         except LogdriveError as error:
-            done.set_exception(self._transient(segment, error))
+            done.set_exception(self._as_transient(segment, error))
             return done
         self._service.in_flight += size
         self._submitted[stored] = None
-        stored.add_done_callback(partial(self._settled, lane, segment, size, done))
+        stored.add_done_callback(partial(self._on_append_done, lane, segment, size, done))
         return done
 
-    def _place(
+    def _writer_for(
         self, lane: PooledConnection, segment: str, writer: UUID, previous: int, size: int
     ) -> AppendWriter:
         """Return the writer that is to append *size* bytes after *previous*."""
@@ -202,7 +206,7 @@ class PravegaSink:
             raise TransientError(
                 f"the streaming service is away: {service.outage.reason or 'not connected yet'}"
             )
-        place = client.writers.of(segment, writer)
+        place = client.writers.find_writer(segment, writer)
         if place is None and previous != ABSENT:
             raise NotOpenError(f"writer {writer} is not set up: open it again")
         if place is not None and place.submitted != previous:
@@ -211,9 +215,9 @@ class PravegaSink:
             )
         if service.in_flight and service.in_flight + size > service.in_flight_bytes:
             raise TransientError(f"{service.in_flight} bytes wait for the streaming service")
-        return client.writers.begin(segment, writer) if place is None else place
+        return client.writers.begin_new_writer(segment, writer) if place is None else place
 
-    def _settled(
+    def _on_append_done(
         self,
         lane: PooledConnection,
         segment: str,
@@ -225,30 +229,30 @@ class PravegaSink:
         self._service.in_flight -= size
         error = stored.exception()
         if error is None:
-            lane.proved()
+            lane.report_success()
         if done.done():
             return  # its submitter no longer cares
         if error is None:
             done.set_result(None)
         else:
             done.set_exception(
-                self._transient(segment, error) if isinstance(error, LogdriveError) else error
+                self._as_transient(segment, error) if isinstance(error, LogdriveError) else error
             )
 
-    def _transient(self, segment: str, error: LogdriveError) -> TransientError:
+    def _as_transient(self, segment: str, error: LogdriveError) -> TransientError:
         """Return *error* as sessions understand it: nothing that a service says or does ends a
         receiver.
         """
         if isinstance(error, WrongHostError):
-            self._service.moved(segment)
+            self._service.forget_location(segment)
         elif isinstance(error, TokenError):
-            self._service.refused(segment)
+            self._service.forget_token(segment)
         elif not isinstance(error, SegmentSealedError | NoSuchSegmentError):
             pass
         elif self._service.controller is not None:
-            self._map.sealed(segment)
-        elif segment not in self._told:
-            self._told[segment] = None
+            self._map.on_sealed(segment)
+        elif segment not in self._logged:
+            self._logged[segment] = None
             remedy = (
                 "let the sink's uri name another stream, or put back what was removed; a "
                 "start makes one anew that is gone whole"
@@ -291,10 +295,10 @@ async def _current(
 ) -> list[StreamSegment]:
     """Return the stream's segments, made where the controller knows no such stream."""
     try:
-        found = await controller.current(scope, stream)
+        found = await controller.current_segments(scope, stream)
     except UnknownStreamError:
-        await controller.create(scope, stream, segments)
-        found = await controller.current(scope, stream)
+        await controller.create_stream(scope, stream, segments)
+        found = await controller.current_segments(scope, stream)
     if not found:
         raise TransientError(
             f"the stream {scope}/{stream} is sealed: let the sink's uri name another"

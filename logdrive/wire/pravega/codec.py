@@ -34,7 +34,7 @@ def _message_types(*modules: ModuleType) -> dict[int, type[Message]]:
 
 
 MESSAGE_TYPES: Final = MappingProxyType(
-    _messages(control, appends, segments, tables, administration)
+    _message_types(control, appends, segments, tables, administration)
 )
 """Every message that travels, by its code."""
 
@@ -74,39 +74,39 @@ class MessageReader:
         self._next = 0
 
     @property
-    def buffered(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of messages that were not returned yet, as a rule of one that is not complete."""
         return self._arrived.size
 
     @property
-    def taken(self) -> int:
+    def message_bytes(self) -> int:
         """Bytes of the message returned last."""
         return self._next - self.offset
 
-    def feed(self, data: bytes) -> Iterator[Message]:
+    def receive_data(self, data: bytes) -> Iterator[Message]:
         """Add *data* at once and return an iterator over the messages it completes.
 
         That raises `ProtocolError`.
         """
-        self._arrived.add(data)
+        self._arrived.append_bytes(data)
         return self._messages()
 
     def _messages(self) -> Iterator[Message]:
         arrived = self._arrived
         while arrived.size >= _HEAD.size:
             self.offset = self._next
-            code, size = _HEAD.unpack(arrived.peek(_HEAD.size))
-            kind = self._checked(code, size)  # refused from the header alone
+            code, size = _HEAD.unpack(arrived.peek_front(_HEAD.size))
+            kind = self._message_type(code, size)  # refused from the header alone
             end = _HEAD.size + size
             if arrived.size < end:
                 return
-            message = self._decoded(kind, arrived.take(end)[_HEAD.size :])
+            message = self._decode(kind, arrived.pop_front(end)[_HEAD.size :])
             self._next += end
             if isinstance(message, Hello):
                 self.peer_version = message.high
             yield message
 
-    def _checked(self, code: int, size: int) -> type[Message]:
+    def _message_type(self, code: int, size: int) -> type[Message]:
         kind = MESSAGE_TYPES.get(code)
         if kind is None:
             raise ProtocolError(f"unknown message code {code}", offset=self.offset)
@@ -118,7 +118,7 @@ class MessageReader:
             )
         return kind
 
-    def _decoded(self, kind: type[Message], payload: memoryview) -> Message:
+    def _decode(self, kind: type[Message], payload: memoryview) -> Message:
         try:
             message: Message = kind.layout_for(self.peer_version).read(payload)[0]
         except ValueError as error:

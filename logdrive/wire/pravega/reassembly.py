@@ -55,11 +55,11 @@ class Assembler:
         self._open: AppendBlock | None = None
 
     @property
-    def buffered(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of a block whose end has not come."""
         return len(self._open.data) if self._open is not None else 0
 
-    def check(self, message: Message) -> None:
+    def check_order(self, message: Message) -> None:
         """Refuse what may not stand inside a block; reads, keepalives and the like may.
 
         Raises `OrderError`.
@@ -67,14 +67,14 @@ class Assembler:
         if self._open is not None and isinstance(message, _NOT_IN_A_BLOCK):
             raise OrderError(f"a {type(message).__name__} inside a block")
 
-    def take(
+    def receive_append(
         self, message: AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
     ) -> WholeAppend | None:
         """Return the append that *message* completes, None for the beginning of one.
 
         Raises `OrderError`.
         """
-        self.check(message)
+        self.check_order(message)
         match message:
             case AppendBlock():
                 self._open = message

@@ -25,7 +25,7 @@ class ReceiveBuffer:
         self._pieces: deque[bytes | bytearray] = deque()
         self._at = 0  # in the first piece
 
-    def add(self, data: bytes) -> None:
+    def append_bytes(self, data: bytes) -> None:
         """Put *data* at the end."""
         if not data:
             return
@@ -38,7 +38,7 @@ class ReceiveBuffer:
         else:
             self._pieces.append(bytearray(data))
 
-    def peek(self, size: int) -> bytes:
+    def peek_front(self, size: int) -> bytes:
         """Return the first *size* bytes, at most a few, and leave them; there must be as many."""
         first = bytes(self._pieces[0][self._at : self._at + size])
         return (
@@ -47,7 +47,7 @@ class ReceiveBuffer:
             else (first + b"".join(islice(self._pieces, 1, 1 + size)))[:size]
         )
 
-    def take(self, size: int) -> memoryview:
+    def pop_front(self, size: int) -> memoryview:
         """Return the first *size* bytes and let go of them; there must be as many."""
         self.size -= size
         parts: list[memoryview] = []

@@ -203,19 +203,19 @@ class _Breaking:
     def __init__(self, client: SegmentClient, left: int) -> None:
         self._client, self._left, self._place = client, left, Any
 
-    async def set_up(self, segment: str, writer: UUID) -> Any:
-        self._place = await self._client.set_up(segment, writer)  # type: ignore[assignment]
+    async def set_up_writer(self, segment: str, writer: UUID) -> Any:
+        self._place = await self._client.set_up_writer(segment, writer)  # type: ignore[assignment]
         return self
 
     @property
     def durable(self) -> int:
         return self._place.durable  # type: ignore[attr-defined, no-any-return]
 
-    async def attribute(self, segment: str, attribute: UUID) -> int:
-        return await self._client.attribute(segment, attribute)
+    async def get_attribute(self, segment: str, attribute: UUID) -> int:
+        return await self._client.get_attribute(segment, attribute)
 
-    def append(self, data: Sequence[bytes], *, events: int, number: int) -> Any:
+    def append_data(self, data: Sequence[bytes], *, events: int, number: int) -> Any:
         self._left -= 1
         if self._left < 0:
             raise ConnectionError
-        return self._place.append(data, events=events, number=number)  # type: ignore[attr-defined]
+        return self._place.append_data(data, events=events, number=number)  # type: ignore[attr-defined]

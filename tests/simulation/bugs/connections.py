@@ -7,7 +7,7 @@ CONNECTIONS = (
         "sink.in_flight_for_ever",
         "what was in flight to a service when the connection ended is neither stored nor failed",
         "logdrive.services.pravega.client.client",
-        (("            self.writers.end(failure)\n", "            pass\n"),),
+        (("            self.writers.fail_all(failure)\n", "            pass\n"),),
     ),
     Mutant(
         "sink.own_failure_passed_over",
@@ -39,7 +39,7 @@ CONNECTIONS = (
         (
             (
                 "        await self._stream.write(last)",
-                "        self.moved += 1\n        await self._stream.write(last)",
+                "        self.progress += 1\n        await self._stream.write(last)",
             ),
         ),
     ),

@@ -9,8 +9,8 @@ SINK = (
         "logdrive.services.pravega.client.writer",
         (
             (
-                "        self._link.send(unit.message)\n        self._in_flight.append(unit)\n",
-                "        self._link.send(unit.message)\n        self._in_flight.append(unit)\n        unit.stored.set_result(0)\n",
+                "        self._link.send_message(unit.message)\n        self._in_flight.append(unit)\n",
+                "        self._link.send_message(unit.message)\n        self._in_flight.append(unit)\n        unit.stored.set_result(0)\n",
             ),
         ),
     ),
@@ -20,8 +20,8 @@ SINK = (
         "logdrive.services.pravega.sink",
         (
             (
-                "            client = await lane.up()\n            try:\n",
-                "            client = await lane.up()\n            if (known := client.writers.of(place.name, writer)) is not None:\n                return known.submitted\n            try:\n",
+                "            client = await lane.wait_connected()\n            try:\n",
+                "            client = await lane.wait_connected()\n            if (known := client.writers.find_writer(place.name, writer)) is not None:\n                return known.submitted\n            try:\n",
             ),
         ),
     ),

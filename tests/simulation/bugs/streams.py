@@ -61,7 +61,12 @@ STREAMS = (
         "scaling.number_left_behind",
         "in the own store, a source has no number in a segment that scaling made",
         "logdrive.services.embedded.segments",
-        (("        before = await self._before(segment, writer)\n", "        before = ABSENT\n"),),
+        (
+            (
+                "        before = await self._number_before(segment, writer)\n",
+                "        before = ABSENT\n",
+            ),
+        ),
     ),
     Mutant(
         "scaling.number_left_behind_at_the_service",

@@ -115,7 +115,7 @@ class Scene(World):
         deleted.
         """
         async with self._controller() as controller:
-            now = {segment.name for segment in await controller.current(SCOPE, STREAM)}
+            now = {segment.name for segment in await controller.current_segments(SCOPE, STREAM)}
             await give_up_the_past(controller)
         self.tables.given_up.update(
             dict.fromkeys(place for place in self.tables.seen if place[1] not in now)

@@ -28,12 +28,12 @@ class RequestChannel:
         self._outgoing: list[Part] = []
         self._more = asyncio.Event()
         self._failure: LogdriveError | None = None
-        self.greeted = asyncio.Event()
-        self.moved = 0
+        self.hello_received = asyncio.Event()
+        self.progress = 0
         """How often something was read, or a part of what is to be written was taken: it stands
         still where the service is gone.
         """
-        self.send(Hello())
+        self.send_message(Hello())
 
     async def run(self) -> LogdriveError:
         """Carry messages until the connection ends; then all that waits fails with the reason,
@@ -55,31 +55,31 @@ class RequestChannel:
         raise_if_cancelled()
         return failure
 
-    def check(self) -> None:
+    def raise_if_closed(self) -> None:
         """Raise what ended the connection, if anything did."""
         if self._failure is not None:
             raise self._failure
 
-    def next_id(self) -> int:
+    def next_request_id(self) -> int:
         """Return a request id that nobody has."""
         return next(self._ids)
 
-    def send(self, message: Message) -> None:
+    def send_message(self, message: Message) -> None:
         """Queue a message; what stands together in the queue is written together.
 
         Raises what ended the connection.
         """
-        self.check()
+        self.raise_if_closed()
         self._outgoing += encode(message, self._frames.peer_version)
         self._more.set()
 
-    def ask(self, make: Callable[[int], Message]) -> "asyncio.Future[Message]":
+    def send_request(self, make: Callable[[int], Message]) -> "asyncio.Future[Message]":
         """Send the request that *make* builds around a new id; the future ends with its answer.
 
         Cancel it to stop waiting.
         """
-        request_id = self.next_id()
-        self.send(make(request_id))
+        request_id = self.next_request_id()
+        self.send_message(make(request_id))
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
         future.add_done_callback(lambda done: self._forget(request_id, done))
@@ -104,27 +104,27 @@ class RequestChannel:
         *portions, last = _portions(parts)
         for portion in portions:
             await self._stream.write(portion)
-            self.moved += 1
+            self.progress += 1
         # which a dead connection may seem to take, too: the answer counts
         await self._stream.write(last)
 
     async def _read(self) -> None:
         while data := await self._stream.read():
-            self.moved += 1
-            for message in self._frames.feed(data):
-                self._receive(message)
+            self.progress += 1
+            for message in self._frames.receive_data(data):
+                self._on_message(message)
         raise TransientError(f"{self._stream.peer.address}: the service closed the connection")
 
-    def _receive(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         future = self._waiting.get(getattr(message, "request_id", -1))
         if future is not None and not future.done():
             future.set_result(message)
         elif isinstance(message, Hello):
-            self._greeted(message)
+            self._on_hello(message)
         elif not isinstance(message, KeepAlive):
             self._unasked(message)
 
-    def _greeted(self, hello: Hello) -> None:
+    def _on_hello(self, hello: Hello) -> None:
         if hello.low > WIRE_VERSION or hello.high < OLDEST_COMPATIBLE:
             spoken = (
                 f"{hello.low} to {hello.high}, this client {OLDEST_COMPATIBLE} to {WIRE_VERSION}"
@@ -132,7 +132,7 @@ class RequestChannel:
             raise TransientError(
                 f"{self._stream.peer.address}: the service speaks wire versions {spoken}"
             )
-        self.greeted.set()
+        self.hello_received.set()
 
 
 def _portions(parts: list[Part]) -> list[list[Part]]:

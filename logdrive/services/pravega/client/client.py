@@ -83,7 +83,7 @@ class SegmentClient:
         answer_seconds: float = ANSWER_SECONDS,
         token: TokenOf = no_token,
     ) -> None:
-        self._link = RequestChannel(stream, lambda message: self.writers.receive(message))
+        self._link = RequestChannel(stream, lambda message: self.writers.on_append_answer(message))
         self._answer_seconds = answer_seconds
         self._token = token
         self.writers = SegmentWriters(self._link, token=token)
@@ -96,21 +96,21 @@ class SegmentClient:
         try:
             failure = await self._link.run()
         finally:
-            self.writers.end(failure)
+            self.writers.fail_all(failure)
         return failure
 
-    async def greeted(self) -> None:
+    async def wait_hello(self) -> None:
         """Return once the service has said which wire versions it speaks, and they are ours too."""
-        await self._link.greeted.wait()
+        await self._link.hello_received.wait()
 
     @property
-    def moved(self) -> int:
+    def progress(self) -> int:
         """How often something came from the service, or was taken by the connection, so far."""
-        return self._link.moved
+        return self._link.progress
 
-    def keep_alive(self) -> None:
+    def send_keep_alive(self) -> None:
         """Send what the service answers at once."""
-        self._link.send(KeepAlive())
+        self._link.send_message(KeepAlive())
 
     async def segment_info(self, segment: str) -> SegmentState | None:
         """Return what *segment* is like, None where there is none."""
@@ -130,7 +130,7 @@ class SegmentClient:
     async def create_segment(self, segment: str) -> bool:
         """Create *segment*; returns False where it is there already."""
         answer = await self._answer(
-            self._link.ask(
+            self._link.send_request(
                 lambda number: CreateSegment(number, segment, token=self._token(segment))
             )
         )
@@ -138,7 +138,7 @@ class SegmentClient:
             expect_answer(SegmentCreated, answer)
         )
 
-    async def seal(self, segment: str) -> None:
+    async def seal_segment(self, segment: str) -> None:
         """Let nobody append to *segment* any more.
 
         Raises `SegmentSealedError` where that is so already.
@@ -147,7 +147,7 @@ class SegmentClient:
             SegmentSealed, lambda number: SealSegment(number, segment, self._token(segment))
         )
 
-    async def attribute(self, segment: str, attribute: UUID) -> int:
+    async def get_attribute(self, segment: str, attribute: UUID) -> int:
         """Return an attribute of *segment*, the least i64 where there is none."""
         return (
             await self._ask(
@@ -173,11 +173,11 @@ class SegmentClient:
 
     # Reading -------------------------------------------------------------------------------------
 
-    async def read(self, segment: str, offset: int, length: int) -> ReadResult:
+    async def read_segment(self, segment: str, offset: int, length: int) -> ReadResult:
         """Return up to *length* bytes from *offset*; at the end of an open segment it waits some
         seconds for some.
         """
-        found = await self._found(
+        found = await self._read_answer(
             self._start_read(segment, offset, length), segment, offset, length
         )
         if found is None:
@@ -201,12 +201,12 @@ class SegmentClient:
                     asked.append((place, size, self._start_read(segment, place, size)))
                     place += size
                 offset, size, answer = asked.popleft()
-                found = await self._found(answer, segment, offset, size)
+                found = await self._read_answer(answer, segment, offset, size)
                 # a server may answer with less
                 while found is not None and 0 < len(found.whole) < size:
                     yield found.whole
                     offset, size = offset + len(found.whole), size - len(found.whole)
-                    found = await self._found(
+                    found = await self._read_answer(
                         self._start_read(segment, offset, size), segment, offset, size
                     )
                 if found is None or not found.whole:
@@ -217,11 +217,11 @@ class SegmentClient:
                 answer.cancel()
 
     def _start_read(self, segment: str, offset: int, length: int) -> "asyncio.Future[Message]":
-        return self._link.ask(
+        return self._link.send_request(
             lambda number: ReadSegment(segment, offset, length, self._token(segment), number)
         )
 
-    async def _found(
+    async def _read_answer(
         self, answer: "asyncio.Future[Message]", segment: str, offset: int, length: int
     ) -> SegmentRead | None:
         """Return what was read, at most what was asked for; None at the end of a sealed segment."""
@@ -239,7 +239,7 @@ class SegmentClient:
 
     # Appending -----------------------------------------------------------------------------------
 
-    async def set_up(self, segment: str, writer: UUID) -> AppendWriter:
+    async def set_up_writer(self, segment: str, writer: UUID) -> AppendWriter:
         """Return what appends as *writer*; its `durable` is the number that the service has, the
         least i64 if none.
 
@@ -248,14 +248,14 @@ class SegmentClient:
         """
         try:
             async with asyncio.timeout(self._answer_seconds):
-                return await self.writers.set_up(segment, writer)
+                return await self.writers.set_up_writer(segment, writer)
         except TimeoutError as error:
             raise self._no_answer() from error
 
     # Answers -------------------------------------------------------------------------------------
 
     async def _ask(self, wanted: type[M], make: Callable[[int], Message]) -> M:
-        return expect_answer(wanted, await self._answer(self._link.ask(make)))
+        return expect_answer(wanted, await self._answer(self._link.send_request(make)))
 
     async def _answer(self, answer: "asyncio.Future[Message]") -> Message:
         try:

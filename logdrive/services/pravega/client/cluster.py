@@ -44,7 +44,7 @@ class Cluster:
     """One service.
 
     *in_flight* counts bytes not acknowledged; *controller* is None where there is none, known once
-    `found`.
+    `find_controller`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Cluster:
 
     # What is there -------------------------------------------------------------------------------
 
-    async def found(self) -> ControllerClient | None:
+    async def find_controller(self) -> ControllerClient | None:
         """Return the controller, if it is one that the address names; waits for the service as long
         as it takes.
         """
@@ -86,7 +86,7 @@ class Cluster:
                     self.tokens = StreamTokens(self.controller, self.clock)
                     self.spawn(self.tokens.run(), "pravega-tokens")
                 else:
-                    self._lanes(SegmentStoreAddress(self._target.host, self._target.port))
+                    self._connections_to(SegmentStoreAddress(self._target.host, self._target.port))
         return self.controller
 
     async def _ask_port(self) -> bool:
@@ -101,14 +101,14 @@ class Cluster:
             try:
                 return await ask()
             except (TransientError, RequestRefusedError, UnknownStreamError) as error:
-                self.outage.began(str(error))
+                self.outage.report_failure(str(error))
                 await self.clock.sleep(_RETRY_SECONDS)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run *work*, which never ends by itself, for as long as the service's context lasts."""
         self._tasks.append(asyncio.create_task(work, name=name))
 
-    async def end(self) -> None:
+    async def end_tasks(self) -> None:
         """End all that runs. Raises what ended by itself."""
         for task in self._tasks:
             task.cancel()
@@ -118,7 +118,7 @@ class Cluster:
 
     # Connections ---------------------------------------------------------------------------------
 
-    def lane(self, segment: str) -> PooledConnection:
+    def connection_of(self, segment: str) -> PooledConnection:
         """Return the connection of *segment*: always the same one, so that what one process appends
         to it keeps its order.
 
@@ -134,44 +134,46 @@ class Cluster:
         lanes = self._stores[home]
         return lanes[crc32(segment.encode()) % len(lanes)]
 
-    async def locate(self, segment: StreamSegment) -> PooledConnection:
+    async def locate_connection(self, segment: StreamSegment) -> PooledConnection:
         """Return the connection of *segment*, once the controller has told which segment store has
         it. Raises `TransientError`.
         """
         controller = self.controller
         if controller is None or self.tokens is None:
-            return self.lane(segment.name)
-        await self.tokens.fresh(segment.scope, segment.stream)
+            return self.connection_of(segment.name)
+        await self.tokens.ensure_fresh(segment.scope, segment.stream)
         home = self._homes.get(segment.name)
         # a segment store that is away may be so for good
-        if home is None or self.lane(segment.name).client is None:
-            self._homes[segment.name] = home = await controller.endpoint(segment)
-            self._lanes(home)
-        return self.lane(segment.name)
+        if home is None or self.connection_of(segment.name).client is None:
+            self._homes[segment.name] = home = await controller.locate_segment(segment)
+            self._connections_to(home)
+        return self.connection_of(segment.name)
 
-    def moved(self, segment: str) -> None:
-        """Forget which segment store has *segment*: the next `locate` asks anew."""
+    def forget_location(self, segment: str) -> None:
+        """Forget which segment store has *segment*: the next `locate_connection` asks anew."""
         self._homes.pop(segment, None)
 
-    def refused(self, segment: str) -> None:
+    def forget_token(self, segment: str) -> None:
         """Forget the token that was not taken for *segment*."""
         if self.tokens is not None:
-            self.tokens.refused(segment)
+            self.tokens.forget_token(segment)
 
-    async def asked(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+    async def ask_segment_store(
+        self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]
+    ) -> T:
         """Return what *ask* does at the segment store of *segment*, once it is there and does it.
 
         Raises `ConfigError`.
         """
-        lane = self.lane(segment)
+        lane = self.connection_of(segment)
         found = await self.persist(lambda: _answer(lane, ask))
-        lane.proved()
+        lane.report_success()
         return found
 
-    def _lanes(self, endpoint: SegmentStoreAddress) -> list[PooledConnection]:
+    def _connections_to(self, endpoint: SegmentStoreAddress) -> list[PooledConnection]:
         if endpoint not in self._stores:
             target = Target(endpoint.host, endpoint.port, self._target.tls)
-            token = self.tokens.of if self.tokens is not None else no_token
+            token = self.tokens.token_of if self.tokens is not None else no_token
             made = [
                 PooledConnection(
                     self._transport,
@@ -190,7 +192,7 @@ class Cluster:
 
 
 async def _answer(lane: PooledConnection, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
-    return await ask(await lane.up())
+    return await ask(await lane.wait_connected())
 
 
 @contextlib.asynccontextmanager
@@ -221,4 +223,4 @@ async def open_cluster(
         try:
             yield service
         finally:
-            await service.end()
+            await service.end_tasks()

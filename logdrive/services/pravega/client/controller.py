@@ -79,31 +79,31 @@ class ControllerClient(Protocol):
     where it won't.
     """
 
-    async def create(self, scope: str, stream: str, segments: int) -> None:
+    async def create_stream(self, scope: str, stream: str, segments: int) -> None:
         """Make the scope and the stream where they are not there yet, with a fixed number of
         segments.
         """
         ...
 
-    async def current(self, scope: str, stream: str) -> list[StreamSegment]:
+    async def current_segments(self, scope: str, stream: str) -> list[StreamSegment]:
         """Return the segments that take appends, none for a sealed stream."""
         ...
 
-    async def head(self, scope: str, stream: str) -> list[int]:
+    async def oldest_segments(self, scope: str, stream: str) -> list[int]:
         """Return the ids of the oldest segments that the stream still has."""
         ...
 
-    async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
+    async def successors_of(self, scope: str, stream: str, segment: int) -> list[Successor]:
         """Return the segments that follow *segment*; none where it takes appends or the stream is
         sealed.
         """
         ...
 
-    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
+    async def locate_segment(self, segment: StreamSegment) -> SegmentStoreAddress:
         """Return the segment store that has *segment* now."""
         ...
 
-    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+    async def delegation_token(self, scope: str, stream: str, *, update: bool = True) -> str:
         """Return what the segment store wants to see for the stream, to *update* it or only to
         read; "" where it wants nothing.
         """
@@ -125,10 +125,10 @@ async def read_segment_graph(controller: ControllerClient, scope: str, stream: s
     """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not
     what was before it.
     """
-    oldest = await controller.head(scope, stream)
+    oldest = await controller.oldest_segments(scope, stream)
     waiting, later = list(oldest), dict[int, Successor]()
     while waiting:
-        for found in await controller.successors(scope, stream, waiting.pop()):
+        for found in await controller.successors_of(scope, stream, waiting.pop()):
             if found.segment.id not in later:
                 later[found.segment.id] = found
                 waiting.append(found.segment.id)

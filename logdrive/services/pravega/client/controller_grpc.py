@@ -66,11 +66,13 @@ class GrpcController:
             for name, method in METHODS.items()
         }
 
-    async def create(self, scope: str, stream: str, segments: int) -> None:
+    async def create_stream(self, scope: str, stream: str, segments: int) -> None:
         """Make the scope and the stream where they are not there yet, with a fixed number of
         segments.
         """
-        made = await self.call("createScope", pb.ScopeInfo(scope=scope), pb.CreateScopeStatus)
+        made = await self.call_method(
+            "createScope", pb.ScopeInfo(scope=scope), pb.CreateScopeStatus
+        )
         _check(
             made.status,
             (pb.CreateScopeStatus.SUCCESS, pb.CreateScopeStatus.SCOPE_EXISTS),
@@ -80,51 +82,57 @@ class GrpcController:
             scaleType=pb.ScalingPolicy.FIXED_NUM_SEGMENTS, minNumSegments=segments
         )
         config = pb.StreamConfig(streamInfo=_stream(scope, stream), scalingPolicy=policy)
-        status = (await self.call("createStream", config, pb.CreateStreamStatus)).status
+        status = (await self.call_method("createStream", config, pb.CreateStreamStatus)).status
         _check(
             status,
             (pb.CreateStreamStatus.SUCCESS, pb.CreateStreamStatus.STREAM_EXISTS),
             f"to make the stream {scope}/{stream}",
         )
 
-    async def current(self, scope: str, stream: str) -> list[StreamSegment]:
+    async def current_segments(self, scope: str, stream: str) -> list[StreamSegment]:
         """Return the segments that take appends, none for a sealed stream."""
-        answer = await self.call("getCurrentSegments", _stream(scope, stream), pb.SegmentRanges)
+        answer = await self.call_method(
+            "getCurrentSegments", _stream(scope, stream), pb.SegmentRanges
+        )
         return [_segment(found) for found in answer.segmentRanges]
 
-    async def head(self, scope: str, stream: str) -> list[int]:
+    async def oldest_segments(self, scope: str, stream: str) -> list[int]:
         """Return the ids of the oldest segments that the stream still has."""
         request = pb.GetSegmentsRequest(streamInfo=_stream(scope, stream), timestamp=0)
-        answer = await self.call("getSegments", request, pb.SegmentsAtTime)
+        answer = await self.call_method("getSegments", request, pb.SegmentsAtTime)
         return [found.segmentId.segmentId for found in answer.segments]
 
-    async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
+    async def successors_of(self, scope: str, stream: str, segment: int) -> list[Successor]:
         """Return the segments that follow *segment*; none where it takes appends or the stream is
         sealed.
         """
         request = pb.SegmentId(streamInfo=_stream(scope, stream), segmentId=segment)
-        answer = await self.call("getSegmentsImmediatelyFollowing", request, pb.SuccessorResponse)
+        answer = await self.call_method(
+            "getSegmentsImmediatelyFollowing", request, pb.SuccessorResponse
+        )
         return [Successor(_segment(found.segment), tuple(found.value)) for found in answer.segments]
 
-    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
+    async def locate_segment(self, segment: StreamSegment) -> SegmentStoreAddress:
         """Return the segment store that has *segment* now."""
         request = pb.SegmentId(
             streamInfo=_stream(segment.scope, segment.stream), segmentId=segment.id
         )
-        answer = await self.call("getURI", request, pb.NodeUri)
+        answer = await self.call_method("getURI", request, pb.NodeUri)
         if not (answer.endpoint and 0 < answer.port < 1 << 16):
             raise TransientError(f"the controller names no segment store for {segment.name}")
         return SegmentStoreAddress(answer.endpoint, answer.port)
 
-    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+    async def delegation_token(self, scope: str, stream: str, *, update: bool = True) -> str:
         """Return what the segment store wants to see for the stream, to *update* it or only to
         read; "" where it wants nothing.
         """
         access = pb.StreamInfo.READ_WRITE if update else pb.StreamInfo.READ
         wanted = pb.StreamInfo(scope=scope, stream=stream, accessOperation=access)
-        return (await self.call("getDelegationToken", wanted, pb.DelegationToken)).delegationToken
+        return (
+            await self.call_method("getDelegationToken", wanted, pb.DelegationToken)
+        ).delegationToken
 
-    async def call(self, method: str, request: Message, answer: type[A]) -> A:
+    async def call_method(self, method: str, request: Message, answer: type[A]) -> A:
         """Return what *method* answers, which is an *answer*."""
         try:
             found = await self._calls[method](

@@ -32,13 +32,13 @@ class Outage:
         self._log = structlog.get_logger("logdrive.sinks").bind(service=service)
         self.reason: str | None = None
 
-    def began(self, reason: str) -> None:
+    def report_failure(self, reason: str) -> None:
         """Something failed that only the service can mend."""
         if self.reason is None:
             self._log.warning("the streaming service takes nothing: trying on", reason=reason)
         self.reason = reason
 
-    def over(self) -> None:
+    def report_success(self) -> None:
         """The service did what it was asked to."""
         if self.reason is not None:
             self.reason = None
@@ -68,7 +68,7 @@ class PooledConnection:
         self._unusable: ConfigError | None = None
         self.client: SegmentClient | None = None
 
-    async def up(self) -> SegmentClient:
+    async def wait_connected(self) -> SegmentClient:
         """Return the connection, once there is one.
 
         Raises `ConfigError` where certificates can't be loaded.
@@ -79,27 +79,27 @@ class PooledConnection:
             await self._changed.wait()
         return self.client
 
-    def proved(self) -> None:
+    def report_success(self) -> None:
         """Note that the service took something: the next failure is the first again."""
         self._backoff.reset()
-        self._outage.over()
+        self._outage.report_success()
 
     async def run(self) -> None:
         """Connect, again and again, until cancelled."""
         while True:
             try:
-                failure = await self._connection()
+                failure = await self._run_connection()
                 self._unusable = None
             except TransientError as error:
                 failure, self._unusable = error, None
             except ConfigError as error:
                 failure = self._unusable = error
-                self._tell()
-            self._outage.began(str(failure))
+                self._wake_waiters()
+            self._outage.report_failure(str(failure))
             del failure  # it leads to what was being written
             await self._clock.sleep(self._backoff.next())
 
-    async def _connection(self) -> LogdriveError:
+    async def _run_connection(self) -> LogdriveError:
         """Have one connection, and return why it ended."""
         stream = await self._transport.connect(
             self._target.host, self._target.port, self._target.tls
@@ -129,25 +129,25 @@ class PooledConnection:
         """
         try:
             async with asyncio.timeout(_GREETING_SECONDS):
-                await client.greeted()
+                await client.wait_hello()
         except TimeoutError as error:
             raise TransientError(
                 f"{stream.peer.address}: no greeting within {_GREETING_SECONDS:g} s"
             ) from error
         self.client = client
-        self._tell()
-        moved, silence = client.moved, 0.0
+        self._wake_waiters()
+        moved, silence = client.progress, 0.0
         while True:
             await self._clock.sleep(_PROBE_SECONDS)
-            if client.moved != moved:
-                moved, silence = client.moved, 0.0
+            if client.progress != moved:
+                moved, silence = client.progress, 0.0
                 continue
             silence += _PROBE_SECONDS
             if silence >= _SILENCE_SECONDS:
                 raise TransientError(f"{stream.peer.address}: nothing was heard for {silence:g} s")
-            client.keep_alive()
+            client.send_keep_alive()
 
-    def _tell(self) -> None:
-        """Wake all that wait in `up`."""
+    def _wake_waiters(self) -> None:
+        """Wake all that wait in `wait_connected`."""
         self._changed.set()
         self._changed.clear()

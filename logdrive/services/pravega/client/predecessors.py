@@ -34,7 +34,7 @@ class History:
         self._before: dict[int, tuple[int, ...]] = {}
         self._sealed: dict[int, None] = {}
 
-    async def carry(self, segment: StreamSegment, writer: UUID) -> bool:
+    async def carry_number(self, segment: StreamSegment, writer: UUID) -> bool:
         """Give *segment* the number that *writer* had before it, and tell whether a number absent
         there was never given.
 
@@ -44,7 +44,7 @@ class History:
         if segment.epoch == 0:
             return True  # nothing was before it
         client = await self._reach(segment)
-        if await client.attribute(segment.name, writer) != ABSENT:
+        if await client.get_attribute(segment.name, writer) != ABSENT:
             return True
         number = await self._last_number(segment, writer)
         if number in (ABSENT, LOST):
@@ -60,7 +60,7 @@ class History:
         place, key = segment, key_fraction(writer.hex)
         while place.epoch > 0:
             before = await self._predecessors(place, key)
-            numbers = [await self._final(found, writer) for found in before]
+            numbers = [await self._final_number(found, writer) for found in before]
             if told := [number for number in numbers if number not in (ABSENT, LOST)]:
                 return max(told)
             if not numbers or LOST in numbers:
@@ -68,7 +68,7 @@ class History:
             place = max(before, key=lambda found: found.epoch)
         return ABSENT
 
-    async def _final(self, segment: StreamSegment, writer: UUID) -> int:
+    async def _final_number(self, segment: StreamSegment, writer: UUID) -> int:
         """Return the writer's number in *segment*, which it keeps for ever; `LOST` where the
         segment was deleted.
         """
@@ -81,7 +81,7 @@ class History:
                 raise TransientError(f"{segment.name} is being sealed")
             self._sealed[segment.id] = None
         try:
-            return await client.attribute(segment.name, writer)
+            return await client.get_attribute(segment.name, writer)
         except NoSuchSegmentError:
             return LOST
 
@@ -90,7 +90,7 @@ class History:
         where the stream gave it up.
         """
         if segment.id not in self._before:
-            await self._look(segment)
+            await self._read_graph(segment)
         before = self._before[segment.id]
         known = [self._segments[id_] for id_ in before if id_ in self._segments]
         if having := [
@@ -103,7 +103,7 @@ class History:
             if id_ not in self._segments
         ]
 
-    async def _look(self, segment: StreamSegment) -> None:
+    async def _read_graph(self, segment: StreamSegment) -> None:
         past = await read_segment_graph(self._controller, segment.scope, segment.stream)
         for oldest in past.oldest:
             self._before.setdefault(oldest, ())

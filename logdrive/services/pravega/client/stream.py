@@ -26,30 +26,30 @@ class StreamMap:
         self._service = service
         self._sealed: dict[str, None] = {}
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
-        self._take(segments)
+        self._replace(segments)
 
-    def _take(self, segments: Sequence[StreamSegment]) -> None:
+    def _replace(self, segments: Sequence[StreamSegment]) -> None:
         self.segments = sorted(segments, key=lambda segment: segment.high)
         self._bounds = [segment.high for segment in self.segments]
         self._by_name = {segment.name: segment for segment in self.segments}
 
-    def of_key(self, key: str) -> StreamSegment:
+    def segment_for_key(self, key: str) -> StreamSegment:
         """Return the segment that *key* belongs to, by Pravega's hash."""
         return self.segments[
             min(bisect_left(self._bounds, key_fraction(key)), len(self.segments) - 1)
         ]
 
-    def named(self, name: str) -> StreamSegment | None:
+    def find_current(self, name: str) -> StreamSegment | None:
         """Return the current segment *name*; None where it is none, or no longer one."""
         return self._by_name.get(name)
 
-    def sealed(self, name: str) -> None:
+    def on_sealed(self, name: str) -> None:
         """Note that *name* takes nothing more: those that follow it are asked for."""
         if self._service.controller is not None and name in self._by_name:
             self._sealed[name] = None
             self._wanted.set()
 
-    async def settled(self) -> None:
+    async def wait_current(self) -> None:
         """Return once no current segment is known to be sealed."""
         while self._sealed:
             await self._changed.wait()
@@ -75,7 +75,7 @@ class StreamMap:
     async def _refresh(self) -> None:
         controller, first = self._service.controller, self.segments[0]
         assert controller is not None
-        found = await controller.current(first.scope, first.stream)
+        found = await controller.current_segments(first.scope, first.stream)
         if not found:
             raise TransientError(
                 f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri "
@@ -85,9 +85,9 @@ class StreamMap:
         if still := [name for name in self._sealed if name in names]:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
         for segment in found:
-            await self._service.locate(segment)
+            await self._service.locate_connection(segment)
         self._sealed.clear()
-        self._take(found)
+        self._replace(found)
         self._changed.set()
         self._changed.clear()
         structlog.get_logger("logdrive.sinks").info(

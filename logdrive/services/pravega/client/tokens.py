@@ -37,11 +37,11 @@ class StreamTokens:
         self._asking = asyncio.Lock()
         self._changed = asyncio.Event()
 
-    def of(self, segment: str) -> str:
+    def token_of(self, segment: str) -> str:
         """Return the token for *segment*, as far as one is known."""
         return self._tokens.get(scope_and_stream(segment), ("", None))[0]
 
-    async def fresh(self, scope: str, stream: str) -> None:
+    async def ensure_fresh(self, scope: str, stream: str) -> None:
         """See to it that the stream's token lasts for a while.
 
         Raises what the controller's client raises.
@@ -50,11 +50,11 @@ class StreamTokens:
             return
         async with self._asking:  # many ask at once, after a connection ended
             if self._left_ms((scope, stream)) <= 0:
-                token = await self._controller.token(scope, stream, update=self._update)
+                token = await self._controller.delegation_token(scope, stream, update=self._update)
                 self._tokens[scope, stream] = (token, _renewal_ms(token, self._clock.now_ms()))
                 self._changed.set()
 
-    def refused(self, segment: str) -> None:
+    def forget_token(self, segment: str) -> None:
         """Take note that the segment store did not take a token: it is asked for anew."""
         if (stream := scope_and_stream(segment)) in self._tokens:
             self._tokens[stream] = ("", 0)
@@ -68,7 +68,7 @@ class StreamTokens:
             self._changed.clear()
             for scope, stream in [stream for stream in self._tokens if self._left_ms(stream) <= 0]:
                 with contextlib.suppress(LogdriveError):
-                    await self.fresh(scope, stream)
+                    await self.ensure_fresh(scope, stream)
             await self._clock.sleep(_PAUSE_SECONDS)
             wait = min(map(self._left_ms, self._tokens), default=_LONGEST_WAIT_MS)
             with contextlib.suppress(TimeoutError):

@@ -54,8 +54,8 @@ class AppendWriter:
     *durable* is its number at the set-up, then the last one acknowledged; *submitted* the last one
     given.
 
-    One that is not *ready* waits for `start`, which tells that it was set up, before it sends
-    anything.
+    One that is not *ready* waits for `confirm_set_up`, which tells that it was set up, before it
+    sends anything.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class AppendWriter:
         self._first_is_through = False
         self._in_flight: deque[_Unit] = deque()
         self._held: deque[_Unit] = deque()
-        self._over: LogdriveError | None = None
+        self._ended_by: LogdriveError | None = None
 
     @property
     def busy(self) -> bool:
@@ -76,22 +76,22 @@ class AppendWriter:
         return bool(self._in_flight or self._held)
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         """Whether it takes nothing more."""
-        return self._over is not None
+        return self._ended_by is not None
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Return once nothing is in flight: what was submitted is acknowledged or has failed."""
         while self.busy:
             await asyncio.wait([(self._held or self._in_flight)[-1].stored])
 
-    def start(self) -> None:
+    def confirm_set_up(self) -> None:
         """Send what was submitted meanwhile; the first goes alone."""
         self._ready = True
         if self._held:
             self._send(self._held.popleft())
 
-    def append(
+    def append_data(
         self,
         data: bytes | Sequence[Part],
         *,
@@ -110,20 +110,20 @@ class AppendWriter:
         holds, and what ended the writer or the connection once that has happened. How much is in
         flight is for the caller to bound.
         """
-        if self._over is not None:
-            raise self._over
-        self._link.check()
+        if self._ended_by is not None:
+            raise self._ended_by
+        self._link.raise_if_closed()
         if number <= self.submitted:
             raise NumberConflictError(f"number {number} does not follow {self.submitted}")
         whole = data if isinstance(data, bytes) else b"".join(data)
         message: Message
         if expected_offset is None:
             message = AppendBlockEnd(
-                self.id, len(whole), whole, events, number, self._link.next_id()
+                self.id, len(whole), whole, events, number, self._link.next_request_id()
             )
         else:
             message = ConditionalBlockEnd(
-                self.id, number, expected_offset, whole, self._link.next_id()
+                self.id, number, expected_offset, whole, self._link.next_request_id()
             )
         unit = _Unit(number, message, asyncio.get_running_loop().create_future())
         unit.stored.add_done_callback(_seen)
@@ -135,41 +135,41 @@ class AppendWriter:
         return unit.stored
 
     def _send(self, unit: _Unit) -> None:
-        self._link.send(unit.message)
+        self._link.send_message(unit.message)
         self._in_flight.append(unit)
 
-    def receive(self, message: Message) -> None:
+    def on_append_answer(self, message: Message) -> None:
         """Take an answer that concerns this writer. Raises ValueError where it makes no sense."""
         match message:
             case DataAppended():
-                self._acknowledged(message)
+                self._on_acknowledged(message)
             case ConditionalCheckFailed():
-                self._check_failed(message)
+                self._on_check_failed(message)
             case InvalidEventNumber():
-                self.end(
+                self.fail_all(
                     NumberConflictError(
                         f"the service has another number for writer {self.id}: set it up again"
                     )
                 )
             case SegmentIsSealed():
-                self.end(SegmentSealedError(self.segment))
+                self.fail_all(SegmentSealedError(self.segment))
             case NoSuchSegment():
-                self.end(NoSuchSegmentError(self.segment))
+                self.fail_all(NoSuchSegmentError(self.segment))
             case WrongHost():
-                self.end(WrongHostError(f"{self.segment} is at another segment store"))
+                self.fail_all(WrongHostError(f"{self.segment} is at another segment store"))
             case _:
-                self.end(TransientError(f"an append was answered by {type(message).__name__}"))
+                self.fail_all(TransientError(f"an append was answered by {type(message).__name__}"))
 
-    def end(self, error: LogdriveError) -> None:
+    def fail_all(self, error: LogdriveError) -> None:
         """Fail all that is not acknowledged; the writer takes nothing more."""
-        self._over = self._over or error
+        self._ended_by = self._ended_by or error
         for unit in (*self._in_flight, *self._held):
             if not unit.stored.done():
                 unit.stored.set_exception(error)
         self._in_flight.clear()
         self._held.clear()
 
-    def _acknowledged(self, message: DataAppended) -> None:
+    def _on_acknowledged(self, message: DataAppended) -> None:
         number = message.event_number
         if message.previous_event_number >= number:
             raise ValueError(
@@ -185,7 +185,7 @@ class AppendWriter:
             if not unit.stored.done():
                 unit.stored.set_result(length)
 
-    def _check_failed(self, message: ConditionalCheckFailed) -> None:
+    def _on_check_failed(self, message: ConditionalCheckFailed) -> None:
         if not self._in_flight or self._in_flight[0].number != message.event_number:
             raise ValueError(
                 f"a failed condition of append {message.event_number}, which is not the "

@@ -51,30 +51,30 @@ class SegmentWriters:
         self._writers: dict[UUID, AppendWriter] = {}
         self._asked: dict[UUID, asyncio.Future[Message]] = {}
 
-    def of(self, segment: str, writer: UUID) -> AppendWriter | None:
-        """Return the writer that is set up for *segment*, or is being set up by `begin`; None where
-        there is none, or it has ended.
+    def find_writer(self, segment: str, writer: UUID) -> AppendWriter | None:
+        """Return the writer that is set up for *segment*, or is being set up by `begin_new_writer`;
+        None where there is none, or it has ended.
         """
         found = self._writers.get(writer)
-        if found is None or found.segment != segment or found.over:
+        if found is None or found.segment != segment or found.ended:
             return None
         self._writers[writer] = self._writers.pop(writer)  # the last one used
         return found
 
-    async def set_up(self, segment: str, writer: UUID) -> AppendWriter:
+    async def set_up_writer(self, segment: str, writer: UUID) -> AppendWriter:
         """Set *writer* up once nothing of it is in flight.
 
         Cancelling leaves an answer behind that the next set-up waits for.
         """
-        await self._free(writer)
+        await self._wait_idle(writer)
         found: asyncio.Future[AppendWriter] = asyncio.get_running_loop().create_future()
         self._ask(segment, writer).add_done_callback(
-            partial(self._answered, segment, writer, found)
+            partial(self._on_set_up_answer, segment, writer, found)
         )
         await asyncio.wait([found])
         return found.result()
 
-    def begin(self, segment: str, writer: UUID) -> AppendWriter:
+    def begin_new_writer(self, segment: str, writer: UUID) -> AppendWriter:
         """Return a writer that the service should never have heard of; its appends go out once that
         was confirmed, else fail.
 
@@ -88,7 +88,7 @@ class SegmentWriters:
         answer.add_done_callback(partial(_begun, begun))
         return begun
 
-    def receive(self, message: Message) -> None:
+    def on_append_answer(self, message: Message) -> None:
         """Hand an answer to the writers that it concerns.
 
         Raises `ProtocolError` where it makes no sense.
@@ -104,26 +104,26 @@ class SegmentWriters:
         try:
             if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
                 if message.writer in self._writers:
-                    self._writers[message.writer].receive(message)
+                    self._writers[message.writer].on_append_answer(message)
             else:
                 for writer in self._writers.values():
                     if writer.segment == getattr(message, "segment", None):
-                        writer.receive(message)
+                        writer.on_append_answer(message)
         except ValueError as error:
             raise ProtocolError(str(error), offset=0) from error
 
-    def end(self, failure: LogdriveError) -> None:
+    def fail_all(self, failure: LogdriveError) -> None:
         """Fail all that is not acknowledged: the connection has ended."""
         for writer in self._writers.values():
-            writer.end(failure)
+            writer.fail_all(failure)
 
-    async def _free(self, writer: UUID) -> None:
+    async def _wait_idle(self, writer: UUID) -> None:
         while True:
             before = self._writers.get(writer)
             if (asked := self._asked.get(writer)) is not None:
                 await asyncio.wait([asked])
             elif before is not None and before.busy:
-                await before.settled()
+                await before.wait_idle()
             else:
                 return
 
@@ -131,17 +131,17 @@ class SegmentWriters:
         """Send the set-up; from now on nothing is appended that was compared with an older
         number.
         """
-        answer = self._link.ask(
+        answer = self._link.send_request(
             lambda number: SetupAppend(number, writer, segment, self._token(segment))
         )
         before = self._writers.pop(writer, None)
         if before is not None:
-            before.end(TransientError(f"writer {writer} was set up anew"))
+            before.fail_all(TransientError(f"writer {writer} was set up anew"))
         self._asked[writer] = answer
         answer.add_done_callback(lambda _: self._asked.pop(writer))
         return answer
 
-    def _answered(
+    def _on_set_up_answer(
         self,
         segment: str,
         writer: UUID,
@@ -166,20 +166,20 @@ class SegmentWriters:
             and (oldest := next((w for w in self._writers.values() if not w.busy), None))
             is not None
         ):
-            oldest.end(TransientError(f"writer {oldest.id} was forgotten: set it up again"))
+            oldest.fail_all(TransientError(f"writer {oldest.id} was forgotten: set it up again"))
             del self._writers[oldest.id]
         return writer
 
 
 def _begun(writer: AppendWriter, answer: "asyncio.Future[Message]") -> None:
-    if writer.over:
+    if writer.ended:
         return
     try:
         number = expect_answer(AppendSetup, answer.result()).last_event_number
     except LogdriveError as error:
-        writer.end(error)
+        writer.fail_all(error)
         return
     if number == ABSENT:
-        writer.start()
+        writer.confirm_set_up()
     else:
-        writer.end(NumberConflictError(f"writer {writer.id} has the number {number} already"))
+        writer.fail_all(NumberConflictError(f"writer {writer.id} has the number {number} already"))

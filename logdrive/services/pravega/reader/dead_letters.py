@@ -29,24 +29,24 @@ class DeadLetter:
     size: int
     pieces: int
     header: BatchHeader
-    there: ReadableSegment
-    places: list[ByteRange] = field(default_factory=list)
+    segment: ReadableSegment
+    extents: list[ByteRange] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
         """Whether all pieces are there; else it was never acknowledged, and was sent again."""
-        return len(self.places) == self.pieces
+        return len(self.extents) == self.pieces
 
     @property
     def has_note(self) -> bool:
         """Whether its receiver left a note in the stream; earlier versions did not (rule R7)."""
         return not self.reason.startswith(_WITHOUT_NOTE)
 
-    async def payload(self) -> bytes:
+    async def read_payload(self) -> bytes:
         """Return the event, read again. Raises ValueError where it is not whole."""
         parts: list[bytes] = []
-        for start, end in self.places:
-            reader = SegmentReader(self.there.client, self.there.state.segment)
+        for start, end in self.extents:
+            reader = SegmentReader(self.segment.client, self.segment.state.segment)
             async for _, records in reader.batches(start, end):
                 parts += [_bytes_of(record, self.id) for record in events_of(records)]
         payload = b"".join(parts)
@@ -80,8 +80,8 @@ def _add(
     if letter is None:
         reason, size, pieces = about["reason"], about["bytes"], about["pieces"]
         letter = found[about["id"]] = DeadLetter(about["id"], reason, size, pieces, header, there)
-    if about["piece"] == len(letter.places) + 1:
-        letter.places.append(place)
+    if about["piece"] == len(letter.extents) + 1:
+        letter.extents.append(place)
 
 
 def _about(record: bytes) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ async def reader_position(client: SegmentClient, segment: str, reader: str) -> i
     """Return the offset up to which *reader* needs *segment* no more; None where it never said
     so.
     """
-    found = await client.attribute(segment, reader_key(reader))
+    found = await client.get_attribute(segment, reader_key(reader))
     return None if found == ABSENT else found
 
 
@@ -25,7 +25,7 @@ async def set_reader_position(
     """
     key, value = reader_key(reader), ABSENT if offset is None else offset
     try:
-        while (before := await client.attribute(segment, key)) != value:
+        while (before := await client.get_attribute(segment, key)) != value:
             if await client.update_attribute(segment, key, before, value):
                 break
     except SegmentSealedError:
@@ -43,7 +43,7 @@ async def advance_reader_position(
     """
     key = reader_key(reader)
     try:
-        while (before := await client.attribute(segment, key)) < offset:
+        while (before := await client.get_attribute(segment, key)) < offset:
             if await client.update_attribute(segment, key, before, offset):
                 return offset
     except SegmentSealedError:

@@ -207,10 +207,12 @@ class SegmentReader:
         return self._window[at : at + size]
 
     async def _read(self, place: int, wanted: int, needed: int) -> bytes:
-        data = (await self._client.read(self._segment, place, wanted)).data
+        data = (await self._client.read_segment(self._segment, place, wanted)).data
         while len(data) < needed:  # a server may answer with less
             more = (
-                await self._client.read(self._segment, place + len(data), needed - len(data))
+                await self._client.read_segment(
+                    self._segment, place + len(data), needed - len(data)
+                )
             ).data
             if not more:
                 raise RequestRefusedError(

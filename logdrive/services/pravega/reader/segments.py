@@ -34,7 +34,7 @@ class SegmentLocation:
 
     number: int
     state: SegmentState
-    home: Target
+    target: Target
 
 
 async def locate_segments(
@@ -65,11 +65,11 @@ async def locate_segments(
             past = await read_segment_graph(controller, scope, stream)
         except UnknownStreamError:
             return []
-        token = await controller.token(scope, stream, update=update)
+        token = await controller.delegation_token(scope, stream, update=update)
         found: list[SegmentLocation] = []
         for id_ in dict.fromkeys((*past.oldest, *past.later)):
             segment = StreamSegment(scope, stream, id_, 0.0, 1.0)
-            home = segment_store_target(target, await controller.endpoint(segment), token)
+            home = segment_store_target(target, await controller.locate_segment(segment), token)
             async with connect_segment_store(
                 transport, home.host, home.port, home.tls, token=home.token_of
             ) as client:
@@ -106,12 +106,12 @@ async def connect_segments(
     """
     clients: dict[Target, SegmentClient] = {}
     async with contextlib.AsyncExitStack() as stack:
-        for home in dict.fromkeys(one.home for one in there):
+        for home in dict.fromkeys(one.target for one in there):
             connecting = connect_segment_store(
                 transport, home.host, home.port, home.tls, token=token or home.token_of
             )
             clients[home] = await stack.enter_async_context(connecting)
-        yield [ReadableSegment(clients[one.home], one.state) for one in there]
+        yield [ReadableSegment(clients[one.target], one.state) for one in there]
 
 
 def segment_store_target(target: Target, endpoint: SegmentStoreAddress, token: str) -> Target:

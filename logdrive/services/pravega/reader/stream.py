@@ -86,7 +86,7 @@ async def read_lines(
                 yield b"".join(record_text(record) for record in events_of(records))
         if not follow:
             return
-        await client.read(state.segment, end, 1)  # waits at the tail
+        await client.read_segment(state.segment, end, 1)  # waits at the tail
         fresh = await client.segment_info(state.segment)
         if fresh is None or (fresh.sealed and fresh.length == end):
             return

@@ -30,16 +30,16 @@ async def renew_tokens(
 
     Raises `TransientError`, `ConfigError`, `RefusedError`.
     """
-    if target.login is None or not any(one.home.token for one in there):
+    if target.login is None or not any(one.target.token for one in there):
         yield None
         return
     scope, stream = scope_and_stream(there[0].state.segment)
     async with controllers(target.host, target.port, target.tls, target.login) as controller:
         tokens = StreamTokens(controller, clock, update=update)
-        await tokens.fresh(scope, stream)
+        await tokens.ensure_fresh(scope, stream)
         renewing = asyncio.create_task(tokens.run(), name="pravega-tokens")
         try:
-            yield tokens.of
+            yield tokens.token_of
         finally:
             renewing.cancel()
             await asyncio.wait([renewing])

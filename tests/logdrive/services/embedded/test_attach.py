@@ -75,7 +75,7 @@ async def read_at(host: MemoryHost, target: Target) -> bytes:
     async with connect_segment_store(
         host, target.host, target.port, target.tls, token=target.token_of
     ) as client:
-        return (await client.read(S, 0, 100)).data
+        return (await client.read_segment(S, 0, 100)).data
 
 
 @virtually

@@ -20,7 +20,9 @@ SOURCES = [UUID(int=n << 64 | n) for n in range(1, 20)]
 
 
 async def sink_of(there: Rig, segments: int = 2) -> EmbeddedSink:
-    return await EmbeddedSink.of_streams(there.store, there.streams, SCOPE, STREAM, segments)
+    return await EmbeddedSink.open_scaling_stream(
+        there.store, there.streams, SCOPE, STREAM, segments
+    )
 
 
 async def scale(there: Rig, ranges: list[tuple[float, float]]) -> None:
@@ -35,7 +37,7 @@ def test_a_stream_is_made_and_found_again_and_keys_go_where_the_plain_sink_sends
         disk = MemoryDisk()
         async with rig(disk) as there:
             sink = await sink_of(there, 4)
-            plain = await EmbeddedSink.of_stream(there.store, SCOPE, STREAM, 4)
+            plain = await EmbeddedSink.open_stream(there.store, SCOPE, STREAM, 4)
             assert sink.segments == plain.segments
             assert [sink.segment_for(source.hex) for source in SOURCES] == [
                 plain.segment_for(source.hex) for source in SOURCES
@@ -53,23 +55,23 @@ def test_numbers_go_along_through_scalings_and_a_start__S3() -> None:
             sink = await sink_of(there)
             for number, source in enumerate(SOURCES, 1):
                 segment = sink.segment_for(source.hex)
-                assert await sink.open(segment, source) == ABSENT
-                await sink.append(segment, source, [b"run"], 1, ABSENT, number)
+                assert await sink.open_writer(segment, source) == ABSENT
+                await sink.append_batch(segment, source, [b"run"], 1, ABSENT, number)
             await scale(there, [(0.0, 0.3), (0.3, 0.7), (0.7, 1.0)])
             await scale(there, [(0.0, 1.0)])
             segment = sink.segment_for(SOURCES[0].hex)
             with pytest.raises(TransientError, match="sealed"):
-                await sink.append(segment, SOURCES[0], [b"more"], 1, 1, 100)
+                await sink.append_batch(segment, SOURCES[0], [b"more"], 1, 1, 100)
             with pytest.raises(SegmentMovedError):
-                await sink.open(segment, SOURCES[0])
+                await sink.open_writer(segment, SOURCES[0])
             assert sink.segments == (f"{SCOPE}/{STREAM}/5.#epoch.2",)
         async with rig(disk) as there:
             sink = await sink_of(there)
             for number, source in enumerate(SOURCES, 1):
                 segment = sink.segment_for(source.hex)
-                assert await sink.open(segment, source) == number
-                await sink.append(segment, source, [b"next"], 1, number, number + 1)
-                assert await sink.open(segment, source) == number + 1
+                assert await sink.open_writer(segment, source) == number
+                await sink.append_batch(segment, source, [b"next"], 1, number, number + 1)
+                assert await sink.open_writer(segment, source) == number + 1
 
     run(main())
 
@@ -82,9 +84,9 @@ def test_what_was_cut_off_can_no_longer_tell_a_number__S3() -> None:
             await there.streams.truncate(SCOPE, STREAM, {segment_id(2, 1): 0})
             again = await sink_of(there)
             (segment,) = again.segments
-            assert await again.open(segment, SOURCES[0]) == LOST
-            await again.append(segment, SOURCES[0], [b"run"], 1, LOST, 7)
-            assert await again.open(segment, SOURCES[0]) == 7
+            assert await again.open_writer(segment, SOURCES[0]) == LOST
+            await again.append_batch(segment, SOURCES[0], [b"run"], 1, LOST, 7)
+            assert await again.open_writer(segment, SOURCES[0]) == 7
             assert sink.segments != again.segments
 
     run(main())
@@ -97,7 +99,7 @@ def test_a_sealed_stream_takes_nothing_and_says_so() -> None:
             await there.streams.seal(SCOPE, STREAM)
             segment = sink.segment_for(SOURCES[0].hex)
             with pytest.raises(TransientError):
-                await sink.append(segment, SOURCES[0], [b"run"], 1, ABSENT, 1)
+                await sink.append_batch(segment, SOURCES[0], [b"run"], 1, ABSENT, 1)
             with pytest.raises(TransientError, match="let the sink's uri name another"):
                 await sink_of(there)
 

@@ -23,7 +23,7 @@ SOURCE = UUID("00112233-4455-6677-8899-aabbccddeeff")
 def test_a_new_stream_gets_its_segments_and_keys_spread_over_them() -> None:
     async def main() -> None:
         async with running(MemoryDisk()) as store:
-            sink = await EmbeddedSink.of_stream(store, "logs", "app", 4)
+            sink = await EmbeddedSink.open_stream(store, "logs", "app", 4)
             as_sink: Sink = sink
             assert as_sink.keeps_numbers
             assert as_sink.store_id == store.store_id
@@ -42,11 +42,11 @@ def test_a_stream_keeps_its_segments_and_one_that_was_being_made_is_completed() 
     async def main() -> None:
         async with running(MemoryDisk()) as store:
             await store.create("logs/app/2.#epoch.0")  # all that a start cut short had made
-            sink = await EmbeddedSink.of_stream(store, "logs", "app", 3)
+            sink = await EmbeddedSink.open_stream(store, "logs", "app", 3)
             assert len(sink.segments) == 3
-            await sink.append(sink.segments[1], SOURCE, [b"x"], 1, ABSENT, 1)
+            await sink.append_batch(sink.segments[1], SOURCE, [b"x"], 1, ABSENT, 1)
             for configured in (1, 5):
-                again = await EmbeddedSink.of_stream(store, "logs", "app", configured)
+                again = await EmbeddedSink.open_stream(store, "logs", "app", configured)
                 assert again.segments == sink.segments
             assert stream_segments(store, "logs", "ap") == []
 
@@ -56,15 +56,15 @@ def test_a_stream_keeps_its_segments_and_one_that_was_being_made_is_completed() 
 def test_appends_are_conditional_and_numbers_are_told_once_durable() -> None:
     async def main() -> None:
         async with running(MemoryDisk(), delay=1.0) as store:
-            sink = await EmbeddedSink.of_stream(store, "logs", "app", 1)
+            sink = await EmbeddedSink.open_stream(store, "logs", "app", 1)
             segment = sink.segment_for(SOURCE.hex)
-            assert await sink.open(segment, SOURCE) == ABSENT
-            first = sink.append(segment, SOURCE, [b"head", b"record"], 2, ABSENT, 65537)
-            second = sink.append(segment, SOURCE, [b"more"], 2, 65537, 131073)
+            assert await sink.open_writer(segment, SOURCE) == ABSENT
+            first = sink.append_batch(segment, SOURCE, [b"head", b"record"], 2, ABSENT, 65537)
+            second = sink.append_batch(segment, SOURCE, [b"more"], 2, 65537, 131073)
             with pytest.raises(NumberConflictError, match="131073"):
-                sink.append(segment, SOURCE, [b"again"], 2, 65537, 200000)
+                sink.append_batch(segment, SOURCE, [b"again"], 2, 65537, 200000)
             assert not first.done()
-            assert await sink.open(segment, SOURCE) == 131073
+            assert await sink.open_writer(segment, SOURCE) == 131073
             await asyncio.gather(first, second)
             assert content(store, segment) == b"headrecordmore"
 
@@ -76,20 +76,20 @@ def test_a_full_disk_is_transient_and_a_failed_sync_is_not() -> None:
         disk = MemoryDisk()
         with contextlib.suppress(StorageError):  # the store's own end, which its process shares
             async with running(disk, StoreLimits(pending=10_000)) as store:
-                sink = await EmbeddedSink.of_stream(store, "logs", "app", 1)
+                sink = await EmbeddedSink.open_stream(store, "logs", "app", 1)
                 segment = sink.segments[0]
                 disk.fail_write(errno.ENOSPC)
                 with pytest.raises(TransientError, match="No space left"):
-                    await sink.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
-                stored = sink.append(segment, SOURCE, [bytes(9_000)], 1, ABSENT, 1)
+                    await sink.append_batch(segment, SOURCE, [b"x"], 1, ABSENT, 1)
+                stored = sink.append_batch(segment, SOURCE, [bytes(9_000)], 1, ABSENT, 1)
                 with pytest.raises(TransientError, match="wait for the disk"):
-                    await sink.append(segment, SOURCE, [bytes(9_000)], 1, 1, 2)
+                    await sink.append_batch(segment, SOURCE, [bytes(9_000)], 1, 1, 2)
                 await stored
                 disk.fail_sync()
                 with pytest.raises(StorageError):
-                    await sink.append(segment, SOURCE, [b"x"], 1, 1, 2)
+                    await sink.append_batch(segment, SOURCE, [b"x"], 1, 1, 2)
                 with pytest.raises(StorageError):
-                    await sink.open(segment, SOURCE)
+                    await sink.open_writer(segment, SOURCE)
 
     run(main())
 
@@ -97,8 +97,8 @@ def test_a_full_disk_is_transient_and_a_failed_sync_is_not() -> None:
 def test_closing_waits_for_what_was_submitted_even_if_its_submitter_does_not() -> None:
     async def main() -> None:
         async with running(MemoryDisk(), delay=1.0) as store:
-            sink = await EmbeddedSink.of_stream(store, "logs", "app", 1)
-            sink.append(sink.segments[0], SOURCE, [b"x"], 1, ABSENT, 1).cancel()
+            sink = await EmbeddedSink.open_stream(store, "logs", "app", 1)
+            sink.append_batch(sink.segments[0], SOURCE, [b"x"], 1, ABSENT, 1).cancel()
             await asyncio.sleep(0)
             await sink.close()
             await sink.close()
@@ -111,14 +111,14 @@ def test_closing_waits_for_what_was_submitted_even_if_its_submitter_does_not() -
 def test_a_sealed_segment_takes_nothing_and_is_told_of_once() -> None:
     async def main() -> None:
         async with running(MemoryDisk()) as store:
-            sink = await EmbeddedSink.of_stream(store, "logs", "app", 1)
+            sink = await EmbeddedSink.open_stream(store, "logs", "app", 1)
             segment = sink.segment_for(SOURCE.hex)
-            await sink.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
+            await sink.append_batch(segment, SOURCE, [b"x"], 1, ABSENT, 1)
             await store.seal(segment)
             for _ in range(3):
                 with pytest.raises(TransientError, match="sealed"):
-                    await sink.append(segment, SOURCE, [b"y"], 1, 1, 2)
-            assert await sink.open(segment, SOURCE) == 1
+                    await sink.append_batch(segment, SOURCE, [b"y"], 1, 1, 2)
+            assert await sink.open_writer(segment, SOURCE) == 1
 
     with capture_logs() as said:
         run(main())

@@ -51,7 +51,9 @@ async def sink(
 
 
 async def of_stream(made: Cluster, segments: int = 1) -> PravegaSink:
-    return await PravegaSink.of_stream(made, "logs", "events", segments=segments, store_id=STORE_ID)
+    return await PravegaSink.open_stream(
+        made, "logs", "events", segments=segments, store_id=STORE_ID
+    )
 
 
 def running(network: MemoryNetwork, sync_seconds: float = 0.01) -> StoreService:
@@ -125,13 +127,13 @@ async def test_appends_are_conditional_and_numbers_are_told_once_durable__D2_S2(
     store = running(network, sync_seconds=1.0)
     async with sink(network) as made:
         segment = made.segment_for(SOURCE.hex)
-        assert await made.open(segment, SOURCE) == ABSENT
-        first = made.append(segment, SOURCE, [b"head", b"record"], 2, ABSENT, 65537)
-        second = made.append(segment, SOURCE, [b"more"], 2, 65537, 131073)
+        assert await made.open_writer(segment, SOURCE) == ABSENT
+        first = made.append_batch(segment, SOURCE, [b"head", b"record"], 2, ABSENT, 65537)
+        second = made.append_batch(segment, SOURCE, [b"more"], 2, 65537, 131073)
         with pytest.raises(NumberConflictError, match="131073"):
-            made.append(segment, SOURCE, [b"again"], 2, 65537, 200000)
+            made.append_batch(segment, SOURCE, [b"again"], 2, 65537, 200000)
         assert not first.done()
-        assert await made.open(segment, SOURCE) == 131073  # waits for what was submitted
+        assert await made.open_writer(segment, SOURCE) == 131073  # waits for what was submitted
         assert first.done()
         await asyncio.gather(first, second)
     await store.end()
@@ -145,12 +147,15 @@ async def test_a_writer_never_seen_need_not_be_opened_and_one_that_was_seen_must
     async with sink(network) as made, sink(network, "other") as other:
         segment = made.segments[0]
         batches = [
-            made.append(segment, SOURCE, [b"%d" % n], 1, n - 1 or ABSENT, n) for n in range(1, 6)
+            made.append_batch(segment, SOURCE, [b"%d" % n], 1, n - 1 or ABSENT, n)
+            for n in range(1, 6)
         ]
         await asyncio.gather(*batches)
         with pytest.raises(NumberConflictError, match="open it"):
-            other.append(segment, SOURCE, [b"x"], 1, 5, 6)
-        doubled = [other.append(segment, SOURCE, [b"x"], 1, n - 1 or ABSENT, n) for n in (1, 2, 3)]
+            other.append_batch(segment, SOURCE, [b"x"], 1, 5, 6)
+        doubled = [
+            other.append_batch(segment, SOURCE, [b"x"], 1, n - 1 or ABSENT, n) for n in (1, 2, 3)
+        ]
         for each in doubled:
             with pytest.raises(TransientError, match="number 5 already"):
                 await each
@@ -164,14 +169,14 @@ async def test_too_much_in_flight_refused_for_now_and_cancelled_submitter_is_no_
     store = running(network)
     async with sink(network, in_flight_bytes=10_000) as made:
         segment = made.segments[0]
-        await made.open(segment, SOURCE)
+        await made.open_writer(segment, SOURCE)
         # a single larger one still goes
-        big = made.append(segment, SOURCE, [bytes(20_000)], 1, ABSENT, 1)
+        big = made.append_batch(segment, SOURCE, [bytes(20_000)], 1, ABSENT, 1)
         with pytest.raises(TransientError, match="20000 bytes wait"):
-            await made.append(segment, SOURCE, [b"x"], 1, 1, 2)
+            await made.append_batch(segment, SOURCE, [b"x"], 1, 1, 2)
         big.cancel()
         await made.close()
-        await made.append(segment, SOURCE, [b"x"], 1, 1, 2)
+        await made.append_batch(segment, SOURCE, [b"x"], 1, 1, 2)
     await store.end()
     assert [len(segment) for segment in await stored(store.disk)] == [20_001]
 
@@ -186,11 +191,12 @@ async def test_a_sealed_segment_takes_nothing_and_is_told_of_once() -> None:
             connect_segment_store(network.host("other"), HOST, PORT) as client,
         ):
             segment = made.segments[0]
-            await client.seal(segment)
+            await client.seal_segment(segment)
             for _ in range(3):
-                assert await made.open(segment, SOURCE) == ABSENT
+                assert await made.open_writer(segment, SOURCE) == ABSENT
                 batches = [
-                    made.append(segment, SOURCE, [b"x"], 1, n - 1 or ABSENT, n) for n in (1, 2, 3)
+                    made.append_batch(segment, SOURCE, [b"x"], 1, n - 1 or ABSENT, n)
+                    for n in (1, 2, 3)
                 ]
                 for each in batches:
                     with pytest.raises(TransientError, match="sealed"):
@@ -208,12 +214,12 @@ async def test_a_full_disk_at_the_service_is_transient_told_once_and_mended() ->
             segment = made.segments[0]
             store.disk.capacity = 0
             for _ in range(5):
-                assert await made.open(segment, SOURCE) == ABSENT
+                assert await made.open_writer(segment, SOURCE) == ABSENT
                 with pytest.raises(TransientError):
-                    await made.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
+                    await made.append_batch(segment, SOURCE, [b"x"], 1, ABSENT, 1)
             store.disk.capacity = None
-            assert await made.open(segment, SOURCE) == ABSENT
-            await made.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
+            assert await made.open_writer(segment, SOURCE) == ABSENT
+            await made.append_batch(segment, SOURCE, [b"x"], 1, ABSENT, 1)
     told = [entry["event"] for entry in said if entry.get("service")]
     assert told[-2:] == [
         "the streaming service takes nothing: trying on",
@@ -233,8 +239,10 @@ async def test_what_in_flight_fails_at_once_when_service_goes_and_open_waits_unt
     store = running(network, sync_seconds=1.0)
     async with sink(network) as made:
         segment = made.segments[0]
-        await made.open(segment, SOURCE)
-        batches = [made.append(segment, SOURCE, [b"x"], 1, n - 1 or ABSENT, n) for n in range(1, 4)]
+        await made.open_writer(segment, SOURCE)
+        batches = [
+            made.append_batch(segment, SOURCE, [b"x"], 1, n - 1 or ABSENT, n) for n in range(1, 4)
+        ]
         await asyncio.sleep(0.1)
         await store.kill()
         assert all(each.done() for each in batches)
@@ -242,14 +250,14 @@ async def test_what_in_flight_fails_at_once_when_service_goes_and_open_waits_unt
             with pytest.raises(TransientError):
                 await each
         with pytest.raises(TransientError, match="away"):
-            await made.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
-        opening = asyncio.create_task(made.open(segment, SOURCE))
+            await made.append_batch(segment, SOURCE, [b"x"], 1, ABSENT, 1)
+        opening = asyncio.create_task(made.open_writer(segment, SOURCE))
         await asyncio.sleep(9)
         assert not opening.done()
         store.start()
         assert await opening in (ABSENT, 1)
         with pytest.raises(NumberConflictError):
-            made.append(segment, SOURCE, [b"x"], 1, 3, 4)
+            made.append_batch(segment, SOURCE, [b"x"], 1, 3, 4)
     await store.end()
 
 
@@ -260,7 +268,7 @@ async def test_an_open_gives_up_in_the_end__E3() -> None:
     async with sink(network) as made:
         await store.kill()
         with pytest.raises(TransientError, match="no answer within"):
-            await made.open(made.segments[0], SOURCE)
+            await made.open_writer(made.segments[0], SOURCE)
 
 
 @in_virtual_time
@@ -269,17 +277,17 @@ async def test_a_service_that_falls_silent_is_given_up_and_found_again_where_it_
     store = running(network)
     async with sink(network) as made:
         segment = made.segments[0]
-        await made.open(segment, SOURCE)
+        await made.open_writer(segment, SOURCE)
         network.partition("receiver", HOST)
         async with asyncio.timeout(90):
             with pytest.raises(TransientError):
-                await made.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
+                await made.append_batch(segment, SOURCE, [b"x"], 1, ABSENT, 1)
         network.heal("receiver", HOST)
         async with asyncio.timeout(20):
-            number = await made.open(segment, SOURCE)
-        await made.append(segment, SOURCE, [b"y"], 1, number, 2)
+            number = await made.open_writer(segment, SOURCE)
+        await made.append_batch(segment, SOURCE, [b"y"], 1, number, 2)
         await asyncio.sleep(3600)  # an idle connection is kept
-        await made.append(segment, SOURCE, [b"z"], 1, 2, 3)
+        await made.append_batch(segment, SOURCE, [b"z"], 1, 2, 3)
     await store.end()
 
 
@@ -299,7 +307,7 @@ async def test_a_service_that_takes_connections_and_says_nothing_is_not_waited_f
         assert network.connections("receiver", HOST), "a client is connected to it"
         await deaf.close()
         store.start()
-        assert await made.open(made.segments[0], SOURCE) == ABSENT
+        assert await made.open_writer(made.segments[0], SOURCE) == ABSENT
     await store.end()
 
 
@@ -310,10 +318,10 @@ async def test_a_slow_connection_is_not_taken_for_a_dead_one() -> None:
     async with service(network) as at:
         made = await of_stream(at)
         segment = made.segments[0]
-        await made.open(segment, SOURCE)
+        await made.open_writer(segment, SOURCE)
         link = network.link("receiver", HOST)
         link.delay, link.capacity = 1.0, 16 * 1024  # some 16 KB a second
-        await made.append(segment, SOURCE, [bytes(3_000_000)], 1, ABSENT, 1)
+        await made.append_batch(segment, SOURCE, [bytes(3_000_000)], 1, ABSENT, 1)
         assert asyncio.get_running_loop().time() > 100
         assert len(network.connections("receiver", HOST)) == 4
         assert at.outage.reason is None
@@ -326,17 +334,17 @@ async def test_an_open_given_up_halfway_leaves_no_older_number_in_force__S2() ->
     store = running(network)
     async with sink(network) as made, sink(network, "other") as other:
         segment = made.segments[0]
-        assert await made.open(segment, SOURCE) == ABSENT
-        assert await other.open(segment, SOURCE) == ABSENT
-        await other.append(segment, SOURCE, [b"o"], 1, ABSENT, 5)
+        assert await made.open_writer(segment, SOURCE) == ABSENT
+        assert await other.open_writer(segment, SOURCE) == ABSENT
+        await other.append_batch(segment, SOURCE, [b"o"], 1, ABSENT, 5)
         network.link("receiver", HOST).delay = 1.0
-        opening = asyncio.create_task(made.open(segment, SOURCE))
+        opening = asyncio.create_task(made.open_writer(segment, SOURCE))
         await asyncio.sleep(0.5)
         opening.cancel()
         with pytest.raises(NumberConflictError):
-            made.append(segment, SOURCE, [b"stale"], 1, ABSENT, 9)
-        assert await made.open(segment, SOURCE) == 5
-        await made.append(segment, SOURCE, [b"m"], 1, 5, 6)
+            made.append_batch(segment, SOURCE, [b"stale"], 1, ABSENT, 9)
+        assert await made.open_writer(segment, SOURCE) == 5
+        await made.append_batch(segment, SOURCE, [b"m"], 1, 5, 6)
     await store.end()
     assert await stored(store.disk) == [b"om"]
 
@@ -352,22 +360,22 @@ async def test_history_11_older_receivers_run_on_its_way_refused_after_newer_one
     store = running(network)
     async with sink(network, "east") as east, sink(network, "west") as west:
         segment = east.segments[0]
-        await east.open(segment, SOURCE)
-        await east.append(segment, SOURCE, [b"[0,1)"], 1, ABSENT, 1)
+        await east.open_writer(segment, SOURCE)
+        await east.append_batch(segment, SOURCE, [b"[0,1)"], 1, ABSENT, 1)
         network.link("east", HOST).delay = 1.0
         late = [
-            east.append(segment, SOURCE, [b"[1,3)"], 1, 1, 3),
-            east.append(segment, SOURCE, [b"[3,4)"], 1, 3, 4),
+            east.append_batch(segment, SOURCE, [b"[1,3)"], 1, 1, 3),
+            east.append_batch(segment, SOURCE, [b"[3,4)"], 1, 3, 4),
         ]
-        assert await west.open(segment, SOURCE) == 1
+        assert await west.open_writer(segment, SOURCE) == 1
         for each in late:
             with pytest.raises(TransientError):
                 await each
-        await west.append(segment, SOURCE, [b"[1,2)"], 1, 1, 2)
-        assert await east.open(segment, SOURCE) == 2  # and back
-        await east.append(segment, SOURCE, [b"[2,5)"], 1, 2, 5)
+        await west.append_batch(segment, SOURCE, [b"[1,2)"], 1, 1, 2)
+        assert await east.open_writer(segment, SOURCE) == 2  # and back
+        await east.append_batch(segment, SOURCE, [b"[2,5)"], 1, 2, 5)
         with pytest.raises(TransientError):
-            await west.append(segment, SOURCE, [b"[2,9)"], 1, 2, 9)
+            await west.append_batch(segment, SOURCE, [b"[2,9)"], 1, 2, 9)
     await store.end()
     assert await stored(store.disk) == [b"[0,1)[1,2)[2,5)"]
 
@@ -381,7 +389,7 @@ async def _deliver(
     segment = made.segments[0]
     while True:
         try:
-            number = await made.open(segment, source)
+            number = await made.open_writer(segment, source)
             while number < upto:
                 flight = []
                 for _ in range(random.randint(1, 5)):
@@ -390,7 +398,9 @@ async def _deliver(
                         b"%s:%d;" % (source.hex[-1:].encode(), n)
                         for n in range(max(number, 0), after)
                     )
-                    flight.append((after, made.append(segment, source, [run], 1, number, after)))
+                    flight.append(
+                        (after, made.append_batch(segment, source, [run], 1, number, after))
+                    )
                     number = after
                     if after == upto:
                         break
@@ -440,7 +450,7 @@ async def test_every_run_once_and_in_order_whatever_is_cut_or_powered_off__D3_S2
                         store.start()
                         for source, most in held.items():
                             # S1: what was acknowledged is there
-                            assert max(await east.open(east.segments[0], source), 0) >= most
+                            assert max(await east.open_writer(east.segments[0], source), 0) >= most
     await store.end()
     (whole,) = await stored(store.disk)
     for source in acknowledged:

@@ -28,22 +28,22 @@ from tests.support.virtual_time import VirtualClock
 class OneSegment:
     """A controller of a stream of one segment, which was made at the face."""
 
-    async def create(self, scope: str, stream: str, segments: int) -> None:
+    async def create_stream(self, scope: str, stream: str, segments: int) -> None:
         raise NotImplementedError
 
-    async def current(self, scope: str, stream: str) -> list[StreamSegment]:
+    async def current_segments(self, scope: str, stream: str) -> list[StreamSegment]:
         return [StreamSegment(scope, stream, 0, 0.0, 1.0)]
 
-    async def head(self, scope: str, stream: str) -> list[int]:
+    async def oldest_segments(self, scope: str, stream: str) -> list[int]:
         return [0]
 
-    async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
+    async def successors_of(self, scope: str, stream: str, segment: int) -> list[Successor]:
         return []
 
-    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
+    async def locate_segment(self, segment: StreamSegment) -> SegmentStoreAddress:
         return SegmentStoreAddress(HOST, PORT)
 
-    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+    async def delegation_token(self, scope: str, stream: str, *, update: bool = True) -> str:
         return ""
 
 
@@ -77,13 +77,13 @@ async def test_what_older_store_still_acknowledges_told_though_segment_said_have
         random=Random(1),
         controllers=one_segment,
     ) as service:
-        sink = await PravegaSink.of_stream(
+        sink = await PravegaSink.open_stream(
             service, "logs", "events", segments=1, store_id=UUID(int=7)
         )
         (segment,) = sink.segments
-        assert await sink.open(segment, UUID(int=1)) == ABSENT
-        stored = sink.append(segment, UUID(int=1), [b"x"], 1, ABSENT, 1)
-        service.moved(segment)  # as the answer to another writer's set-up has it
+        assert await sink.open_writer(segment, UUID(int=1)) == ABSENT
+        stored = sink.append_batch(segment, UUID(int=1), [b"x"], 1, ABSENT, 1)
+        service.forget_location(segment)  # as the answer to another writer's set-up has it
         async with asyncio.timeout(100):
             await stored
     await store.end()

@@ -90,7 +90,7 @@ VECTORS: list[tuple[Message, str]] = [
 
 
 def decoded(stream: bytes) -> list[Message]:
-    return list(MessageReader().feed(stream))
+    return list(MessageReader().receive_data(stream))
 
 
 @pytest.mark.parametrize(("message", "frame"), VECTORS)
@@ -111,9 +111,9 @@ def test_any_split_of_the_stream_gives_the_same_messages(sent: list[Message], st
     assert [
         message
         for start in range(0, len(stream), step)
-        for message in reader.feed(stream[start : start + step])
+        for message in reader.receive_data(stream[start : start + step])
     ] == sent
-    assert reader.buffered == 0
+    assert reader.buffered_bytes == 0
 
 
 @given(MESSAGES, st.binary(max_size=16))
@@ -165,10 +165,10 @@ def test_invalid_event_number_is_laid_out_for_the_peer() -> None:
     new, old = b"".join(encode(message, 16)), b"".join(encode(message, 15))
     assert new[8:].hex() == f"{_W}00000000000000090001740000000000000004"
     assert old[8:].hex() == f"{_W}0000000000000004000174"
-    assert list(MessageReader().feed(b"".join(encode(Hello(15, 5))) + old))[
+    assert list(MessageReader().receive_data(b"".join(encode(Hello(15, 5))) + old))[
         1
     ] == InvalidEventNumber(W, -1, "t", 4)
-    assert list(MessageReader().feed(b"".join(encode(Hello(17, 5))) + new))[1] == message
+    assert list(MessageReader().receive_data(b"".join(encode(Hello(17, 5))) + new))[1] == message
 
 
 @given(st.binary(max_size=300), st.booleans())
@@ -209,7 +209,7 @@ def test_a_byte_at_a_time_is_linear() -> None:
         stream, reader = b"".join(encode(AppendBlock(W, bytes(size)))), MessageReader()
         start = time.process_time()
         for place in range(len(stream)):
-            for _ in reader.feed(stream[place : place + 1]):
+            for _ in reader.receive_data(stream[place : place + 1]):
                 pass
         return time.process_time() - start
 
@@ -224,11 +224,11 @@ def test_long_data_is_not_copied_on_its_way_out() -> None:
 
 def test_data_most_of_what_arrived_is_not_copied_and_less_does_not_keep_rest_in_memory() -> None:
     stream = b"".join(encode(AppendBlockEnd(W, 0, bytes(200_000), 1, 1, 2)))
-    [message] = MessageReader().feed(stream)
+    [message] = MessageReader().receive_data(stream)
     assert isinstance(message, AppendBlockEnd)
     assert isinstance(message.data, memoryview)
     assert message.data.obj is stream
-    for message in MessageReader().feed(
+    for message in MessageReader().receive_data(
         b"".join(encode(AppendBlockEnd(W, 0, bytes(90_000), 1, 1, 2))) * 3
     ):
         assert isinstance(message, AppendBlockEnd)
@@ -239,7 +239,7 @@ def test_what_is_read_may_be_sent_in_parts_and_arrives_whole() -> None:
     parts = (bytes(300_000), memoryview(b"between"), b"", b"x" * 200_000)
     sent = encode(SegmentRead(S, 0, True, False, parts, 2))
     assert any(part is parts[0] for part in sent)
-    [message] = MessageReader().feed(b"".join(sent))
+    [message] = MessageReader().receive_data(b"".join(sent))
     assert message == SegmentRead(S, 0, True, False, b"".join(parts), 2)
     assert isinstance(message, SegmentRead)
     assert message.whole == b"".join(parts)

@@ -27,7 +27,7 @@ EVENTS = st.lists(st.binary(max_size=30), min_size=1, max_size=6)
 
 def assembled(*messages: Message) -> list[WholeAppend]:
     assembler = Assembler()
-    found = [assembler.take(message) for message in messages]  # type: ignore[arg-type]
+    found = [assembler.receive_append(message) for message in messages]  # type: ignore[arg-type]
     return [append for append in found if append is not None]
 
 
@@ -77,16 +77,16 @@ def test_conditional_appends_carry_their_offset() -> None:
 )
 def test_only_its_end_may_follow_a_block(inside: Message) -> None:
     assembler = Assembler()
-    assembler.take(AppendBlock(W, b""))
+    assembler.receive_append(AppendBlock(W, b""))
     with pytest.raises(OrderError, match="inside a block"):
-        assembler.check(inside)
+        assembler.check_order(inside)
 
 
 def test_what_is_no_append_passes_through_a_block() -> None:
     assembler = Assembler()
-    assembler.take(AppendBlock(W, frame_event(b"hi")))
-    assembler.check(KeepAlive())
-    assert assembler.take(AppendBlockEnd(W, 10, b"", 1, 1, 1)) == WholeAppend(
+    assembler.receive_append(AppendBlock(W, frame_event(b"hi")))
+    assembler.check_order(KeepAlive())
+    assert assembler.receive_append(AppendBlockEnd(W, 10, b"", 1, 1, 1)) == WholeAppend(
         W, 1, 1, frame_event(b"hi"), 1
     )
 

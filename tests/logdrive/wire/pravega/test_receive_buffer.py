@@ -21,12 +21,12 @@ def test_any_split_gives_the_same_bytes(pieces: list[int], takes: list[int]) -> 
     arrived, added, taken = ReceiveBuffer(), 0, 0
     kept: list[tuple[memoryview, int]] = []
     for number, size in enumerate(pieces):
-        arrived.add(stream[added : added + size])
+        arrived.append_bytes(stream[added : added + size])
         added += size
         wanted = takes[number % len(takes)]
         if arrived.size >= wanted:
-            assert arrived.peek(min(wanted, 8)) == stream[taken : taken + min(wanted, 8)]
-            kept.append((arrived.take(wanted), taken))
+            assert arrived.peek_front(min(wanted, 8)) == stream[taken : taken + min(wanted, 8)]
+            kept.append((arrived.pop_front(wanted), taken))
             taken += wanted
         assert arrived.size == added - taken
     for view, at in kept:  # also after more has arrived
@@ -35,11 +35,11 @@ def test_any_split_gives_the_same_bytes(pieces: list[int], takes: list[int]) -> 
 
 def test_single_bytes_take_little_more_memory_than_they_are() -> None:
     arrived = ReceiveBuffer()
-    arrived.add(bytes(8 * KIB))
+    arrived.append_bytes(bytes(8 * KIB))
     tracemalloc.start()
     for _ in range(200 * KIB):
-        arrived.add(b"x")
+        arrived.append_bytes(b"x")
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used < 400 * KIB + sys.getsizeof(arrived)
-    assert arrived.take(208 * KIB) == bytes(8 * KIB) + b"x" * (200 * KIB)
+    assert arrived.pop_front(208 * KIB) == bytes(8 * KIB) + b"x" * (200 * KIB)

@@ -109,7 +109,7 @@ PAYLOADS: list[tuple[Message, int, str]] = [
 def test_known_frames_both_ways(message: Message, code: int, payload: str) -> None:
     frame = struct.pack("!ii", code, len(payload) // 2) + bytes.fromhex(payload)
     assert b"".join(encode(message)).hex() == frame.hex()
-    assert list(MessageReader().feed(frame)) == [message]
+    assert list(MessageReader().receive_data(frame)) == [message]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,6 @@ def test_known_frames_both_ways(message: Message, code: int, payload: str) -> No
 )
 def test_what_older_peers_leave_out_takes_its_default(message: Message, missing: int) -> None:
     payload = b"".join(encode(message))[8:-missing]
-    assert list(MessageReader().feed(struct.pack("!ii", message.code, len(payload)) + payload)) == [
-        message
-    ]
+    assert list(
+        MessageReader().receive_data(struct.pack("!ii", message.code, len(payload)) + payload)
+    ) == [message]

@@ -104,7 +104,7 @@ def frame(code: int, payload: bytes) -> bytes:
 
 
 def decoded(stream: bytes) -> list[Message]:
-    return list(MessageReader().feed(stream))
+    return list(MessageReader().receive_data(stream))
 
 
 @pytest.mark.parametrize(("message", "code", "payload"), PAYLOADS)

@@ -134,7 +134,7 @@ class SegmentConnection:
         turn = Turn(self._shared.turns)
         try:
             while await self._read_once(turn, tasks):
-                self._memory.hold(self._frames.buffered + self._assembler.buffered)
+                self._memory.hold(self._frames.buffered_bytes + self._assembler.buffered_bytes)
         except LogdriveError:
             await self._send_answers()
             raise
@@ -151,16 +151,17 @@ class SegmentConnection:
         finally:
             self._memory.has_read()
         turn.resume()
-        for message in self._frames.feed(data):
+        for message in self._frames.receive_data(data):
             if turn.over:
                 await self._send_answers()
                 await turn.next()
             turn.step()
-            if self._frames.taken >= _LARGE:
+            if self._frames.message_bytes >= _LARGE:
                 self._memory.hold(
-                    self._assembler.buffered, busy=self._frames.buffered + self._frames.taken
+                    self._assembler.buffered_bytes,
+                    busy=self._frames.buffered_bytes + self._frames.message_bytes,
                 )
-            self._assembler.check(message)
+            self._assembler.check_order(message)
             if not isinstance(message, _ANSWERED_AT_ONCE):
                 await self._send_answers()  # what comes now may wait
             await self._serve(message, tasks)
@@ -223,7 +224,7 @@ class SegmentConnection:
     async def _append(self, message: AppendMessage) -> None:
         if isinstance(message, AppendBlock):
             self._appending.check(message.writer)
-        append = self._assembler.take(message)
+        append = self._assembler.receive_append(message)
         if append is not None:
             await self._appending.append(append)
 

@@ -38,11 +38,11 @@ async def test_a_segment_is_created_described_and_sealed(made: World) -> None:
         info = await client.segment_info(S)
         assert info is not None
         assert info == SegmentState(S, 0, 0, False, info.modified_ms)
-        await client.seal(S)
+        await client.seal_segment(S)
         with pytest.raises(SegmentSealedError):
-            await client.seal(S)
+            await client.seal_segment(S)
         with pytest.raises(NoSuchSegmentError):
-            await client.seal("other")
+            await client.seal_segment("other")
         with pytest.raises(RequestRefusedError, match="1024 bytes"):
             await client.create_segment("x" * 2000)
 
@@ -51,10 +51,10 @@ async def test_a_segment_is_created_described_and_sealed(made: World) -> None:
 async def test_attributes_are_compared_and_set(made: World) -> None:
     async with client_of(made) as client:
         await client.create_segment(S)
-        assert await client.attribute(S, W) == ABSENT
+        assert await client.get_attribute(S, W) == ABSENT
         assert await client.update_attribute(S, W, ABSENT, 7)
         assert not await client.update_attribute(S, W, ABSENT, 8)
-        assert await client.attribute(S, W) == 7
+        assert await client.get_attribute(S, W) == 7
 
 
 @in_world
@@ -63,12 +63,12 @@ async def test_batches_are_acknowledged_and_the_number_is_told_at_the_next_set_u
 ) -> None:
     async with client_of(made) as client:
         await client.create_segment(S)
-        writer = await client.set_up(S, W)
+        writer = await client.set_up_writer(S, W)
         assert writer.durable == ABSENT
-        stored = [writer.append([b"ab", b"c"], events=2, number=10 * n) for n in range(1, 51)]
+        stored = [writer.append_data([b"ab", b"c"], events=2, number=10 * n) for n in range(1, 51)]
         assert await asyncio.gather(*stored) == sorted(await asyncio.gather(*stored))
         assert writer.durable == 500
-        assert (await client.set_up(S, W)).durable == 500
+        assert (await client.set_up_writer(S, W)).durable == 500
     assert made.store.read(S, 0, 999) == b"abc" * 50
 
 
@@ -77,25 +77,25 @@ async def test_the_first_append_after_a_set_up_goes_alone(made: World) -> None:
     """Rule S2: a burst on a sealed segment would be answered by closing."""
     async with client_of(made) as client:
         await client.create_segment(S)
-        writer = await client.set_up(S, W)
-        await client.seal(S)
-        stored = [writer.append(b"x", events=1, number=n) for n in range(1, 6)]
+        writer = await client.set_up_writer(S, W)
+        await client.seal_segment(S)
+        stored = [writer.append_data(b"x", events=1, number=n) for n in range(1, 6)]
         for one in stored:
             with pytest.raises(SegmentSealedError):
                 await one
         with pytest.raises(SegmentSealedError):
-            writer.append(b"x", events=1, number=9)
-        assert (await client.set_up(S, W)).durable == ABSENT  # the connection stands
+            writer.append_data(b"x", events=1, number=9)
+        assert (await client.set_up_writer(S, W)).durable == ABSENT  # the connection stands
 
 
 @in_world
 async def test_numbers_must_grow(made: World) -> None:
     async with client_of(made) as client:
         await client.create_segment(S)
-        writer = await client.set_up(S, W)
-        await writer.append(b"x", events=1, number=5)
+        writer = await client.set_up_writer(S, W)
+        await writer.append_data(b"x", events=1, number=5)
         with pytest.raises(NumberConflictError):
-            writer.append(b"x", events=1, number=5)
+            writer.append_data(b"x", events=1, number=5)
 
 
 @in_world
@@ -104,10 +104,10 @@ async def test_a_writer_overtaken_by_another_connection_is_told_to_set_up_again(
 ) -> None:
     async with client_of(made) as one, client_of(made) as other:
         await one.create_segment(S)
-        late, first = await one.set_up(S, W), await other.set_up(S, W)
-        await first.append(b"x", events=1, number=3)
+        late, first = await one.set_up_writer(S, W), await other.set_up_writer(S, W)
+        await first.append_data(b"x", events=1, number=3)
         with pytest.raises(NumberConflictError):
-            await late.append(b"y", events=1, number=2)
+            await late.append_data(b"y", events=1, number=2)
     assert made.store.read(S, 0, 9) == b"x"
 
 
@@ -115,11 +115,11 @@ async def test_a_writer_overtaken_by_another_connection_is_told_to_set_up_again(
 async def test_conditional_appends_tell_whether_the_segment_was_as_expected(made: World) -> None:
     async with client_of(made) as client:
         await client.create_segment(S)
-        writer = await client.set_up(S, W)
-        assert await writer.append(b"abc", events=1, number=1, expected_offset=0) == 3
+        writer = await client.set_up_writer(S, W)
+        assert await writer.append_data(b"abc", events=1, number=1, expected_offset=0) == 3
         with pytest.raises(ConditionFailedError):
-            await writer.append(b"abc", events=1, number=2, expected_offset=0)
-        assert await writer.append(b"de", events=1, number=3, expected_offset=3) == 5
+            await writer.append_data(b"abc", events=1, number=2, expected_offset=0)
+        assert await writer.append_data(b"de", events=1, number=3, expected_offset=3) == 5
 
 
 @in_world
@@ -130,11 +130,11 @@ async def test_a_writer_moves_to_another_segment_once_nothing_of_it_is_in_flight
     async with client_of(made) as client:
         await client.create_segment(S)
         await client.create_segment("other")
-        writer = await client.set_up(S, W)
-        stored = writer.append(b"x", events=1, number=1)
-        assert (await client.set_up("other", W)).durable == ABSENT
+        writer = await client.set_up_writer(S, W)
+        stored = writer.append_data(b"x", events=1, number=1)
+        assert (await client.set_up_writer("other", W)).durable == ABSENT
         assert stored.done()
-        assert writer.over
+        assert writer.ended
 
 
 @in_world
@@ -151,8 +151,8 @@ async def test_a_range_is_read_whole_and_in_order(made: World) -> None:
         async for piece in client.read_range(S, 0, len(data)):
             assert data.startswith(piece)
             break  # the rest is not waited for
-        assert (await client.read(S, 3, 5)).data == data[3:8]
-        assert (await client.read(S, 3, 0)).data == b""
+        assert (await client.read_segment(S, 3, 5)).data == data[3:8]
+        assert (await client.read_segment(S, 3, 0)).data == b""
 
 
 @in_world
@@ -161,16 +161,16 @@ async def test_a_read_at_the_tail_ends_with_data_with_the_seal_or_with_the_time(
 ) -> None:
     async with client_of(made) as client:
         await client.create_segment(S)
-        assert (await client.read(S, 0, 10)).at_tail
-        writer = await client.set_up(S, W)
-        reading = asyncio.create_task(client.read(S, 0, 10))
-        await writer.append(b"abc", events=1, number=1)
+        assert (await client.read_segment(S, 0, 10)).at_tail
+        writer = await client.set_up_writer(S, W)
+        reading = asyncio.create_task(client.read_segment(S, 0, 10))
+        await writer.append_data(b"abc", events=1, number=1)
         assert (await reading).data == b"abc"
-        reading = asyncio.create_task(client.read(S, 3, 10))
+        reading = asyncio.create_task(client.read_segment(S, 3, 10))
         await asyncio.sleep(0.1)
-        await client.seal(S)
+        await client.seal_segment(S)
         assert (await reading).end_of_segment
-        assert (await client.read(S, 3, 10)).end_of_segment
+        assert (await client.read_segment(S, 3, 10)).end_of_segment
         with pytest.raises(RequestRefusedError, match="no bytes at 3"):
             _ = [piece async for piece in client.read_range(S, 0, 10)]
 
@@ -179,9 +179,9 @@ async def test_a_read_at_the_tail_ends_with_data_with_the_seal_or_with_the_time(
 async def test_a_cut_connection_fails_all_that_waits_as_transient(made: World) -> None:
     async with client_of(made) as client:
         await client.create_segment(S)
-        writer = await client.set_up(S, W)
-        reading = asyncio.create_task(client.read(S, 0, 10))
-        stored = writer.append(b"x", events=1, number=1)
+        writer = await client.set_up_writer(S, W)
+        reading = asyncio.create_task(client.read_segment(S, 0, 10))
+        stored = writer.append_data(b"x", events=1, number=1)
         await asyncio.sleep(0)
         made.network.cut("client", "server")
         with pytest.raises(TransientError):
@@ -191,7 +191,7 @@ async def test_a_cut_connection_fails_all_that_waits_as_transient(made: World) -
         with pytest.raises(TransientError):
             await client.segment_info(S)
         with pytest.raises(TransientError):
-            writer.append(b"x", events=1, number=2)
+            writer.append_data(b"x", events=1, number=2)
 
 
 @virtually
@@ -221,10 +221,10 @@ class Source:
                 await asyncio.sleep(0.01)
 
     async def _send(self, client: SegmentClient) -> None:
-        writer = await client.set_up(S, self.writer)
+        writer = await client.set_up_writer(S, self.writer)
         self.acknowledged = max(writer.durable, 0)
         stored = [
-            writer.append(batch, events=1, number=n)
+            writer.append_data(batch, events=1, number=n)
             for n, batch in enumerate(self.batches, 1)
             if n > self.acknowledged
         ]

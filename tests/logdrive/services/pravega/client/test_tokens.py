@@ -26,7 +26,7 @@ class Signer:
     def __init__(self, *answers: str | LogdriveError) -> None:
         self.left = list(answers)
 
-    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+    async def delegation_token(self, scope: str, stream: str, *, update: bool = True) -> str:
         assert (scope, stream) == ("logs", "app")
         answer = self.left.pop(0)
         if isinstance(answer, LogdriveError):
@@ -39,15 +39,15 @@ async def test_a_token_is_renewed_a_minute_before_it_ends() -> None:
     first, second = token(600), token(1200)
     signer = Signer(first, second)
     tokens = StreamTokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
-    assert tokens.of("logs/app/0.#epoch.0") == ""
-    await tokens.fresh("logs", "app")
+    assert tokens.token_of("logs/app/0.#epoch.0") == ""
+    await tokens.ensure_fresh("logs", "app")
     await asyncio.sleep(500)
-    await tokens.fresh("logs", "app")
-    assert tokens.of("logs/app/0.#epoch.0") == first
+    await tokens.ensure_fresh("logs", "app")
+    assert tokens.token_of("logs/app/0.#epoch.0") == first
     await asyncio.sleep(60)
-    await tokens.fresh("logs", "app")
-    assert tokens.of("logs/app/3.#epoch.1") == second
-    assert tokens.of("logs/other/0.#epoch.0") == ""
+    await tokens.ensure_fresh("logs", "app")
+    assert tokens.token_of("logs/app/3.#epoch.1") == second
+    assert tokens.token_of("logs/other/0.#epoch.0") == ""
 
 
 @in_virtual_time
@@ -55,11 +55,11 @@ async def test_one_without_an_end_is_kept_until_it_is_refused() -> None:
     signer = Signer("", "odd")
     tokens = StreamTokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
     for _ in range(3):
-        await tokens.fresh("logs", "app")
+        await tokens.ensure_fresh("logs", "app")
         await asyncio.sleep(86_400)
-    tokens.refused("logs/app/0.#epoch.0")
-    await tokens.fresh("logs", "app")
-    assert tokens.of("logs/app/0.#epoch.0") == "odd"
+    tokens.forget_token("logs/app/0.#epoch.0")
+    await tokens.ensure_fresh("logs", "app")
+    assert tokens.token_of("logs/app/0.#epoch.0") == "odd"
 
 
 @in_virtual_time
@@ -69,16 +69,16 @@ async def test_tokens_are_renewed_before_they_end_when_refused_and_after_a_faile
     )
     tokens = StreamTokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
     running = asyncio.create_task(tokens.run())
-    await tokens.fresh("logs", "app")
+    await tokens.ensure_fresh("logs", "app")
     await asyncio.sleep(538)
-    assert (tokens.of("logs/app/0.#epoch.0"), len(signer.left)) == (token(600), 4)
+    assert (tokens.token_of("logs/app/0.#epoch.0"), len(signer.left)) == (token(600), 4)
     await asyncio.sleep(10)
-    assert (tokens.of("logs/app/0.#epoch.0"), len(signer.left)) == (token(1200), 1)
-    tokens.refused("logs/app/0.#epoch.0")
-    assert tokens.of("logs/app/0.#epoch.0") == ""
+    assert (tokens.token_of("logs/app/0.#epoch.0"), len(signer.left)) == (token(1200), 1)
+    tokens.forget_token("logs/app/0.#epoch.0")
+    assert tokens.token_of("logs/app/0.#epoch.0") == ""
     await asyncio.sleep(3)
-    assert tokens.of("logs/app/0.#epoch.0") == token(1800)
-    tokens.refused("logs/other/0.#epoch.0")  # which nobody ever asked for
+    assert tokens.token_of("logs/app/0.#epoch.0") == token(1800)
+    tokens.forget_token("logs/other/0.#epoch.0")  # which nobody ever asked for
     await asyncio.sleep(3)
     assert signer.left == []
     running.cancel()

@@ -23,7 +23,7 @@ async def writers_of(made: World, most: int = 100) -> AsyncIterator[SegmentWrite
     await made.store.create(S)
     link = RequestChannel(
         await made.client.connect("server", made.port, None),
-        lambda message: writers.receive(message),
+        lambda message: writers.on_append_answer(message),
     )
     writers = SegmentWriters(link, most=most)
     carrying = asyncio.create_task(link.run())
@@ -38,22 +38,22 @@ async def test_beyond_limit_writer_not_used_for_longest_forgotten_and_set_up_aga
 ) -> None:
     async with writers_of(made, most=2) as writers:
         first, second, third = (UUID(int=n) for n in (1, 2, 3))
-        kept = await writers.set_up(S, first)
-        gone = await writers.set_up(S, second)
-        assert writers.of(S, first) is kept  # used
-        await writers.set_up(S, third)
-        assert writers.of(S, second) is None
+        kept = await writers.set_up_writer(S, first)
+        gone = await writers.set_up_writer(S, second)
+        assert writers.find_writer(S, first) is kept  # used
+        await writers.set_up_writer(S, third)
+        assert writers.find_writer(S, second) is None
         with pytest.raises(TransientError, match="forgotten"):
-            gone.append(b"x", events=1, number=1)
-        assert writers.of(S, first) is kept
-        assert (await writers.set_up(S, second)).durable == ABSENT
+            gone.append_data(b"x", events=1, number=1)
+        assert writers.find_writer(S, first) is kept
+        assert (await writers.set_up_writer(S, second)).durable == ABSENT
 
 
 @in_world
 async def test_a_writer_with_appends_in_flight_is_not_forgotten__S2(made: World) -> None:
     async with writers_of(made, most=1) as writers:
-        stored = (await writers.set_up(S, UUID(int=1))).append(b"x", events=1, number=1)
-        await writers.set_up(S, UUID(int=2))
+        stored = (await writers.set_up_writer(S, UUID(int=1))).append_data(b"x", events=1, number=1)
+        await writers.set_up_writer(S, UUID(int=2))
         assert await stored == 1
 
 
@@ -62,15 +62,15 @@ async def test_while_a_set_up_is_under_way_nothing_is_appended_from_an_older_num
     made: World,
 ) -> None:
     async with writers_of(made) as writers:
-        older = await writers.set_up(S, W)
-        asking = [asyncio.create_task(writers.set_up(S, W)) for _ in range(5)]
+        older = await writers.set_up_writer(S, W)
+        asking = [asyncio.create_task(writers.set_up_writer(S, W)) for _ in range(5)]
         await asyncio.sleep(0)
-        assert writers.of(S, W) is None
+        assert writers.find_writer(S, W) is None
         with pytest.raises(TransientError, match="anew"):
-            older.append(b"x", events=1, number=1)
+            older.append_data(b"x", events=1, number=1)
         with pytest.raises(NumberConflictError, match="being set up"):
-            writers.begin(S, W)
+            writers.begin_new_writer(S, W)
         *overtaken, last = await asyncio.gather(*asking)
-        assert [writer.over for writer in overtaken] == [True] * 4
-        assert writers.of(S, W) is last
-        assert await last.append(b"x", events=1, number=1) == 1
+        assert [writer.ended for writer in overtaken] == [True] * 4
+        assert writers.find_writer(S, W) is last
+        assert await last.append_data(b"x", events=1, number=1) == 1

@@ -16,7 +16,7 @@ async def test_a_position_is_told_set_and_forgotten(made: World) -> None:
             assert await set_reader_position(client, S, "pipeline", offset)
             assert await reader_position(client, S, "pipeline") == offset
         assert await reader_position(client, S, "other") is None
-        await client.seal(S)
+        await client.seal_segment(S)
         assert await set_reader_position(client, S, "pipeline", 12)
         assert made.store.attribute(S, reader_key("pipeline")) == 12
         assert await set_reader_position(client, S, "pipeline", None)

@@ -83,7 +83,7 @@ async def test_hopping_does_not_transfer_the_records(made: World) -> None:
     places = await stored(made, *(batch([b"r" * 300_000]) for _ in range(10)))
     async with connect_segment_store(made.client, "server", made.port) as client:
         transferred = 0
-        read = client.read
+        read = client.read_segment
 
         async def counted(segment: str, offset: int, length: int):  # type: ignore[no-untyped-def]
             nonlocal transferred
@@ -91,7 +91,7 @@ async def test_hopping_does_not_transfer_the_records(made: World) -> None:
             transferred += len(chunk.data)
             return chunk
 
-        client.read = counted  # type: ignore[method-assign]
+        client.read_segment = counted  # type: ignore[method-assign]
         assert len([hop async for hop in SegmentReader(client, S).hops(0, places[-1])]) == 10
     assert transferred <= 10 * 4096
 

@@ -93,22 +93,22 @@ async def test_the_journal_is_read_while_it_is_written_anew(made: World) -> None
 class Spread:
     """A controller of a stream of two segments, each at a store of its own."""
 
-    async def create(self, scope: str, stream: str, segments: int) -> None:
+    async def create_stream(self, scope: str, stream: str, segments: int) -> None:
         raise NotImplementedError
 
-    async def current(self, scope: str, stream: str) -> list[StreamSegment]:
+    async def current_segments(self, scope: str, stream: str) -> list[StreamSegment]:
         raise NotImplementedError
 
-    async def head(self, scope: str, stream: str) -> list[int]:
+    async def oldest_segments(self, scope: str, stream: str) -> list[int]:
         return [0, 1]
 
-    async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
+    async def successors_of(self, scope: str, stream: str, segment: int) -> list[Successor]:
         return []
 
-    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
+    async def locate_segment(self, segment: StreamSegment) -> SegmentStoreAddress:
         return SegmentStoreAddress(f"store-{segment.number}", 6000)
 
-    async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
+    async def delegation_token(self, scope: str, stream: str, *, update: bool = True) -> str:
         return ""
 
 

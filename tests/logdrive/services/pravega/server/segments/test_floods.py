@@ -40,7 +40,9 @@ class _Answers:
 
         async def counted(stream: MemoryStream, parts: Sequence[Part]) -> None:
             if stream.peer.address.startswith("client"):  # the server's end
-                answers.count += sum(1 for _ in MessageReader().feed(b"".join(map(bytes, parts))))
+                answers.count += sum(
+                    1 for _ in MessageReader().receive_data(b"".join(map(bytes, parts)))
+                )
             await answers._write(stream, parts)
 
         patch.setattr(MemoryStream, "write", counted)
