@@ -1,4 +1,4 @@
-"""`logdrive store run`: one store and its network face, until told to stop."""
+"""Runs one store with its network faces: what `logdrive store run` does."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,17 +32,21 @@ async def serve_store(
     limits: StoreLimits = StoreLimits(),
     serving: Serving | None = None,
 ) -> None:
-    """Serve until *stop*; then let what was submitted become durable and be acknowledged.
+    """Serve the store until *stop* is set; then wait until pending writes are acknowledged.
 
-    *executor* has one thread.
+    *executor* must have a single thread. *started* is called with host and port as soon as
+    connections are accepted. *serving* serves the controller in tests; the default is gRPC over the
+    network.
 
-    *started* is called with the address once connections are taken; *serving* is how a controller
-    is served, where it is not over the network's own gRPC. Raises `ConfigError` where the address
-    or the directory can't be had, `StorageError` where the disk fails: the process must end then.
+    Raises `ConfigError` if the address or the directory can't be used. Raises `StorageError` if the
+    disk fails; the process must end then.
     """
-    failure, random = Failure(), random or SystemRandom()
+    failure = Failure()
+    random = random or SystemRandom()
+
     host, port = config.listen.pravega.where
     tls = config.listen.pravega.settings
+    controller = config.listen.controller
     retention = [table.policy for table in config.retention]
     store_runs = open_store(
         config.store.path,
@@ -54,7 +58,7 @@ async def serve_store(
         random=random,
         retention=retention,
     )
-    controller = config.listen.controller
+
     async with (
         open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,

@@ -1,4 +1,8 @@
-"""Where batches go: one small interface (rules S1–S6)."""
+"""The protocol of a sink: how a receiver appends batches to a stream (rules S1 to S6).
+
+There is one class for each streaming service: `EmbeddedSink` and `PravegaSink`. To add one, satisfy
+`Sink` and choose it by the kind of address in `receiver/open_sink.py`.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,38 +14,47 @@ from logdrive.model.framing import Part
 
 
 class NumberConflictError(LogdriveError):
-    """The append's *previous* is not the number submitted last for this writer; nothing was
-    stored.
+    """The append's *previous* is not the number that was submitted last for this writer.
+
+    Nothing was stored. Open the writer again to learn its number.
     """
 
 
 class NotOpenError(NumberConflictError):
-    """The writer has to be opened before it appends, as it was on the connection before."""
+    """The writer is not open on this connection to the service: open it before it appends."""
 
 
 class SegmentMovedError(LogdriveError):
-    """The segment takes nothing more, since its stream was scaled; `Sink.segment_for` names another
-    by now.
-    """
+    """The segment was sealed when its stream was scaled; `Sink.segment_for` names its successor."""
 
 
 class Sink(Protocol):
-    """A stream of a streaming service. Segments are named in full; a writer is a source id."""
+    """One stream of a streaming service, to be appended to.
+
+    All calls are made on one event loop. Segments are given by their full names. A writer is a
+    source: its id is the source id, and its number the source's number (rule P1).
+    """
 
     store_id: UUID
+    """Identifies the store. Agents compare it: numbers of another store mean nothing to them."""
     keeps_numbers: bool
-    """False for services without writer numbers (rule S5)."""
+    """False for a service that does not keep a number for each writer (rule S5)."""
 
     def segment_for(self, routing_key: str) -> str:
-        """Return the segment that *routing_key* belongs to now."""
+        """Return the full name of the segment that *routing_key* belongs to now."""
         ...
 
     async def open_writer(self, segment: str, writer: UUID) -> int:
-        """Return the writer's durable number, read anew from the service; `record.ABSENT` when
-        never seen, `record.LOST` (rule S3).
+        """Return the writer's durable number, asked from the service and not from a cache.
 
-        It waits until what was submitted before for this writer is durable or has failed (rules D2,
-        S2). Raises `SegmentMovedError`.
+        Called when a source registers, and again after `NotOpenError` or a failed append. Waits
+        until everything submitted before for this writer is durable or has failed (rules D2, S2).
+
+        Returns `numbers.ABSENT` for a writer that the service has never seen, `numbers.LOST` if its
+        number was removed together with an older segment (rule S3).
+
+        Raises `SegmentMovedError` if the stream was scaled, `TransientError` if the service does
+        not answer.
         """
         ...
 
@@ -54,16 +67,22 @@ class Sink(Protocol):
         previous: int,
         number: int,
     ) -> "asyncio.Future[None]":
-        """Submit one batch, given in parts, atomic, if *previous* is the number submitted last
-        (`record.ABSENT`, or `LOST`: none).
+        """Submit one batch, to be stored whole or not at all.
 
-        The future ends once the batch is durable. It fails with `TransientError` where the sink
-        could not take it (a full disk), with `StorageError` where it never will again. Raises
-        `NumberConflictError` at once, storing nothing. *events* is Pravega's numEvents. Appends of
-        one process become durable in the order submitted.
+        *batch* is the batch's bytes in parts, which the caller must not change any more; *events*
+        is how many events they hold (Pravega's numEvents); *number* is the writer's number once the
+        batch is stored. The batch is stored only if *previous* is the number that was submitted
+        last for this writer: `numbers.ABSENT` or `numbers.LOST` if there is none.
+
+        The future is done once the batch is durable. It fails with `TransientError` if the sink
+        could not take the batch (the disk is full, the connection ended), and with `StorageError`
+        if the store has failed for good. Batches become durable in the order in which this process
+        submitted them.
+
+        Raises `NumberConflictError` at once if *previous* is another number.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was submitted and let go."""
+        """Wait for what was submitted, then release resources. Called once, as the last method."""
         ...

@@ -20,8 +20,8 @@ SINK = (
         "logdrive.services.pravega.sink",
         (
             (
-                "            client = await lane.wait_connected()\n            try:\n",
-                "            client = await lane.wait_connected()\n            if (known := client.writers.find_writer(place.name, writer)) is not None:\n                return known.submitted\n            try:\n",
+                "            client = await connection.wait_connected()\n            try:\n",
+                "            client = await connection.wait_connected()\n            if (known := client.writers.find_writer(target.name, writer)) is not None:\n                return known.submitted\n            try:\n",
             ),
         ),
     ),

@@ -78,7 +78,7 @@ STREAMS = (
         "scaling.one_segment_back",
         "a source's number is looked for in the segment before only, not in those before that",
         "logdrive.services.embedded.segments",
-        (("            place = earlier[0]\n", "            break\n"),),
+        (("            successor = earlier[0]\n", "            break\n"),),
     ),
     Mutant(
         "table.nothing_compared",
