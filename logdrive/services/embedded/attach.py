@@ -1,8 +1,8 @@
-"""Reaching the store of a `file://` address, whoever has it open.
+"""Attaches to the store of a `file://` address, so that a reader gets a host and a port.
 
-Where no process has, it is opened here and served at a loopback port of its own; where one has, its
-face is found through the `endpoint.json` in the store's directory. Either way the reader gets a
-host and a port, and one kind of client does.
+If no process has the store open, it is opened here and served on a loopback port. If a process has,
+its network face is found by the `endpoint.json` in the store's directory. So the same client serves
+for both.
 """
 
 import asyncio
@@ -42,12 +42,13 @@ async def attach_store(
     tls: ClientTls | None = None,
     random: Random | None = None,
 ) -> AsyncIterator[Target]:
-    """Yield where the store listens, for as long as the context lasts.
+    """Yield the address at which the store listens inside the context.
 
-    *executor* has one thread; *tls* is for faces that ask for it.
+    *executor* must have a single thread; *tls* is for a network face that asks for certificates.
+    Waits up to 5 s for a process that has just locked the store to listen.
 
-    Raises `ConfigError` where there is no store, one that is locked and serves no face that can be
-    reached, or one that nobody has open and that is without the stream.
+    Raises `ConfigError` if there is no store at the address, if another process has it open and
+    serves no face that can be reached, or if the store that was opened here lacks the stream.
     """
     _check_there(disk, address)
     deadline = clock.monotonic() + _START_SECONDS
@@ -70,13 +71,13 @@ async def attach_store(
 
 
 def _check_there(disk: Disk, address: StreamAddress) -> None:
-    """Refuse what is no store's directory: opening would make it one."""
+    """Refuse a directory without a store: opening it would create one."""
     try:
         there = LOCK_NAME in disk.names(address.path)
     except PermissionError as error:
         remedy = (
             f"{address.path} can't be read ({os_error_text(error)}): run "
-            "this as the user whose store it is"
+            "this as the user who owns the store"
         )
         raise ConfigError(address.uri, [Mistake("uri", "", remedy)]) from error
     except OSError:
@@ -92,7 +93,7 @@ def _check_there(disk: Disk, address: StreamAddress) -> None:
 def _check_stream(store: Store, address: StreamAddress) -> None:
     streams = streams_among(store.segments())
     if f"{address.scope}/{address.stream}" not in streams:
-        # the others are the service's books
+        # Names that begin with "_" are internal streams of the controller.
         own = [name for name in streams if not name.startswith("_")]
         there = (
             f"there are: {', '.join(own)}" if own else "it has none yet: no agent has sent anything"

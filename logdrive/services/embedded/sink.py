@@ -140,7 +140,7 @@ class EmbeddedSink:
         return done
 
     def _refuse(self, segment: str, refusal: TransientError, done: "asyncio.Future[None]") -> None:
-        """Fail *done* with *refusal*, once the successors of *segment* are known, if it can have any.
+        """Fail *done* with *refusal*, once the segment's successors are known, if it can have any.
 
         One look-up serves all appends that are refused while it runs.
         """

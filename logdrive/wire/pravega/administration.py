@@ -11,7 +11,7 @@ from logdrive.wire.pravega.layout import Message, message, record_kind
 
 @message(-3)
 class FlushToStorage(Message):
-    """Asks for everything that a container holds to be put in long-term storage."""
+    """Requests that all data of a container be written to long-term storage."""
 
     container: I32
     token: Text
@@ -27,7 +27,7 @@ class StorageFlushed(Message):
 
 @message(-5)
 class ListStorageChunks(Message):
-    """Asks where in long-term storage a segment's bytes lie."""
+    """Requests the locations of a segment's bytes in long-term storage."""
 
     segment: Text
     token: Text

@@ -6,14 +6,14 @@ from logdrive.wire.pravega.fields import I32, I64, Block, Bytes, Event, Rest, Ta
 from logdrive.wire.pravega.layout import Message, message
 
 PARTIAL_EVENT: Final = -2
-"""Type of the sub-frame that ends an overflowing block: the first bytes of its last event."""
+"""Type of the sub-frame that ends an overfull block: the first bytes of the block's last event."""
 PADDING: Final = -1
 """Type of the sub-frame that ends a block early; the same as message `Padding`."""
 
 
 @message(1)
 class SetupAppend(Message):
-    """Asks for a writer's last event number, and lets it append on this connection."""
+    """Requests a writer's last event number, and the right to append on this connection."""
 
     request_id: I64
     writer: Uuid
@@ -23,8 +23,9 @@ class SetupAppend(Message):
 
 @message(2)
 class AppendSetup(Message):
-    """Everything up to *last_event_number* is durable; the least i64 stands for a writer never
-    seen.
+    """Answers SetupAppend: all events up to *last_event_number* are durable.
+
+    The number is the least i64 for a writer that was never seen.
     """
 
     request_id: I64
@@ -35,7 +36,7 @@ class AppendSetup(Message):
 
 @message(3)
 class AppendBlock(Message):
-    """The first part of an append, which an AppendBlockEnd completes."""
+    """The first part of an append that an AppendBlockEnd completes."""
 
     writer: Uuid
     data: Rest
@@ -43,7 +44,7 @@ class AppendBlock(Message):
 
 @message(4)
 class AppendBlockEnd(Message):
-    """An append, or the end of one that an AppendBlock began."""
+    """A whole append, or the end of one that an AppendBlock began."""
 
     writer: Uuid
     size_of_whole_events: I32
@@ -55,7 +56,7 @@ class AppendBlockEnd(Message):
 
 @message(5)
 class ConditionalAppend(Message):
-    """One event, to be appended only where the segment is *expected_offset* bytes long."""
+    """One event, to be appended only if the segment is *expected_offset* bytes long."""
 
     writer: Uuid
     event_number: I64
@@ -66,7 +67,7 @@ class ConditionalAppend(Message):
 
 @message(89)
 class ConditionalBlockEnd(Message):
-    """Bytes as they are, to be appended only where the segment is *expected_offset* bytes long."""
+    """Raw bytes, to be appended only if the segment is *expected_offset* bytes long."""
 
     writer: Uuid
     event_number: I64
@@ -77,8 +78,9 @@ class ConditionalBlockEnd(Message):
 
 @message(7)
 class DataAppended(Message):
-    """Everything up to *event_number* is durable; *previous_event_number* is what the last such
-    message said.
+    """Acknowledges appends: all events up to *event_number* are durable.
+
+    *previous_event_number* is the *event_number* of the writer's previous acknowledgement.
     """
 
     writer: Uuid
@@ -90,7 +92,7 @@ class DataAppended(Message):
 
 @message(8)
 class ConditionalCheckFailed(Message):
-    """The segment was not as long as a conditional append expected."""
+    """Refuses a conditional append: the segment has another length than expected."""
 
     writer: Uuid
     event_number: I64
@@ -99,6 +101,6 @@ class ConditionalCheckFailed(Message):
 
 @message(PADDING)
 class Padding(Message):
-    """Bytes that mean nothing."""
+    """Filler bytes without a meaning."""
 
     data: Rest = b""

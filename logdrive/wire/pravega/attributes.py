@@ -1,6 +1,4 @@
-"""Attributes of segments that mean something to Pravega's protocol, and are named by UUIDs of its
-own.
-"""
+"""Ids of the segment attributes that have a meaning in Pravega's protocol."""
 
 from typing import Final
 from uuid import UUID
@@ -10,10 +8,10 @@ EVENTS: Final = UUID(int=_WELL_KNOWN | 1)
 SCALE_TYPE: Final = UUID(int=_WELL_KNOWN | 2)
 SCALE_RATE: Final = UUID(int=_WELL_KNOWN | 3)
 ROLLOVER: Final = UUID(int=_WELL_KNOWN | 4)
-"""The number of events is kept by the store and can only be read; the others are a segment's
-policy.
+"""EVENTS is the number of events, which the store keeps and clients only read. The others are the
+segment's scaling and rollover policy.
 """
 TABLE: Final = UUID(int=_WELL_KNOWN | 9)
-"""The attribute that makes a segment a table, the protocol's "segment type": 1 + the length of its
-keys, 1 where that varies.
+"""Makes a segment a table (the protocol's "segment type"): 1 + the length of its keys, or 1 if the
+length varies.
 """

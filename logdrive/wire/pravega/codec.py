@@ -1,8 +1,8 @@
 """Frames of the Pravega segment-store protocol, sans I/O: code:i32, length:i32, payload;
 big-endian.
 
-To add a message, declare it in `control`, `appends`, `segments`, `tables` or `administration`: the
-catalogue below finds it there.
+To add a message, declare it in `control`, `appends`, `segments`, `tables` or `administration`:
+`MESSAGE_TYPES` collects the classes from there.
 """
 
 import struct
@@ -20,7 +20,7 @@ from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 from logdrive.wire.pravega.receive_buffer import ReceiveBuffer
 
 _HEAD: Final = struct.Struct("!ii")
-_JOIN_BELOW: Final = 64 * KIB  # a copy of so few bytes costs less than a longer list of parts
+_JOIN_BELOW: Final = 64 * KIB  # copying a shorter frame costs less than handling its parts
 
 
 def _message_types(*modules: ModuleType) -> dict[int, type[Message]]:
@@ -36,14 +36,14 @@ def _message_types(*modules: ModuleType) -> dict[int, type[Message]]:
 MESSAGE_TYPES: Final = MappingProxyType(
     _message_types(control, appends, segments, tables, administration)
 )
-"""Every message that travels, by its code."""
+"""The class of each message, by its code."""
 
 
 def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[Part]:
-    """Return the frame in parts, long ones uncopied; *peer_version* is the highest that the peer's
-    Hello named.
+    """Return the frame of *message* in parts; long parts are not copied.
 
-    Raises ValueError where it is longer than any peer takes.
+    *peer_version* is the highest wire version in the peer's Hello. Raises ValueError if the frame
+    is longer than the protocol allows.
     """
     parts: list[Part] = [b""]
     message.layout_for(peer_version).write(message, parts)
@@ -60,33 +60,33 @@ def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[Part]:
 class MessageReader:
     """Cuts a byte stream, split anywhere, into messages; discard it after an error.
 
-    A message that arrived in several pieces is copied together; then its data is copied out of it,
-    unless it is most of it (`Block`). *peer_version* follows the peer's Hello.
+    A message that was received in several pieces is joined. Its data is copied out of it, unless
+    the data is most of the message (`fields.Block`).
     """
 
     def __init__(self) -> None:
         self.offset = 0
-        """Where in the stream the message returned last began; after an error, where the offending
-        frame does.
-        """
+        """Stream offset of the last returned message or, after an error, of the offending frame."""
         self.peer_version = WIRE_VERSION
+        """The highest wire version in the peer's Hello, once it was received."""
         self._arrived = ReceiveBuffer()
-        self._next = 0
+        self._next = 0  # stream offset of the next message
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of messages that were not returned yet, as a rule of one that is not complete."""
+        """Received bytes that were not returned yet: as a rule, of one incomplete message."""
         return self._arrived.size
 
     @property
     def message_bytes(self) -> int:
-        """Bytes of the message returned last."""
+        """Size of the last returned message, its header included."""
         return self._next - self.offset
 
     def receive_data(self, data: bytes) -> Iterator[Message]:
-        """Add *data* at once and return an iterator over the messages it completes.
+        """Add *data*, and return an iterator over the messages that are complete.
 
-        That raises `ProtocolError`.
+        *data* is added before the iterator is used. The iterator raises `ProtocolError` for an
+        unknown code, a frame over the limit, or a payload that can't be decoded.
         """
         self._arrived.append_bytes(data)
         return self._messages()

@@ -1,4 +1,4 @@
-"""Messages that keep a connection going, and every way of saying no
+"""Messages of the connection itself, and all error replies
 (docs/protocols/pravega.md#messages).
 """
 
@@ -17,7 +17,7 @@ ILLEGAL_ARGUMENT: Final = 0
 
 @message(-127)
 class Hello(Message):
-    """The wire versions that a side speaks. Each side sends one; a client does so first."""
+    """The wire versions that a side speaks. Each side sends one, the client first."""
 
     high: I32 = WIRE_VERSION
     low: I32 = OLDEST_COMPATIBLE
@@ -25,12 +25,12 @@ class Hello(Message):
 
 @message(100)
 class KeepAlive(Message):
-    """Nothing; a server echoes it."""
+    """A probe without content; a server echoes it."""
 
 
 @message(50)
 class WrongHost(Message):
-    """The segment lives elsewhere, or nowhere for now."""
+    """The segment is at another segment store, or at none for now."""
 
     request_id: I64
     segment: Text
@@ -40,9 +40,9 @@ class WrongHost(Message):
 
 @message(51)
 class SegmentIsSealed(Message):
-    """The segment takes no more.
+    """The segment is sealed.
 
-    *offset* is that of the read, or the event number of the append.
+    *offset* is the offset of the read, or the event number of the append.
     """
 
     request_id: I64
@@ -53,7 +53,7 @@ class SegmentIsSealed(Message):
 
 @message(52)
 class SegmentAlreadyExists(Message):
-    """The segment can't be created again."""
+    """The segment exists already and can't be created."""
 
     request_id: I64
     segment: Text
@@ -62,7 +62,7 @@ class SegmentAlreadyExists(Message):
 
 @message(53)
 class NoSuchSegment(Message):
-    """There is no segment of that name. *offset* is that of the read, else -1."""
+    """There is no segment of that name. *offset* is the offset of the read, else -1."""
 
     request_id: I64
     segment: Text
@@ -72,7 +72,7 @@ class NoSuchSegment(Message):
 
 @message(55, below=16, was=("writer", "event_number", "stack_trace"))
 class InvalidEventNumber(Message):
-    """The writer's number is not what the append was based on; the server closes after it."""
+    """The writer's number is not the one that the append follows; the server closes then."""
 
     writer: Uuid
     request_id: I64 = -1
@@ -82,7 +82,7 @@ class InvalidEventNumber(Message):
 
 @message(56)
 class SegmentIsTruncated(Message):
-    """*offset* lies before *start_offset*, where the segment begins now."""
+    """The read's *offset* lies before *start_offset*, the segment's first byte now."""
 
     request_id: I64
     segment: Text
@@ -93,7 +93,7 @@ class SegmentIsTruncated(Message):
 
 @message(57)
 class OperationUnsupported(Message):
-    """The server knows the request and does not serve it."""
+    """The server knows the request but does not serve it."""
 
     request_id: I64
     operation: Text
@@ -111,7 +111,7 @@ class AuthTokenCheckFailed(Message):
 
 @message(61)
 class ErrorMessage(Message):
-    """The request can't be served as it is; *error_code* is ILLEGAL_ARGUMENT or UNSPECIFIED."""
+    """Refuses a request that is invalid; *error_code* is ILLEGAL_ARGUMENT or UNSPECIFIED."""
 
     request_id: I64
     segment: Text
@@ -121,7 +121,7 @@ class ErrorMessage(Message):
 
 @message(80)
 class TableSegmentNotEmpty(Message):
-    """A table with keys can't be deleted on those terms."""
+    """The table has keys, and the request was to delete an empty table."""
 
     request_id: I64
     segment: Text
@@ -130,7 +130,7 @@ class TableSegmentNotEmpty(Message):
 
 @message(81)
 class TableKeyDoesNotExist(Message):
-    """A key was expected at some version and is not there."""
+    """A key was expected at some version and does not exist."""
 
     request_id: I64
     segment: Text

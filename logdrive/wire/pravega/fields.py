@@ -1,5 +1,4 @@
-"""The field types that messages are declared with: each alias names a Python type and how it
-travels.
+"""The field types of messages: each alias is a Python type and how it is encoded.
 
     @message(28)
     class SealSegment(Message):
@@ -7,9 +6,9 @@ travels.
         segment: Text
         token: Text = ""
 
-Fields travel in the order declared. `Tail…` types may be missing at a payload's end, and everything
-after them too; they then take their default. Surplus bytes after the last field are ignored. A
-default on any other type only helps whoever makes one.
+Fields are encoded in the order in which they are declared. A `Tail…` field may be missing at the
+end of a payload, with all fields after it; it takes its default then. Surplus bytes behind the last
+field are ignored. A default on any other type is only a convenience for code that creates messages.
 """
 
 import struct
@@ -26,15 +25,16 @@ T = TypeVar("T")
 
 
 class ShortPayloadError(ValueError):
-    """A payload ends inside a field."""
+    """The payload ends inside a field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """How one field travels.
+    """The codec of one field.
 
-    *read* takes (payload, place) and returns (value, next place), raising ValueError; *write* takes
-    (value, parts) and adds its bytes to *parts*, long ones as they are, so that they aren't copied.
+    *read* takes the payload and the field's offset in it, and returns the value and the offset
+    behind the field; it raises ValueError. *write* takes the value and appends its bytes to a list
+    of parts; long values are appended as they are, without a copy.
     """
 
     read: Callable[[memoryview, int], tuple[T, int]]
@@ -42,7 +42,7 @@ class Kind(Generic[T]):
     optional: bool = False
 
     def as_tail(self) -> "Kind[T]":
-        """Return the same kind, allowed to be missing at the end of a payload."""
+        """Return the codec of a field that may be missing at the end of a payload."""
         return Kind(self.read, self.write, optional=True)
 
 
@@ -95,9 +95,7 @@ def _read_text(payload: memoryview, at: int) -> tuple[str, int]:
 def _write_text(value: str, parts: list[Part]) -> None:
     data = encode_text(value)
     if len(data) > 0xFFFF:
-        raise ValueError(
-            f"a string of {len(data)} bytes; 65535 is the most that its length field can tell"
-        )
+        raise ValueError(f"a string of {len(data)} bytes; its length field allows at most 65535")
     _U16.write(len(data), parts)
     parts.append(data)
 
@@ -156,7 +154,7 @@ def _write_event(value: bytes, parts: list[Part]) -> None:
 
 
 def many(item: Kind[T]) -> Kind[tuple[T, ...]]:
-    """Return the kind of a list: a count, then so many items."""
+    """Return the codec of a list: the count of its items, then the items."""
 
     def read(payload: memoryview, at: int) -> tuple[tuple[T, ...], int]:
         count, at = _I32.read(payload, at)
@@ -190,15 +188,15 @@ Uuid = Annotated[UUID, Kind(_read_uuid, _write_uuid)]
 Bytes = Annotated[bytes, BYTES]
 """Bytes after their i32 length."""
 Block = Annotated[Part, Kind(_read_block, _write_bytes)]
-"""The same, not copied where they are most of what arrived together: a view, which keeps no more
-than twice its size in memory.
+"""The same; read as a view if it is at least half of the message, so that the view keeps at most
+twice its size in memory, else as a copy.
 """
 BlockParts = Annotated[Part | tuple[Part, ...], Kind(_read_block, _write_blocks)]
-"""The same, which may be given in parts, to be written without a copy; what is read is whole."""
+"""The same; may be written in parts, without a copy, and is read as one part."""
 Rest = Annotated[bytes, Kind(_read_rest, _write_rest)]
 """Bytes up to the end of the frame."""
 Event = Annotated[bytes, Kind(_read_event, _write_event)]
-"""One event inside a message; the value is its payload, the eight bytes of framing left out."""
+"""One event inside a message; the value is its payload without the eight bytes of framing."""
 Texts = Annotated[tuple[str, ...], many(TEXT)]
 TailI32 = Annotated[int, _I32.as_tail()]
 TailI64 = Annotated[int, _I64.as_tail()]
@@ -208,8 +206,8 @@ TailBytes = Annotated[bytes, BYTES.as_tail()]
 
 
 def kind_of(annotation: Any) -> Kind[Any]:
-    """Return the kind inside one of the aliases. Raises TypeError for a plain type."""
+    """Return the codec in one of the aliases above. Raises TypeError for a plain type."""
     for found in getattr(annotation, "__metadata__", ()):
         if isinstance(found, Kind):
             return found
-    raise TypeError(f"{annotation!r} says nothing of how it travels")
+    raise TypeError(f"{annotation!r} is not one of the field types")

@@ -1,6 +1,4 @@
-"""From a declared class to bytes and back: one layout for each message, and for each record that
-lists hold.
-"""
+"""The layouts of messages, and of records in lists: from a declared class to bytes and back."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,13 +13,13 @@ M = TypeVar("M", bound="Message")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The fields of *make* in wire order."""
+    """The fields of the class *make*, in wire order."""
 
     make: Callable[..., Any]
     kinds: tuple[tuple[str, Kind[Any]], ...]
 
     def read(self, payload: memoryview, at: int = 0) -> tuple[Any, int]:
-        """Return what starts at *at*, and the place after it. Raises ValueError."""
+        """Return the value at offset *at*, and the offset behind it. Raises ValueError."""
         values: dict[str, Any] = {}
         for name, kind in self.kinds:
             if kind.optional and at >= len(payload):
@@ -39,8 +37,9 @@ class Layout:
 
 
 def layout_of(made: type[C], order: Sequence[str] = ()) -> Layout:
-    """Return the layout of a class declared with the aliases of `fields`; *order* names its fields
-    where it differs.
+    """Return the layout of a class that is declared with the aliases of `fields`.
+
+    *order* names the fields in wire order, if that is not the order of declaration.
     """
     hints = get_type_hints(made, include_extras=True)
     names = order or [entry.name for entry in fields(made)]  # type: ignore[arg-type]
@@ -48,21 +47,19 @@ def layout_of(made: type[C], order: Sequence[str] = ()) -> Layout:
 
 
 def record_kind(made: type[C]) -> Kind[C]:
-    """Return the kind of a record inside a message: its fields in order, and no length of its
-    own.
-    """
+    """Return the codec of a record in a message: its fields in order, without a length."""
     layout = layout_of(made)
     return Kind(layout.read, layout.write)
 
 
 class Message:
-    """One frame's content; made by `message`."""
+    """The content of one frame; the decorator `message` makes the subclasses."""
 
     __slots__ = ()
     code: ClassVar[int]
     layout: ClassVar[Layout]
     older: ClassVar[tuple[int, Layout] | None] = None
-    """The layout that peers below a wire version use instead."""
+    """A wire version, and the layout that peers below it use."""
 
     @classmethod
     def layout_for(cls, version: int) -> Layout:
@@ -74,8 +71,9 @@ class Message:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def message(code: int, *, below: int = 0, was: Sequence[str] = ()) -> Callable[[type[M]], type[M]]:
-    """Make a class the frozen dataclass of message *code*; for peers *below* a wire version its
-    fields are those that *was* names.
+    """Make the decorated class the frozen dataclass of the message with the code *code*.
+
+    For peers below the wire version *below*, its fields are those that *was* names, in that order.
     """
 
     def decorate(declared: type[M]) -> type[M]:

@@ -5,15 +5,15 @@ from logdrive.model.units import MIB
 PRAVEGA_FRAME_BYTES = 0x00FFFFFF  # header included
 PRAVEGA_READ_BYTES = 2 * MIB  # a server's cap on one SegmentRead
 PRAVEGA_LIST_ITEMS = 65_536  # items of one list inside a message
-# appended on one connection and not yet durable; beyond it no more is read
+# appended on one connection and not yet durable; above it the server stops reading
 PRAVEGA_UNACKED_BYTES = 32 * MIB
-# of one connection, however small: appends of others wait behind them
+# the same as a number of appends, which may be small: appends of others wait behind them
 PRAVEGA_UNACKED_APPENDS = 8192
-# of messages that are not whole, not done, or not taken, on all connections of a face
+# memory of incomplete messages, unanswered requests and unsent answers, on all connections
 PRAVEGA_HELD_BYTES = 256 * MIB
-# reads of one connection that may wait for data; further ones are answered empty
+# reads of one connection that may wait for data; more are answered at once, without data
 PRAVEGA_TAIL_READS = 1024
-# writers set up at one time on one connection; beyond it the one not used for longest is forgotten
+# writers set up on one connection; above it the one that was not used for longest is forgotten
 PRAVEGA_WRITERS = 65_536
-# on all connections of a face, about 600 bytes each; none has more than are left
+# writers on all connections together, about 600 bytes each
 PRAVEGA_WRITERS_IN_ALL = 524_288

@@ -1,9 +1,12 @@
-"""From the append messages of one connection to whole appends, sans I/O
+"""Assembles whole appends from the append messages of one connection, sans I/O
 (docs/protocols/pravega.md#appending).
 
-An unconditional append comes in one of three framings: an AppendBlockEnd alone; an AppendBlock
-filled exactly, then its end; or a block of announced capacity that closes with a sub-frame, either
-the first part of an event whose rest stands in the end, or padding.
+An unconditional append has one of three framings:
+
+1. an AppendBlockEnd alone;
+2. an AppendBlock that is filled exactly, then its AppendBlockEnd;
+3. an AppendBlock that ends with a sub-frame, then its AppendBlockEnd. The sub-frame is either the
+   first part of an event whose rest is in the AppendBlockEnd, or padding.
 """
 
 import struct
@@ -30,14 +33,14 @@ _NOT_IN_A_BLOCK: Final = (SetupAppend, AppendBlock, Padding, ConditionalAppend, 
 
 
 class OrderError(LogdriveError):
-    """The peer's append messages do not follow each other as they must: close its connection."""
+    """The peer's append messages come in a wrong order: close its connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeAppend:
     """One whole append.
 
-    *data* is what the segment receives; *expected_offset* is None for an unconditional one.
+    *data* is the bytes for the segment; *expected_offset* is None if the append is unconditional.
     """
 
     writer: UUID
@@ -52,17 +55,18 @@ class Assembler:
     """Follows the append messages of one connection; discard it after an `OrderError`."""
 
     def __init__(self) -> None:
+        # The block whose AppendBlockEnd has not been received.
         self._open: AppendBlock | None = None
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of a block whose end has not come."""
+        """Bytes of a block whose AppendBlockEnd has not been received."""
         return len(self._open.data) if self._open is not None else 0
 
     def check_order(self, message: Message) -> None:
-        """Refuse what may not stand inside a block; reads, keepalives and the like may.
+        """Raise `OrderError` if *message* is not allowed between a block and its end.
 
-        Raises `OrderError`.
+        Reads and KeepAlives, for example, are allowed there.
         """
         if self._open is not None and isinstance(message, _NOT_IN_A_BLOCK):
             raise OrderError(f"a {type(message).__name__} inside a block")
@@ -70,7 +74,7 @@ class Assembler:
     def receive_append(
         self, message: AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
     ) -> WholeAppend | None:
-        """Return the append that *message* completes, None for the beginning of one.
+        """Return the append that *message* completes; None if it begins one.
 
         Raises `OrderError`.
         """
@@ -108,14 +112,12 @@ class Assembler:
 
 
 def _joined(block: bytes, end: AppendBlockEnd) -> bytes:
-    """Return the whole events of *block* and, where it closes with a part of one, that part and its
-    rest.
-    """
+    """Return the whole events of *block*, and the event that *block* and *end* share, if any."""
     whole = end.size_of_whole_events
     if not 0 <= whole <= len(block):
         raise OrderError(f"{whole} bytes of whole events in a block of {len(block)}")
     if whole == len(block):
-        return block  # data in the end means nothing then
+        return block  # data in the AppendBlockEnd has no meaning then
     if len(block) - whole < _HEAD.size:
         raise OrderError("a block that ends inside a sub-frame")
     kind, size = _HEAD.unpack_from(block, whole)

@@ -1,4 +1,4 @@
-"""Bytes of a stream as they arrived, taken from the front."""
+"""A queue of received bytes that are removed from the front."""
 
 from collections import deque
 from itertools import islice
@@ -6,40 +6,40 @@ from typing import Final
 
 from logdrive.model.units import KIB
 
-# pieces below it are put together, so that a peer that sends single bytes costs no object for each
+# Smaller pieces are joined, up to *_JOINED* bytes: a peer that sends single bytes must not cost an
+# object for each.
 _SMALL: Final = 4 * KIB
-_TOGETHER: Final = 64 * KIB
+_JOINED: Final = 64 * KIB
 
 
 class ReceiveBuffer:
-    """Keeps pieces as they came: what is taken is copied only where it spans several, or came in
-    small ones.
+    """Keeps pieces as they were received, and copies bytes only if they span several pieces.
 
-    One buffer that grew with every piece would be moved in memory time and again, which costs ten
-    times what one copy does.
+    Joined small pieces are copied, too. A single buffer that grows with each piece would be moved
+    in memory again and again, which costs ten times as much as one copy.
     """
 
     def __init__(self) -> None:
         self.size = 0
-        """How many bytes can be taken."""
+        """Bytes in the queue."""
         self._pieces: deque[bytes | bytearray] = deque()
-        self._at = 0  # in the first piece
+        self._at = 0  # offset of the queue's front in the first piece
 
     def append_bytes(self, data: bytes) -> None:
-        """Put *data* at the end."""
+        """Append *data* at the end."""
         if not data:
             return
         self.size += len(data)
         last = self._pieces[-1] if self._pieces else b""
         if len(data) >= _SMALL:
             self._pieces.append(data)
-        elif isinstance(last, bytearray) and len(last) < _TOGETHER:
+        elif isinstance(last, bytearray) and len(last) < _JOINED:
             last += data
         else:
             self._pieces.append(bytearray(data))
 
     def peek_front(self, size: int) -> bytes:
-        """Return the first *size* bytes, at most a few, and leave them; there must be as many."""
+        """Return a copy of the first *size* bytes, which must exist; meant for a few bytes."""
         first = bytes(self._pieces[0][self._at : self._at + size])
         return (
             first
@@ -48,13 +48,13 @@ class ReceiveBuffer:
         )
 
     def pop_front(self, size: int) -> memoryview:
-        """Return the first *size* bytes and let go of them; there must be as many."""
+        """Remove the first *size* bytes, which must exist, and return them."""
         self.size -= size
         parts: list[memoryview] = []
         while size:
             piece = self._pieces[0]
             part = memoryview(piece)[self._at : self._at + size]
-            # which may grow once this was returned
+            # A joined piece may still grow, which an exported view would forbid.
             parts.append(memoryview(bytes(part)) if isinstance(piece, bytearray) else part)
             size -= len(part)
             self._at += len(part)

@@ -18,7 +18,7 @@ _BLOCK: Final = struct.Struct("<QQ")
 
 
 def key_fraction(key: str) -> float:
-    """Return where *key* falls in [0, 1).
+    """Return the fraction in [0, 1) that *key* is hashed to.
 
     Keep keys ASCII: some clients hash the others differently.
     """
@@ -28,7 +28,7 @@ def key_fraction(key: str) -> float:
 
 
 def segment_number(key: str, segments: int) -> int:
-    """Return which of *segments* equal key ranges *key* belongs to."""
+    """Return which of *segments* equal key ranges *key* belongs to, from 0 on."""
     return bisect_left([(n + 1) / segments for n in range(segments)], key_fraction(key))
 
 
@@ -51,7 +51,7 @@ def _final(h: int) -> int:
 
 
 def _murmur3_first_half(data: bytes) -> int:
-    """Return the first 64 bits of MurmurHash3_x64_128, both halves seeded alike."""
+    """Return the first 64 bits of MurmurHash3_x64_128; both halves have the same seed."""
     h1 = h2 = _SEED
     whole = len(data) & ~15
     for k1, k2 in _BLOCK.iter_unpack(data[:whole]):

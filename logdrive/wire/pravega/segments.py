@@ -1,4 +1,4 @@
-"""Messages that read segments, describe them and govern their lives
+"""Messages that read segments, describe, create, change and delete them
 (docs/protocols/pravega.md#messages).
 """
 
@@ -21,16 +21,16 @@ from logdrive.wire.pravega.fields import (
 from logdrive.wire.pravega.layout import Message, message, record_kind
 
 NO_SCALING, BY_KILOBYTES, BY_EVENTS = 0, 1, 2
-"""What `scale_type` takes."""
+"""Values of `scale_type`."""
 SET_IF_ABSENT, REPLACE, REPLACE_IF_GREATER, ACCUMULATE, REPLACE_IF_EQUALS = range(5)
-"""What `AttributeUpdate.update_type` takes."""
+"""Values of `AttributeUpdate.update_type`."""
 NO_VALUE: Final = -(1 << 63)
-"""The value of an attribute that is not there."""
+"""The value of an attribute that is not set."""
 
 
 @message(9)
 class ReadSegment(Message):
-    """Asks for bytes from *offset*; at the end of an open segment the answer waits for some."""
+    """Requests bytes from *offset*; at the end of an open segment the answer waits for some."""
 
     segment: Text
     offset: I64
@@ -41,7 +41,7 @@ class ReadSegment(Message):
 
 @message(10)
 class SegmentRead(Message):
-    """Bytes from *offset*, fewer than asked for where the server likes."""
+    """Answers ReadSegment with bytes from *offset*, at most as many as requested."""
 
     segment: Text
     offset: I64
@@ -52,13 +52,13 @@ class SegmentRead(Message):
 
     @property
     def whole(self) -> Part:
-        """The bytes, in one; costs nothing where it was received."""
+        """The bytes in one part; free of cost in a received message."""
         return b"".join(self.data) if isinstance(self.data, tuple) else self.data
 
 
 @message(41)
 class LocateOffset(Message):
-    """Asks for an event boundary at or after *target_offset*, near it."""
+    """Requests an event boundary at or shortly after *target_offset*."""
 
     request_id: I64
     segment: Text
@@ -77,7 +77,7 @@ class OffsetLocated(Message):
 
 @message(11)
 class GetStreamSegmentInfo(Message):
-    """Asks what a segment is like now."""
+    """Requests the state of a segment."""
 
     request_id: I64
     segment: Text
@@ -100,7 +100,7 @@ class StreamSegmentInfo(Message):
 
 @message(34)
 class GetSegmentAttribute(Message):
-    """Asks for one attribute of a segment."""
+    """Requests one attribute of a segment."""
 
     request_id: I64
     segment: Text
@@ -110,7 +110,7 @@ class GetSegmentAttribute(Message):
 
 @message(35)
 class SegmentAttribute(Message):
-    """Answers GetSegmentAttribute; NO_VALUE where there is none."""
+    """Answers GetSegmentAttribute; the value is NO_VALUE if the attribute is not set."""
 
     request_id: I64
     value: I64
@@ -202,7 +202,7 @@ class SegmentDeleted(Message):
 
 @message(32)
 class UpdateSegmentPolicy(Message):
-    """Changes how a segment is to be scaled."""
+    """Changes the scaling policy of a segment."""
 
     request_id: I64
     segment: Text
@@ -221,7 +221,7 @@ class SegmentPolicyUpdated(Message):
 
 @message(38)
 class TruncateSegment(Message):
-    """Gives up everything before *truncation_offset*; offsets stay what they are."""
+    """Removes all bytes before *truncation_offset*; offsets of the others stay the same."""
 
     request_id: I64
     segment: Text
@@ -239,7 +239,7 @@ class SegmentTruncated(Message):
 
 @dataclass(frozen=True, slots=True)
 class AttributeUpdate:
-    """One change, or condition, that comes with a merge."""
+    """One change of an attribute, or condition on it, in a merge."""
 
     attribute: Uuid
     update_type: I8

@@ -1,4 +1,4 @@
-"""Messages about table segments, maps from keys to values on top of a segment
+"""Messages of table segments: maps from keys to values, kept in a segment
 (docs/protocols/pravega.md#tables).
 """
 
@@ -24,11 +24,11 @@ from logdrive.wire.pravega.fields import (
 from logdrive.wire.pravega.layout import Message, message, record_kind
 
 ANY_VERSION: Final = -(1 << 63)
-"""The version of a key whose version is not looked at."""
+"""The version of a key that is not compared."""
 NOT_THERE: Final = -1
-"""The version of a key that must not be there, or was not found."""
+"""The version of a key that must not exist, or was not found."""
 ANY_OFFSET: Final = -1
-"""The `table_offset` of a change that may be made wherever the table's log ends."""
+"""The `table_offset` of a change that may be made whatever the length of the table's log."""
 
 _I32: Final[Kind[int]] = kind_of(I32)
 _I64: Final[Kind[int]] = kind_of(I64)
@@ -38,9 +38,9 @@ _VALUE_FIXED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """A key, and the version that it is at or is expected to be at.
+    """A key, and the version that it has or is expected to have.
 
-    An empty one travels without its version.
+    An empty key is encoded without a version.
     """
 
     key: bytes
@@ -85,7 +85,7 @@ _Value = Annotated[bytes, Kind(_read_value, _write_value)]
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A key and its value; b"" also where there is no such key."""
+    """A key and its value; the value is b"" if there is no such key."""
 
     key: _Key
     value: _Value
@@ -98,7 +98,7 @@ _Versions = Annotated[tuple[int, ...], many(_I64)]
 
 @message(68)
 class GetTableSegmentInfo(Message):
-    """Asks what a table is like now."""
+    """Requests the state of a table."""
 
     request_id: I64
     segment: Text
@@ -107,8 +107,9 @@ class GetTableSegmentInfo(Message):
 
 @message(69)
 class TableSegmentInfo(Message):
-    """Answers GetTableSegmentInfo: *length* is its log's; *key_length* 0 where keys are of any
-    length.
+    """Answers GetTableSegmentInfo.
+
+    *length* is the length of its log; *key_length* is 0 if keys have any length.
     """
 
     request_id: I64
@@ -121,7 +122,7 @@ class TableSegmentInfo(Message):
 
 @message(70)
 class CreateTableSegment(Message):
-    """Creates a table, of keys of *key_length* bytes unless that is 0.
+    """Creates a table whose keys have *key_length* bytes (0: any length).
 
     Answered by SegmentCreated.
     """
@@ -146,7 +147,7 @@ class DeleteTableSegment(Message):
 
 @message(74)
 class UpdateTableEntries(Message):
-    """Puts entries, all or none: those whose keys have a version only if they are at it."""
+    """Sets entries, all or none: only if each key that names a version has that version."""
 
     request_id: I64
     segment: Text
@@ -165,7 +166,7 @@ class TableEntriesUpdated(Message):
 
 @message(76)
 class RemoveTableKeys(Message):
-    """Removes keys, all or none: those that have a version only if they are at it."""
+    """Removes keys, all or none: only if each key that names a version has that version."""
 
     request_id: I64
     segment: Text
@@ -184,7 +185,7 @@ class TableKeysRemoved(Message):
 
 @message(78)
 class ReadTable(Message):
-    """Asks for the values of keys."""
+    """Requests the values of keys."""
 
     request_id: I64
     segment: Text
@@ -194,7 +195,7 @@ class ReadTable(Message):
 
 @message(79)
 class TableRead(Message):
-    """Answers ReadTable, in the same order; the version of a key that is not there is NOT_THERE."""
+    """Answers ReadTable, in the same order; a key that does not exist has the version NOT_THERE."""
 
     request_id: I64
     segment: Text
@@ -203,7 +204,7 @@ class TableRead(Message):
 
 @message(83)
 class ReadTableKeys(Message):
-    """Asks for about so many keys, from the first or from where *continuation_token* says."""
+    """Requests about *suggested_count* keys, from the first or from *continuation_token* on."""
 
     request_id: I64
     segment: Text
@@ -217,7 +218,7 @@ class ReadTableKeys(Message):
 
 @message(84)
 class TableKeysRead(Message):
-    """Answers ReadTableKeys; no keys: there are no more."""
+    """Answers ReadTableKeys; without keys if there are no more."""
 
     request_id: I64
     segment: Text
@@ -227,7 +228,7 @@ class TableKeysRead(Message):
 
 @message(85)
 class ReadTableEntries(Message):
-    """Asks for about so many entries, from the first or from where *continuation_token* says."""
+    """Requests about *suggested_count* entries, from the first or from *continuation_token* on."""
 
     request_id: I64
     segment: Text
@@ -241,7 +242,7 @@ class ReadTableEntries(Message):
 
 @message(86)
 class TableEntriesRead(Message):
-    """Answers ReadTableEntries; no entries: there are no more."""
+    """Answers ReadTableEntries; without entries if there are no more."""
 
     request_id: I64
     segment: Text
@@ -251,7 +252,7 @@ class TableEntriesRead(Message):
 
 @message(88)
 class ReadTableEntriesDelta(Message):
-    """Asks for what about so many updates of the table's log from *from_position* have left."""
+    """Requests the entries that about *suggested_count* updates from *from_position* on left."""
 
     request_id: I64
     segment: Text
@@ -262,8 +263,10 @@ class ReadTableEntriesDelta(Message):
 
 @message(87)
 class TableEntriesDeltaRead(Message):
-    """Answers ReadTableEntriesDelta: *last_position* is where to go on; *should_clear*: what was
-    read before is void.
+    """Answers ReadTableEntriesDelta.
+
+    *last_position* is where the next request goes on; with *should_clear*, all entries that were
+    read before are void.
     """
 
     request_id: I64

@@ -1,7 +1,8 @@
-"""A watermark as Java's readers take it from a stream's mark: version 0 of Pravega's serialisation.
+"""Encodes a watermark for a stream's mark segment, where Java's readers read it.
 
-Each thing begins with its version and its number of revisions, one byte each after a byte 0; each
-revision with its number, then its length. Here there is one revision of everything.
+The format is version 0 of Pravega's serialization. An object begins with a byte 0, its version and
+its number of revisions, one byte each; a revision begins with its number and its length. Here each
+object has one revision.
 """
 
 import struct
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 WatermarkPart = tuple[int, float, float, int]
-"""A segment's id, the bounds of its keys, and a place in it."""
+"""A segment's id, the bounds of its key range, and an offset in it."""
 
 _REVISION: Final = struct.Struct(">BBBBi")
 _TIMES: Final = struct.Struct(">qq")
@@ -18,14 +19,14 @@ _SEGMENT_BYTES: Final = 24
 
 
 def encode_watermark(low: int, high: int, cut: Sequence[WatermarkPart]) -> bytes:
-    """Return what the mark gets: times from *low* to *high*, up to *cut*."""
+    """Return the watermark for times from *low* to *high*, in the units of writers, up to *cut*."""
     parts = [_PART.pack(0, 0, 1, 0, _SEGMENT_BYTES, *part) for part in cut]
     body = b"".join((_TIMES.pack(low, high), _compact(len(parts)), *parts))
     return _REVISION.pack(0, 0, 1, 0, len(body)) + body
 
 
 def _compact(number: int) -> bytes:
-    """Return a count in one, two or four bytes, of which the first bits say how many."""
+    """Encode a count in one, two or four bytes; the first bits tell how many."""
     if number < 1 << 7:
         return number.to_bytes(1, "big")
     if number < 1 << 14:

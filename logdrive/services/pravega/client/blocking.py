@@ -1,4 +1,4 @@
-"""The client for programs without an event loop, such as Spark's workers.
+"""A blocking client, for programs without an event loop such as Spark's workers.
 
 with BlockingClient(target) as client:
     info = client.call(lambda service: service.segment_info(segment))
@@ -23,34 +23,37 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a segment store or a controller listens.
+    """The address of a segment store or a controller, and what to connect with.
 
-    Plain TCP without *tls*. Pickles, to travel to workers.
-
-    *token* is what the one wants to see, *login* what the other does, where they ask.
+    It pickles, so that Spark can send it to its workers.
     """
 
     host: str
     port: int
     tls: ClientTls | None = None
+    """None: plain TCP."""
     token: str = field(default="", repr=False)
+    """Delegation token for a segment store, "" if it asks for none."""
     login: Login | None = None
+    """User and password for a controller, None if it asks for none."""
 
     def token_of(self, segment: str) -> str:
-        """Return the token, for whichever of its segments."""
+        """Return the token, which is the same for all segments (a `TokenOf`)."""
         return self.token
 
 
 class BlockingClient:
-    """One connection with an event loop of its own, which runs during calls only.
+    """One connection to a segment store, with an event loop that runs only during calls.
 
-    Entering raises `TransientError` where nobody answers.
+    Use it in a `with` block. Entering raises `TransientError` if the store does not answer.
     """
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._runner = asyncio.Runner()
+        # Closes the connection.
         self._connection = AsyncExitStack()
+        # None outside the `with` block.
         self._client: SegmentClient | None = None
 
     def __enter__(self) -> Self:
@@ -79,11 +82,11 @@ class BlockingClient:
         self._client = await self._connection.enter_async_context(connecting)
 
     def call(self, operation: Callable[[SegmentClient], Awaitable[T]]) -> T:
-        """Return what *operation* does on the connection, and raise what it raises."""
+        """Run *operation* with the client; return its result or raise its exception."""
         client = self._client
         assert client is not None, "not entered"
-        # not the task's result: where that is long, the runner spends seconds on its repr for
-        # signal handlers
+        # Not as the task's result: the runner spends seconds on the repr of a long one, for its
+        # signal handlers.
         found: list[T] = []
 
         async def main() -> None:
@@ -93,13 +96,13 @@ class BlockingClient:
         return found[0]
 
     def fetch(self, segment: str, start: int, end: int) -> bytes:
-        """Return the bytes of [start, end) of *segment*, all of which must be there.
+        """Return the bytes [*start*, *end*) of *segment*, all of which must exist.
 
-        Fastest for 4 to 32 MiB at a time.
+        Fastest for 4 to 32 MiB at a time. Raises what `SegmentClient.read_range` raises.
         """
 
         async def read(client: SegmentClient) -> list[Part]:
             return [piece async for piece in client.read_range(segment, start, end)]
 
-        # one buffer that grew with each piece would be moved in memory time and again
+        # Joined once: a buffer that grows with each piece is moved in memory again and again.
         return b"".join(self.call(read))

@@ -1,4 +1,9 @@
-"""Messages out and answers in over one connection, told apart by request id."""
+"""A channel of requests and answers over one connection, matched by request id.
+
+`RequestChannel` writes messages in the order in which they were queued, and resolves the future of
+each request when its answer arrives. It does not reconnect: when the connection ends, all futures
+fail and the channel is of no more use.
+"""
 
 import asyncio
 import itertools
@@ -14,30 +19,38 @@ from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive
 from logdrive.wire.pravega.layout import Message
 
-_PORTION_BYTES: Final = 256 * KIB
+_PORTION_BYTES: Final = 256 * KIB  # bytes of one write
 
 
 class RequestChannel:
-    """One connection. *unasked* gets what answers no request, such as acknowledgements."""
+    """One connection.
+
+    *unasked* is called with each message that answers no request, such as an acknowledgement.
+    """
 
     def __init__(self, stream: ByteStream, unasked: Callable[[Message], None]) -> None:
-        self._stream, self._unasked = stream, unasked
+        self._stream = stream
+        self._unasked = unasked
         self._frames = MessageReader()
         self._ids = itertools.count(1)
+        # Futures of the requests without an answer, by request id.
         self._waiting: dict[int, asyncio.Future[Message]] = {}
+        # Encoded messages that are not written yet.
         self._outgoing: list[Part] = []
+        # Set when something is added to *_outgoing*.
         self._more = asyncio.Event()
+        # Why the connection ended, None while it is open.
         self._failure: LogdriveError | None = None
+        # Set once the service has sent a Hello with wire versions that this client speaks, too.
         self.hello_received = asyncio.Event()
+        # Counts reads and completed partial writes. It stops growing if the service is gone.
         self.progress = 0
-        """How often something was read, or a part of what is to be written was taken: it stands
-        still where the service is gone.
-        """
         self.send_message(Hello())
 
     async def run(self) -> LogdriveError:
-        """Carry messages until the connection ends; then all that waits fails with the reason,
-        which is returned.
+        """Read and write messages until the connection ends; return why it ended.
+
+        All requests without an answer fail with that reason.
         """
         failure: LogdriveError = TransientError(f"{self._stream.peer.address}: closed here")
         try:
@@ -56,27 +69,27 @@ class RequestChannel:
         return failure
 
     def raise_if_closed(self) -> None:
-        """Raise what ended the connection, if anything did."""
+        """Raise the reason why the connection ended, if it did."""
         if self._failure is not None:
             raise self._failure
 
     def next_request_id(self) -> int:
-        """Return a request id that nobody has."""
+        """Return a request id that was not used before."""
         return next(self._ids)
 
     def send_message(self, message: Message) -> None:
-        """Queue a message; what stands together in the queue is written together.
+        """Queue *message*; messages queued in one turn of the event loop are written together.
 
-        Raises what ended the connection.
+        Raises the reason why the connection ended, if it did.
         """
         self.raise_if_closed()
         self._outgoing += encode(message, self._frames.peer_version)
         self._more.set()
 
     def send_request(self, make: Callable[[int], Message]) -> "asyncio.Future[Message]":
-        """Send the request that *make* builds around a new id; the future ends with its answer.
+        """Send the request that *make* returns for a new request id; return a future of its answer.
 
-        Cancel it to stop waiting.
+        Cancel the future to stop waiting. It fails when the connection ends.
         """
         request_id = self.next_request_id()
         self.send_message(make(request_id))
@@ -88,7 +101,8 @@ class RequestChannel:
     def _forget(self, request_id: int, future: "asyncio.Future[Message]") -> None:
         del self._waiting[request_id]
         if not future.cancelled():
-            future.exception()  # it may have been dropped by a reader that went away
+            # Retrieve it, or asyncio logs it: nothing may wait for the future any more.
+            future.exception()
 
     async def _write(self) -> None:
         while True:
@@ -97,15 +111,17 @@ class RequestChannel:
             await self._write_outgoing()
 
     async def _write_outgoing(self) -> None:
-        """Write what is queued; apart from the waiting for more, which would keep all of it in
-        memory.
+        """Write what is queued.
+
+        A method of its own, so that no local variable keeps the data in memory during the wait for
+        more.
         """
         parts, self._outgoing = self._outgoing, []
         *portions, last = _portions(parts)
         for portion in portions:
             await self._stream.write(portion)
             self.progress += 1
-        # which a dead connection may seem to take, too: the answer counts
+        # Not progress: the socket's buffer takes it on a dead connection, too. Its answer counts.
         await self._stream.write(last)
 
     async def _read(self) -> None:
@@ -136,9 +152,7 @@ class RequestChannel:
 
 
 def _portions(parts: list[Part]) -> list[list[Part]]:
-    """Return *parts* in portions of about 256 KiB, so that a slow connection can be told from a
-    dead one.
-    """
+    """Split *parts* into writes of about 256 KiB, so that a slow connection shows progress."""
     portions, size = [list[Part]()], 0
     for part in parts:
         whole = part if len(part) <= _PORTION_BYTES else memoryview(part)

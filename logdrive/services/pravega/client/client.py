@@ -1,13 +1,13 @@
-"""A client of the Pravega segment-store protocol: one connection, any number of requests and
-writers on it at a time.
+"""A client of Pravega's segment-store protocol: one connection, with any number of requests and
+writers at a time.
 
-    async with connected(transport, "127.0.0.1", 6000) as client:
+    async with connect_segment_store(transport, "127.0.0.1", 6000) as client:
         info = await client.segment_info("logs/app/0.#epoch.0")
         async for data in client.read_range(info.segment, info.start, info.length): ...
-        writer = await client.set_up(info.segment, writer_id)
-        await writer.append(batch, events=3, number=position)
+        writer = await client.set_up_writer(info.segment, writer_id)
+        await writer.append_data(batch, events=3, number=position)
 
-A connection that ends fails everything that waits with `TransientError`; connect anew then.
+When the connection ends, everything that waits on it fails with `TransientError`. Connect again.
 """
 
 import asyncio
@@ -45,9 +45,10 @@ from logdrive.wire.pravega.segments import (
 )
 
 ANSWER_SECONDS: Final = 60.0  # longer than any server lets a read at the tail wait
-# larger ones cost more: their memory goes back to the system each time
+# Bytes of one read of `read_range`. Larger ones cost more: their memory is returned to the system
+# and requested again each time.
 _PIECE_BYTES: Final = 1024 * KIB
-_AHEAD: Final = 8
+_AHEAD: Final = 8  # reads of `read_range` in flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,10 @@ class SegmentState:
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """Bytes read. Empty: nothing came in time or, with *end_of_segment*, nothing ever will."""
+    """Bytes that were read.
+
+    No bytes mean that none were appended in time or, with *end_of_segment*, that none ever will be.
+    """
 
     data: bytes
     at_tail: bool = False
@@ -71,9 +75,11 @@ class ReadResult:
 
 
 class SegmentClient:
-    """Requests over one connection.
+    """Requests to a segment store over one connection.
 
-    All raise `TransientError` when it ends, `NoSuchSegmentError` where there is no such segment.
+    All methods raise `TransientError` if the connection ends or an answer takes longer than
+    *answer_seconds*, `NoSuchSegmentError` if there is no such segment, and `RequestRefusedError` if
+    the service refuses. *token* returns the delegation token for a segment.
     """
 
     def __init__(
@@ -89,8 +95,9 @@ class SegmentClient:
         self.writers = SegmentWriters(self._link, token=token)
 
     async def run(self) -> LogdriveError:
-        """Carry messages until the connection ends, and return why it did; `connect_segment_store`
-        runs it.
+        """Read and write messages until the connection ends; return why it ended.
+
+        `connect_segment_store` runs it as a task.
         """
         failure: LogdriveError = TransientError("the connection was closed here")
         try:
@@ -100,20 +107,20 @@ class SegmentClient:
         return failure
 
     async def wait_hello(self) -> None:
-        """Return once the service has said which wire versions it speaks, and they are ours too."""
+        """Wait until the service has sent a Hello with wire versions that this client speaks."""
         await self._link.hello_received.wait()
 
     @property
     def progress(self) -> int:
-        """How often something came from the service, or was taken by the connection, so far."""
+        """A counter of reads and partial writes; it stops growing if the service is gone."""
         return self._link.progress
 
     def send_keep_alive(self) -> None:
-        """Send what the service answers at once."""
+        """Send a KeepAlive, which the service answers at once: its answer counts as progress."""
         self._link.send_message(KeepAlive())
 
     async def segment_info(self, segment: str) -> SegmentState | None:
-        """Return what *segment* is like, None where there is none."""
+        """Return the state of *segment*, None if there is no such segment."""
         try:
             info = await self._ask(
                 StreamSegmentInfo,
@@ -128,7 +135,7 @@ class SegmentClient:
         )
 
     async def create_segment(self, segment: str) -> bool:
-        """Create *segment*; returns False where it is there already."""
+        """Create *segment*; return False if it exists already."""
         answer = await self._answer(
             self._link.send_request(
                 lambda number: CreateSegment(number, segment, token=self._token(segment))
@@ -139,16 +146,13 @@ class SegmentClient:
         )
 
     async def seal_segment(self, segment: str) -> None:
-        """Let nobody append to *segment* any more.
-
-        Raises `SegmentSealedError` where that is so already.
-        """
+        """Seal *segment*: it takes no more appends. Raises `SegmentSealedError` if it is sealed."""
         await self._ask(
             SegmentSealed, lambda number: SealSegment(number, segment, self._token(segment))
         )
 
     async def get_attribute(self, segment: str, attribute: UUID) -> int:
-        """Return an attribute of *segment*, the least i64 where there is none."""
+        """Return an attribute of *segment*; the least i64 (`numbers.ABSENT`) if it is not set."""
         return (
             await self._ask(
                 SegmentAttribute,
@@ -161,7 +165,7 @@ class SegmentClient:
     async def update_attribute(
         self, segment: str, attribute: UUID, expected: int, value: int
     ) -> bool:
-        """Set an attribute if it is *expected* now; returns whether it was."""
+        """Set an attribute to *value* if it is *expected* now; return whether it was."""
         token = self._token(segment)
         answer = await self._ask(
             SegmentAttributeUpdated,
@@ -174,8 +178,10 @@ class SegmentClient:
     # Reading -------------------------------------------------------------------------------------
 
     async def read_segment(self, segment: str, offset: int, length: int) -> ReadResult:
-        """Return up to *length* bytes from *offset*; at the end of an open segment it waits some
-        seconds for some.
+        """Return up to *length* bytes from *offset*.
+
+        At the end of an open segment the service waits some seconds for bytes. Raises
+        `TruncatedOffsetError` if *offset* lies before the segment's start.
         """
         found = await self._read_answer(
             self._start_read(segment, offset, length), segment, offset, length
@@ -187,10 +193,9 @@ class SegmentClient:
     async def read_range(
         self, segment: str, start: int, end: int, *, ahead: int = _AHEAD
     ) -> AsyncIterator[Part]:
-        """Yield the bytes of [start, end), which must be there, in order; *ahead* reads of 512 KiB
-        are under way at a time.
+        """Yield the bytes [*start*, *end*) in order; *ahead* reads of 1 MiB are in flight.
 
-        Raises `RequestRefusedError` where the segment ends before *end*.
+        All of the bytes must exist: raises `RequestRefusedError` if the segment ends before *end*.
         """
         asked: deque[tuple[int, int, asyncio.Future[Message]]] = deque()
         place = start
@@ -202,7 +207,7 @@ class SegmentClient:
                     place += size
                 offset, size, answer = asked.popleft()
                 found = await self._read_answer(answer, segment, offset, size)
-                # a server may answer with less
+                # A server may answer with fewer bytes than asked for.
                 while found is not None and 0 < len(found.whole) < size:
                     yield found.whole
                     offset, size = offset + len(found.whole), size - len(found.whole)
@@ -224,7 +229,7 @@ class SegmentClient:
     async def _read_answer(
         self, answer: "asyncio.Future[Message]", segment: str, offset: int, length: int
     ) -> SegmentRead | None:
-        """Return what was read, at most what was asked for; None at the end of a sealed segment."""
+        """Return the answer to a read, cut to *length*; None at the end of a sealed segment."""
         message = await self._answer(answer)
         if isinstance(message, SegmentIsSealed):
             return None
@@ -240,11 +245,11 @@ class SegmentClient:
     # Appending -----------------------------------------------------------------------------------
 
     async def set_up_writer(self, segment: str, writer: UUID) -> AppendWriter:
-        """Return what appends as *writer*; its `durable` is the number that the service has, the
-        least i64 if none.
+        """Set *writer* up for *segment* and return what appends as it.
 
-        It waits until nothing that was submitted for the writer on this connection is in flight; a
-        writer set up before ends.
+        Its `durable` is the number that the service has, or the least i64 (`numbers.ABSENT`). Waits
+        until no append of this writer is in flight on this connection. An `AppendWriter` that was
+        set up before with the same id takes no more appends.
         """
         try:
             async with asyncio.timeout(self._answer_seconds):
@@ -278,7 +283,10 @@ async def connect_segment_store(
     answer_seconds: float = ANSWER_SECONDS,
     token: TokenOf = no_token,
 ) -> AsyncIterator[SegmentClient]:
-    """Connect for as long as the context lasts. Raises `TransientError` where nobody answers."""
+    """Yield a client that is connected inside the context.
+
+    Raises `TransientError` if the connection can't be made.
+    """
     stream = await transport.connect(host, port, tls)
     client = SegmentClient(stream, answer_seconds=answer_seconds, token=token)
     carrying = asyncio.create_task(client.run(), name="pravega-client")

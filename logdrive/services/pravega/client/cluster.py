@@ -1,8 +1,8 @@
-"""The connections to one streaming service, shared by the sinks onto its streams.
+"""A pool of connections to one streaming service, shared by the sinks onto its streams.
 
-Behind the address is a segment store, which then has all segments, or a controller, which tells
-which segment store has which. To each segment store there are a few connections, kept for as long
-as the context lasts.
+The address is that of a segment store, which then has all segments, or of a controller, which knows
+the segment store of each. Each segment store gets a few connections, which reconnect by themselves
+until the context ends.
 """
 
 import asyncio
@@ -35,16 +35,17 @@ from logdrive.services.pravega.client.writers import no_token
 
 T = TypeVar("T")
 
-IN_FLIGHT_BYTES: Final = 256 * MIB
-_LANES: Final = 4
-_RETRY_SECONDS: Final = 1.0
+IN_FLIGHT_BYTES: Final = 256 * MIB  # limit on appended bytes without an acknowledgement
+_CONNECTIONS: Final = 4  # to each segment store
+_RETRY_SECONDS: Final = 1.0  # between two attempts of `persist`
 
 
 class Cluster:
-    """One service.
+    """One streaming service. `open_cluster` opens it.
 
-    *in_flight* counts bytes not acknowledged; *controller* is None where there is none, known once
-    `find_controller`.
+    Call `find_controller` first: it finds out what listens at the address. *controller* is None if
+    that is a segment store. The sinks count appended bytes without an acknowledgement in
+    *in_flight*, and compare them with *in_flight_bytes*.
     """
 
     def __init__(
@@ -59,22 +60,36 @@ class Cluster:
         login: Login | None,
         controllers: Controllers,
     ) -> None:
-        self._transport, self._target, self._stack = transport, target, stack
-        self.clock, self._random, self._login, self._controllers = clock, random, login, controllers
+        self._transport = transport
+        self._target = target
+        # Closes the client of the controller.
+        self._stack = stack
+        self.clock = clock
+        self._random = random
+        self._login = login
+        # Opens the client of a controller.
+        self._controllers = controllers
+        # Held while `find_controller` runs: several sinks call it.
         self._finding = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._stores: dict[SegmentStoreAddress, list[PooledConnection]] = {}
+        # The segment store of each segment, as the controller told.
         self._homes: dict[str, SegmentStoreAddress] = {}
         self.outage = Outage(f"{target.host}:{target.port}")
+        # None without a controller.
         self.tokens: StreamTokens | None = None
         self.controller: ControllerClient | None = None
-        self.in_flight_bytes, self.in_flight = in_flight_bytes, 0
+        # Limit on *in_flight*.
+        self.in_flight_bytes = in_flight_bytes
+        # Appended bytes without an acknowledgement.
+        self.in_flight = 0
 
-    # What is there -------------------------------------------------------------------------------
+    # Discovery -----------------------------------------------------------------------------------
 
     async def find_controller(self) -> ControllerClient | None:
-        """Return the controller, if it is one that the address names; waits for the service as long
-        as it takes.
+        """Return a client of the controller, None if the address is that of a segment store.
+
+        Waits for the service as long as it takes.
         """
         async with self._finding:
             if self.controller is None and not self._stores:
@@ -93,9 +108,9 @@ class Cluster:
         return await is_controller(self._transport, self._target)
 
     async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return what *ask* does, once the service does it.
+        """Call *ask* until the service answers, and return its result.
 
-        Raises `ConfigError` for certificates that can't be loaded.
+        Raises `ConfigError` if certificates can't be loaded.
         """
         while True:
             try:
@@ -105,11 +120,11 @@ class Cluster:
                 await self.clock.sleep(_RETRY_SECONDS)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run *work*, which never ends by itself, for as long as the service's context lasts."""
+        """Run *work*, which never ends by itself, as a task until the context ends."""
         self._tasks.append(asyncio.create_task(work, name=name))
 
     async def end_tasks(self) -> None:
-        """End all that runs. Raises what ended by itself."""
+        """Cancel all tasks. Raises the exception of a task that has ended by itself."""
         for task in self._tasks:
             task.cancel()
         for error in await asyncio.gather(*self._tasks, return_exceptions=True):
@@ -119,10 +134,10 @@ class Cluster:
     # Connections ---------------------------------------------------------------------------------
 
     def connection_of(self, segment: str) -> PooledConnection:
-        """Return the connection of *segment*: always the same one, so that what one process appends
-        to it keeps its order.
+        """Return the connection for *segment*, by a hash of its name.
 
-        Raises `TransientError` where it is not known which segment store has it.
+        It is always the same one, so that appends of this process to the segment keep their order.
+        Raises `TransientError` if no segment store is known that has the segment.
         """
         home = (
             self._homes.get(segment)
@@ -131,44 +146,45 @@ class Cluster:
         )
         if home is None:
             raise TransientError(f"no segment store is known for {segment}")
-        lanes = self._stores[home]
-        return lanes[crc32(segment.encode()) % len(lanes)]
+        connections = self._stores[home]
+        return connections[crc32(segment.encode()) % len(connections)]
 
     async def locate_connection(self, segment: StreamSegment) -> PooledConnection:
-        """Return the connection of *segment*, once the controller has told which segment store has
-        it. Raises `TransientError`.
+        """Return the connection for *segment*, after asking the controller if needed.
+
+        Makes sure that there is a fresh token. Raises `TransientError`.
         """
         controller = self.controller
         if controller is None or self.tokens is None:
             return self.connection_of(segment.name)
         await self.tokens.ensure_fresh(segment.scope, segment.stream)
         home = self._homes.get(segment.name)
-        # a segment store that is away may be so for good
+        # Ask again if the segment store is away: it may be gone for good.
         if home is None or self.connection_of(segment.name).client is None:
             self._homes[segment.name] = home = await controller.locate_segment(segment)
             self._connections_to(home)
         return self.connection_of(segment.name)
 
     def forget_location(self, segment: str) -> None:
-        """Forget which segment store has *segment*: the next `locate_connection` asks anew."""
+        """Forget which segment store has *segment*: the next look-up asks the controller."""
         self._homes.pop(segment, None)
 
     def forget_token(self, segment: str) -> None:
-        """Forget the token that was not taken for *segment*."""
+        """Forget the token that a segment store refused for *segment*."""
         if self.tokens is not None:
             self.tokens.forget_token(segment)
 
     async def ask_segment_store(
         self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]
     ) -> T:
-        """Return what *ask* does at the segment store of *segment*, once it is there and does it.
+        """Call *ask* with a client of the segment store of *segment*, until the store answers.
 
-        Raises `ConfigError`.
+        Raises `ConfigError` if certificates can't be loaded.
         """
-        lane = self.connection_of(segment)
-        found = await self.persist(lambda: _answer(lane, ask))
-        lane.report_success()
-        return found
+        connection = self.connection_of(segment)
+        answer = await self.persist(lambda: _answer(connection, ask))
+        connection.report_success()
+        return answer
 
     def _connections_to(self, endpoint: SegmentStoreAddress) -> list[PooledConnection]:
         if endpoint not in self._stores:
@@ -183,16 +199,18 @@ class Cluster:
                     random=self._random,
                     token=token,
                 )
-                for _ in range(_LANES)
+                for _ in range(_CONNECTIONS)
             ]
             self._stores[endpoint] = made
-            for number, lane in enumerate(made):
-                self.spawn(lane.run(), f"pravega-lane-{endpoint.host}:{endpoint.port}-{number}")
+            for number, connection in enumerate(made):
+                self.spawn(
+                    connection.run(), f"pravega-lane-{endpoint.host}:{endpoint.port}-{number}"
+                )
         return self._stores[endpoint]
 
 
-async def _answer(lane: PooledConnection, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
-    return await ask(await lane.wait_connected())
+async def _answer(connection: PooledConnection, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+    return await ask(await connection.wait_connected())
 
 
 @contextlib.asynccontextmanager
@@ -206,8 +224,10 @@ async def open_cluster(
     login: Login | None = None,
     controllers: Controllers = connect_controller,
 ) -> AsyncIterator[Cluster]:
-    """Keep connections to the service at *target* while the context lasts, whether it is there or
-    not.
+    """Yield a pool of connections to the service at *target*, which need not be running yet.
+
+    *in_flight_bytes* limits the appended bytes without an acknowledgement. *controllers* opens a
+    client of a controller; tests pass another.
     """
     async with contextlib.AsyncExitStack() as stack:
         service = Cluster(

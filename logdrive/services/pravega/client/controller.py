@@ -1,8 +1,7 @@
-"""What a Pravega controller tells of a stream, whoever asks it: which segments there are, which
-follow which, and where they are.
+"""The protocol of a client of Pravega's controller: a stream's segments, their successors, and the
+segment store that has each of them.
 
-The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, reached through
-`grpc_extra.over_grpc`.
+`controller_grpc.GrpcController` implements it over gRPC; `grpc_extra.connect_controller` opens one.
 """
 
 from collections.abc import Callable
@@ -16,12 +15,12 @@ from logdrive.wire.pravega.names import epoch_of_id, number_of_id, segment_name
 
 
 class UnknownStreamError(LogdriveError):
-    """The controller knows no such stream."""
+    """The controller knows no stream of that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who asks, where the controller wants to know."""
+    """User and password for a controller that asks for them."""
 
     user: str
     password: str = field(repr=False)
@@ -29,7 +28,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class SegmentStoreAddress:
-    """Where a segment store listens."""
+    """The address of a segment store."""
 
     host: str
     port: int
@@ -37,84 +36,84 @@ class SegmentStoreAddress:
 
 @dataclass(frozen=True, slots=True)
 class StreamSegment:
-    """One segment of a stream: keys in (low, high] go to it.
-
-    *id* is the epoch that made it, then its number in 32 bits.
-    """
+    """One segment of a stream, and the range of keys that belongs to it."""
 
     scope: str
     stream: str
     id: int
+    """The epoch in which it was created, followed by its number in 32 bits."""
     low: float
+    """Keys in (*low*, *high*] belong to it, as fractions of 1."""
     high: float
 
     @property
     def number(self) -> int:
-        """Its number in the stream, which no other segment ever has."""
+        """The segment's number: no other segment of the stream ever has it."""
         return number_of_id(self.id)
 
     @property
     def epoch(self) -> int:
-        """How often the stream had been scaled when it was made."""
+        """How often the stream had been scaled when the segment was created."""
         return epoch_of_id(self.id)
 
     @property
     def name(self) -> str:
-        """Its full name at the segment store."""
+        """The segment's full name, as segment stores know it."""
         return segment_name(self.scope, self.stream, self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """A segment, and the ids of those that were sealed for it."""
+    """A segment, and the ids of the segments that were sealed when it was created."""
 
     segment: StreamSegment
     predecessors: tuple[int, ...]
 
 
 class ControllerClient(Protocol):
-    """One controller.
+    """A client of one controller.
 
-    All raise `TransientError` where it does not answer, `UnknownStreamError`, and `RefusedError`
-    where it won't.
+    All methods raise `TransientError` if it does not answer, `UnknownStreamError` if it knows no
+    such stream, and `RequestRefusedError` if it refuses.
     """
 
     async def create_stream(self, scope: str, stream: str, segments: int) -> None:
-        """Make the scope and the stream where they are not there yet, with a fixed number of
-        segments.
-        """
+        """Create the scope and the stream, unless they exist, with a fixed number of segments."""
         ...
 
     async def current_segments(self, scope: str, stream: str) -> list[StreamSegment]:
-        """Return the segments that take appends, none for a sealed stream."""
+        """Return the segments that take appends: none for a sealed stream."""
         ...
 
     async def oldest_segments(self, scope: str, stream: str) -> list[int]:
-        """Return the ids of the oldest segments that the stream still has."""
+        """Return the ids of the segments that hold the oldest bytes of the stream."""
         ...
 
     async def successors_of(self, scope: str, stream: str, segment: int) -> list[Successor]:
-        """Return the segments that follow *segment*; none where it takes appends or the stream is
-        sealed.
+        """Return the segments that replaced the segment with the id *segment*.
+
+        None did if it still takes appends, or if the stream is sealed.
         """
         ...
 
     async def locate_segment(self, segment: StreamSegment) -> SegmentStoreAddress:
-        """Return the segment store that has *segment* now."""
+        """Return the address of the segment store that has *segment* now."""
         ...
 
     async def delegation_token(self, scope: str, stream: str, *, update: bool = True) -> str:
-        """Return what the segment store wants to see for the stream, to *update* it or only to
-        read; "" where it wants nothing.
+        """Return a delegation token for the stream, to *update* it or only to read it.
+
+        Segment stores check it. It is "" if the service asks for none.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentGraph:
-    """All segments that a stream still has: the ids of the *oldest*, and what came *later*, by id.
+    """All segments that a stream still has.
 
-    Only of the later ones, and of those that take appends, is it told which keys they have.
+    *oldest* has the ids of the segments with the oldest bytes, *later* all that followed them, by
+    id. The controller tells the key ranges of the later ones only.
     """
 
     oldest: tuple[int, ...]
@@ -122,8 +121,9 @@ class SegmentGraph:
 
 
 async def read_segment_graph(controller: ControllerClient, scope: str, stream: str) -> SegmentGraph:
-    """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not
-    what was before it.
+    """Return all segments of a stream, found from the oldest ones on.
+
+    A controller returns the successors of a segment, but not its predecessors.
     """
     oldest = await controller.oldest_segments(scope, stream)
     waiting, later = list(oldest), dict[int, Successor]()
@@ -138,4 +138,4 @@ async def read_segment_graph(controller: ControllerClient, scope: str, stream: s
 Controllers = Callable[
     [str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[ControllerClient]
 ]
-"""How a controller is reached: host, port, TLS and login in, the connection to it out."""
+"""Opens a client of a controller, given its host, port, TLS settings and login."""

@@ -1,10 +1,11 @@
 """A Pravega controller over gRPC.
 
-Needs the extra `pravega`; import it through `grpc_extra.over_grpc`.
+It needs the extra `pravega`: open one with `grpc_extra.connect_controller`, which explains how to
+install it.
 
-async with reached("127.0.0.1", 9090, None, None) as controller:
-    await controller.create("logs", "app", segments=4)
-    segments = await controller.current("logs", "app")
+async with open_grpc_controller("127.0.0.1", 9090, None, None) as controller:
+    await controller.create_stream("logs", "app", segments=4)
+    segments = await controller.current_segments("logs", "app")
 """
 
 import base64
@@ -33,13 +34,13 @@ from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 
 A = TypeVar("A", bound=Message)
 
-_ANSWER_SECONDS: Final = 20.0
+_ANSWER_SECONDS: Final = 20.0  # limit on one call
 _ANSWER_BYTES: Final = 16 * MIB  # room for the segments of any stream
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", _ANSWER_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 5000),
-    ("grpc.enable_http_proxy", 0),  # an address that was written is the one that is connected to
+    ("grpc.enable_http_proxy", 0),  # connect to the configured address and to no proxy
 )
 _MISSING: Final = (grpc.StatusCode.NOT_FOUND,)
 _FORBIDDEN: Final = (
@@ -50,9 +51,9 @@ _FORBIDDEN: Final = (
 
 
 class GrpcController:
-    """Asks over one channel, which connects, and connects again, by itself.
+    """Calls over one gRPC channel, which connects and reconnects by itself.
 
-    Implements `Controller`.
+    Implements `ControllerClient`, which documents its methods.
     """
 
     def __init__(self, channel: grpc.aio.Channel, login: Login | None) -> None:
@@ -67,9 +68,7 @@ class GrpcController:
         }
 
     async def create_stream(self, scope: str, stream: str, segments: int) -> None:
-        """Make the scope and the stream where they are not there yet, with a fixed number of
-        segments.
-        """
+        """Create the scope and the stream, unless they exist, with a fixed number of segments."""
         made = await self.call_method(
             "createScope", pb.ScopeInfo(scope=scope), pb.CreateScopeStatus
         )
@@ -90,22 +89,20 @@ class GrpcController:
         )
 
     async def current_segments(self, scope: str, stream: str) -> list[StreamSegment]:
-        """Return the segments that take appends, none for a sealed stream."""
+        """Return the segments that take appends: none for a sealed stream."""
         answer = await self.call_method(
             "getCurrentSegments", _stream(scope, stream), pb.SegmentRanges
         )
         return [_segment(found) for found in answer.segmentRanges]
 
     async def oldest_segments(self, scope: str, stream: str) -> list[int]:
-        """Return the ids of the oldest segments that the stream still has."""
+        """Return the ids of the segments that hold the oldest bytes of the stream."""
         request = pb.GetSegmentsRequest(streamInfo=_stream(scope, stream), timestamp=0)
         answer = await self.call_method("getSegments", request, pb.SegmentsAtTime)
         return [found.segmentId.segmentId for found in answer.segments]
 
     async def successors_of(self, scope: str, stream: str, segment: int) -> list[Successor]:
-        """Return the segments that follow *segment*; none where it takes appends or the stream is
-        sealed.
-        """
+        """Return the segments that replaced the segment with the id *segment*."""
         request = pb.SegmentId(streamInfo=_stream(scope, stream), segmentId=segment)
         answer = await self.call_method(
             "getSegmentsImmediatelyFollowing", request, pb.SuccessorResponse
@@ -113,7 +110,7 @@ class GrpcController:
         return [Successor(_segment(found.segment), tuple(found.value)) for found in answer.segments]
 
     async def locate_segment(self, segment: StreamSegment) -> SegmentStoreAddress:
-        """Return the segment store that has *segment* now."""
+        """Return the address of the segment store that has *segment* now."""
         request = pb.SegmentId(
             streamInfo=_stream(segment.scope, segment.stream), segmentId=segment.id
         )
@@ -123,9 +120,7 @@ class GrpcController:
         return SegmentStoreAddress(answer.endpoint, answer.port)
 
     async def delegation_token(self, scope: str, stream: str, *, update: bool = True) -> str:
-        """Return what the segment store wants to see for the stream, to *update* it or only to
-        read; "" where it wants nothing.
-        """
+        """Return a delegation token for the stream, "" if the service asks for none."""
         access = pb.StreamInfo.READ_WRITE if update else pb.StreamInfo.READ
         wanted = pb.StreamInfo(scope=scope, stream=stream, accessOperation=access)
         return (
@@ -133,7 +128,7 @@ class GrpcController:
         ).delegationToken
 
     async def call_method(self, method: str, request: Message, answer: type[A]) -> A:
-        """Return what *method* answers, which is an *answer*."""
+        """Call *method* with *request* and return its answer, of type *answer*."""
         try:
             found = await self._calls[method](
                 request, timeout=_ANSWER_SECONDS, metadata=self._login
@@ -152,9 +147,9 @@ class GrpcController:
 async def open_grpc_controller(
     host: str, port: int, tls: ClientTls | None, login: Login | None
 ) -> AsyncIterator[GrpcController]:
-    """Ask the controller at *host* for as long as the context lasts.
+    """Yield a client of the controller at *host*:*port* that works inside the context.
 
-    Raises `ConfigError` where certificates can't be loaded.
+    Raises `ConfigError` if certificates can't be loaded. Does not connect before the first call.
     """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if tls is None:

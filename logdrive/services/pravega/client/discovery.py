@@ -1,9 +1,8 @@
-"""What listens at a `pravega://` address: a segment store, or a controller that tells where the
-segment stores are.
+"""Discovers what listens at a `pravega://` address: a segment store or a controller.
 
-A port speaks one of the two protocols, so it is asked and not configured. A segment store answers a
-Hello with its own. A controller speaks HTTP/2, whose server begins with a SETTINGS frame, whatever
-it is sent; over TLS it takes the ALPN "h2".
+A port speaks one of the two protocols, so the client asks it instead of being configured. A segment
+store answers a Hello with its own. A controller speaks HTTP/2, whose server sends a SETTINGS frame
+first, whatever it receives; over TLS it agrees on "h2" by ALPN.
 """
 
 import asyncio
@@ -18,13 +17,13 @@ from logdrive.wire.pravega.control import WIRE_VERSION, Hello
 
 _HTTP2: Final = "h2"
 _SETTINGS_TYPE, _FRAME_HEAD = 4, 9  # length u24, type u8, flags u8, stream u32
-_ANSWER_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 10.0  # limit on the first bytes of the answer
 
 
 async def is_controller(transport: Transport, target: Target) -> bool:
-    """Tell whether *target* is a controller and not a segment store.
+    """Return True if a controller listens at *target*, False if a segment store does.
 
-    Raises `TransientError` where neither answers.
+    Raises `TransientError` if neither answers.
     """
     tls = None if target.tls is None else replace(target.tls, alpn=(_HTTP2,))
     stream = await transport.connect(target.host, target.port, tls)

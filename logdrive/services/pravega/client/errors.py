@@ -1,4 +1,4 @@
-"""What an answer says where it is not the one asked for, as an exception."""
+"""Maps the error replies of a segment store to exceptions."""
 
 from typing import TypeVar
 
@@ -19,19 +19,27 @@ M = TypeVar("M", bound=Message)
 
 
 class RequestRefusedError(LogdriveError):
-    """The service understood a request and won't serve it."""
+    """The service understood the request and refuses to serve it."""
 
 
 class TokenError(RequestRefusedError):
-    """The service wants another token, or any."""
+    """The service refused the delegation token, or asks for one: get a new one and reconnect."""
+
+
+def token_refused() -> TokenError:
+    """Return the error for a reply that refuses a token."""
+    return TokenError(
+        "the service refused the token of the request, or asks for one: "
+        "its controller issues tokens to users who log in"
+    )
 
 
 class WrongHostError(TransientError):
-    """The segment is at another segment store by now."""
+    """The segment was moved to another segment store: ask the controller which one."""
 
 
 class TruncatedOffsetError(LogdriveError):
-    """The bytes asked for were given up; the segment begins at *start* now."""
+    """The requested bytes were truncated; the segment starts at offset *start* now."""
 
     def __init__(self, segment: str, start: int) -> None:
         super().__init__(f"segment {segment!r} begins at {start} now")
@@ -39,7 +47,7 @@ class TruncatedOffsetError(LogdriveError):
 
 
 def expect_answer(wanted: type[M], answer: Message) -> M:
-    """Return *answer* if it is of the type wanted, else raise what it says."""
+    """Return *answer* if it is of the type *wanted*, else raise the error that it stands for."""
     if isinstance(answer, wanted):
         return answer
     match answer:
@@ -52,10 +60,7 @@ def expect_answer(wanted: type[M], answer: Message) -> M:
         case SegmentIsTruncated():
             raise TruncatedOffsetError(answer.segment, answer.start_offset)
         case AuthTokenCheckFailed():
-            raise TokenError(
-                "the service wants a token, or another one: its controller hands them "
-                "out, to whom it knows"
-            )
+            raise token_refused()
         case OperationUnsupported():
             raise RequestRefusedError(f"the service does not serve {answer.operation}")
         case ErrorMessage():

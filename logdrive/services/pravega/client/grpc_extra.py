@@ -1,5 +1,6 @@
-"""A Pravega controller over gRPC, imported only where an address turns out to be a controller's: it
-needs the extra `pravega`.
+"""Opens a client of a controller over gRPC; imports gRPC only when a controller is to be called.
+
+gRPC comes with the extra `pravega`, which a client of segment stores does without.
 """
 
 from contextlib import AbstractAsyncContextManager
@@ -12,9 +13,9 @@ from logdrive.services.pravega.client.controller import ControllerClient, Login
 def connect_controller(
     host: str, port: int, tls: ClientTls | None, login: Login | None
 ) -> AbstractAsyncContextManager[ControllerClient]:
-    """Reach a controller over the network.
+    """Return a context that yields a client of the controller at *host*:*port*.
 
-    Raises `ConfigError` where the extra `pravega` is not installed.
+    Raises `ConfigError` if the extra `pravega` is not installed.
     """
     try:
         from logdrive.services.pravega.client.controller_grpc import open_grpc_controller

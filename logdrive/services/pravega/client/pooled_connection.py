@@ -1,5 +1,7 @@
-"""One of a sink's connections to a streaming service: made anew whenever it ends, and never trusted
-to be alive by its silence.
+"""One connection of a pool to a segment store: it reconnects whenever it ends.
+
+A connection on which nothing moves is probed with a KeepAlive every 10 s, and closed after 60 s
+without an answer: the host at the other end may be gone without a word.
 """
 
 import asyncio
@@ -18,14 +20,15 @@ from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.writers import TokenOf, no_token
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds, the ceilings of what is drawn
-_GREETING_SECONDS: Final = 10.0
-_PROBE_SECONDS: Final = 10.0
-_SILENCE_SECONDS: Final = 60.0
+_GREETING_SECONDS: Final = 10.0  # limit on the wait for the service's Hello
+_PROBE_SECONDS: Final = 10.0  # between two KeepAlives on a silent connection
+_SILENCE_SECONDS: Final = 60.0  # without any progress, then the connection is closed
 
 
 class Outage:
-    """Whether the service can be appended to: told once when that ends, and once when it is so
-    again, whatever is tried in between.
+    """Logs when the service stops answering and when it answers again, each once.
+
+    All connections to the service share one. *reason* is the last failure, None if all is well.
     """
 
     def __init__(self, service: str) -> None:
@@ -33,22 +36,24 @@ class Outage:
         self.reason: str | None = None
 
     def report_failure(self, reason: str) -> None:
-        """Something failed that only the service can mend."""
+        """Record a failure that only the service can end; log it if it is the first one."""
         if self.reason is None:
-            self._log.warning("the streaming service takes nothing: trying on", reason=reason)
+            self._log.warning(
+                "the streaming service does not take appends: retrying", reason=reason
+            )
         self.reason = reason
 
     def report_success(self) -> None:
-        """The service did what it was asked to."""
+        """Record that the service did what it was asked to."""
         if self.reason is not None:
             self.reason = None
             self._log.info("the streaming service answers again")
 
 
 class PooledConnection:
-    """Keeps one connection.
+    """One connection that is made again whenever it ends.
 
-    *client* is None while there is none; what was in flight on one that ended has failed.
+    *client* is None while there is no connection. When one ends, all appends in flight on it fail.
     """
 
     def __init__(
@@ -69,9 +74,9 @@ class PooledConnection:
         self.client: SegmentClient | None = None
 
     async def wait_connected(self) -> SegmentClient:
-        """Return the connection, once there is one.
+        """Wait for a connection and return its client.
 
-        Raises `ConfigError` where certificates can't be loaded.
+        Raises `ConfigError` if certificates can't be loaded.
         """
         while self.client is None:
             if self._unusable is not None:
@@ -80,7 +85,7 @@ class PooledConnection:
         return self.client
 
     def report_success(self) -> None:
-        """Note that the service took something: the next failure is the first again."""
+        """Record that the service has stored something: the next wait is the shortest again."""
         self._backoff.reset()
         self._outage.report_success()
 
@@ -110,8 +115,8 @@ class PooledConnection:
                 client = SegmentClient(stream, token=self._token)
                 tasks.create_task(self._watch(client, stream), name="pravega-lane-watch")
                 try:
-                    # raised, so that the body ends by it and has not to wait: see
-                    # `raise_if_cancelled`
+                    # Raised, not returned: the task group must end the watching task at once (see
+                    # `raise_if_cancelled`).
                     raise await client.run()
                 finally:
                     self.client = None
@@ -124,8 +129,9 @@ class PooledConnection:
         return failure
 
     async def _watch(self, client: SegmentClient, stream: ByteStream) -> None:
-        """Hand the connection out once it was greeted; raise `TransientError` when nothing moved on
-        it for too long.
+        """Publish *client* once the service has greeted it, then watch for progress.
+
+        Raises `TransientError` if the greeting does not come, or nothing moves for 60 s.
         """
         try:
             async with asyncio.timeout(_GREETING_SECONDS):
@@ -148,6 +154,6 @@ class PooledConnection:
             client.send_keep_alive()
 
     def _wake_waiters(self) -> None:
-        """Wake all that wait in `wait_connected`."""
+        """Wake all callers of `wait_connected`."""
         self._changed.set()
         self._changed.clear()

@@ -1,9 +1,9 @@
-"""The segments before a segment, and the number that a writer had in them (rule S3).
+"""Carries a writer's number from the predecessors of a segment to that segment (rule S3).
 
-A writer's number is an attribute of its segment, and a segment that scaling made has none. So
-before a writer is set up there, the final number of the sealed segment before it is carried over;
-that of the one before that, where it has none there, and so on. Of several segments merged into one
-only that counts which had the writer's key, since in the others it never appended.
+A writer's number is an attribute of its segment, and a segment that scaling created has none. So
+before a writer is set up there, its final number in the sealed predecessor is copied; if it has
+none there, the one in the predecessor's predecessor, and so on. If several segments were merged
+into one, only the one with the writer's key counts: the writer never appended to the others.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,56 +22,58 @@ from logdrive.store.errors import NoSuchSegmentError
 from logdrive.wire.pravega.routing import key_fraction
 
 Reach = Callable[[StreamSegment], Awaitable[SegmentClient]]
-"""Gives the connection to the segment store of a segment."""
+"""Returns a client of the segment store that has a segment."""
 
 
 class History:
-    """What came before the segments of one stream. *reach* gives connections."""
+    """The predecessors of the segments of one stream, as far as they were asked for."""
 
     def __init__(self, controller: ControllerClient, reach: Reach) -> None:
-        self._controller, self._reach = controller, reach
+        self._controller = controller
+        self._reach = reach
+        # Segments whose key ranges are known, by id.
         self._segments: dict[int, StreamSegment] = {}
+        # Ids of the predecessors of each segment, by its id.
         self._before: dict[int, tuple[int, ...]] = {}
+        # Ids of the segments that are known to be sealed.
         self._sealed: dict[int, None] = {}
 
     async def carry_number(self, segment: StreamSegment, writer: UUID) -> bool:
-        """Give *segment* the number that *writer* had before it, and tell whether a number absent
-        there was never given.
+        """Copy the number that *writer* had in the predecessors of *segment* to *segment*.
 
-        False where it may have been: a segment before it was deleted. Raises `TransientError`, also
-        while a scaling is under way.
+        Returns False if a predecessor was deleted that may have had a number: if *segment* has none
+        afterwards, it is lost. Raises `TransientError`, also while the stream is being scaled.
         """
         if segment.epoch == 0:
-            return True  # nothing was before it
+            return True  # it has no predecessors
         client = await self._reach(segment)
         if await client.get_attribute(segment.name, writer) != ABSENT:
             return True
         number = await self._last_number(segment, writer)
         if number in (ABSENT, LOST):
             return number == ABSENT
-        # another may have been first, with the same number
+        # If it fails, another receiver has set it meanwhile, to the same number.
         await client.update_attribute(segment.name, writer, ABSENT, number)
         return True
 
     async def _last_number(self, segment: StreamSegment, writer: UUID) -> int:
-        """Return the writer's final number before *segment*; `LOST` where the segment that would
-        tell is gone.
+        """Return the writer's final number before *segment*.
+
+        `ABSENT` if it never appended, `LOST` if a segment that may have had its number is gone.
         """
-        place, key = segment, key_fraction(writer.hex)
-        while place.epoch > 0:
-            before = await self._predecessors(place, key)
-            numbers = [await self._final_number(found, writer) for found in before]
-            if told := [number for number in numbers if number not in (ABSENT, LOST)]:
-                return max(told)
+        successor, key = segment, key_fraction(writer.hex)
+        while successor.epoch > 0:
+            before = await self._predecessors(successor, key)
+            numbers = [await self._final_number(one, writer) for one in before]
+            if known := [number for number in numbers if number not in (ABSENT, LOST)]:
+                return max(known)
             if not numbers or LOST in numbers:
                 return LOST
-            place = max(before, key=lambda found: found.epoch)
+            successor = max(before, key=lambda one: one.epoch)
         return ABSENT
 
     async def _final_number(self, segment: StreamSegment, writer: UUID) -> int:
-        """Return the writer's number in *segment*, which it keeps for ever; `LOST` where the
-        segment was deleted.
-        """
+        """Return the writer's final number in *segment*, `LOST` if the segment was deleted."""
         client = await self._reach(segment)
         if segment.id not in self._sealed:
             state = await client.segment_info(segment.name)
@@ -86,16 +88,16 @@ class History:
             return LOST
 
     async def _predecessors(self, segment: StreamSegment, key: float) -> list[StreamSegment]:
-        """Return the segment before *segment* that had *key*, or the few that may have had it; none
-        where the stream gave it up.
+        """Return the predecessors of *segment* that had *key*.
+
+        If the key range of none is known to have it, returns all whose ranges are unknown. None are
+        left if retention removed them from the stream.
         """
         if segment.id not in self._before:
             await self._read_graph(segment)
         before = self._before[segment.id]
         known = [self._segments[id_] for id_ in before if id_ in self._segments]
-        if having := [
-            found for found in known if found.low < key <= found.high or key == found.low == 0
-        ]:
+        if having := [one for one in known if one.low < key <= one.high or key == one.low == 0]:
             return having
         return [
             replace(segment, id=id_, low=0.0, high=1.0)
@@ -104,11 +106,11 @@ class History:
         ]
 
     async def _read_graph(self, segment: StreamSegment) -> None:
-        past = await read_segment_graph(self._controller, segment.scope, segment.stream)
-        for oldest in past.oldest:
+        graph = await read_segment_graph(self._controller, segment.scope, segment.stream)
+        for oldest in graph.oldest:
             self._before.setdefault(oldest, ())
-        for found in past.later.values():
+        for found in graph.later.values():
             self._segments[found.segment.id] = found.segment
             self._before[found.segment.id] = found.predecessors
         if segment.id not in self._before:
-            raise TransientError(f"the controller does not tell what was before {segment.name}")
+            raise TransientError(f"the controller does not know the predecessors of {segment.name}")

@@ -1,6 +1,4 @@
-"""Which segment a key belongs to now: the stream's current segments, asked for anew whenever one of
-them was sealed by scaling.
-"""
+"""The map from routing keys to a stream's current segments; refreshed when scaling seals one."""
 
 import asyncio
 from bisect import bisect_left
@@ -19,7 +17,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 class StreamMap:
     """The segments of one stream at *service* that take appends.
 
-    Without a controller they stay what they were at first.
+    With a controller, `run` must run as a task: it asks for the successors of sealed segments.
+    Without one the segments never change.
     """
 
     def __init__(self, segments: Sequence[StreamSegment], service: Cluster) -> None:
@@ -34,28 +33,28 @@ class StreamMap:
         self._by_name = {segment.name: segment for segment in self.segments}
 
     def segment_for_key(self, key: str) -> StreamSegment:
-        """Return the segment that *key* belongs to, by Pravega's hash."""
+        """Return the segment that the routing key *key* belongs to, by Pravega's hash."""
         return self.segments[
             min(bisect_left(self._bounds, key_fraction(key)), len(self.segments) - 1)
         ]
 
     def find_current(self, name: str) -> StreamSegment | None:
-        """Return the current segment *name*; None where it is none, or no longer one."""
+        """Return the segment with the full name *name*, None if it is not a current one."""
         return self._by_name.get(name)
 
     def on_sealed(self, name: str) -> None:
-        """Note that *name* takes nothing more: those that follow it are asked for."""
+        """Record that the segment *name* is sealed, and wake `run` to ask for its successors."""
         if self._service.controller is not None and name in self._by_name:
             self._sealed[name] = None
             self._wanted.set()
 
     async def wait_current(self) -> None:
-        """Return once no current segment is known to be sealed."""
+        """Wait until no current segment is known to be sealed."""
         while self._sealed:
             await self._changed.wait()
 
     async def run(self) -> None:
-        """Ask for the current segments whenever one was found to be sealed, until cancelled."""
+        """Ask for the current segments whenever one was found sealed, until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()

@@ -1,11 +1,13 @@
-"""The appending side of one writer on a connection: what is in flight, and what an answer says of
-it.
+"""The client's side of one writer on one connection: its appends in flight and their answers.
 
-It follows how Pravega wants to be appended to (docs/protocols/pravega.md#appending): one
-AppendBlockEnd a batch; acknowledgements are cumulative; after each set-up the first append goes
-alone, since a sealed segment answers a burst of them by closing; whatever was not acknowledged when
-the connection ended is for the caller to send again, after a new set-up has told the durable
-number.
+It follows Pravega's rules for appends (docs/protocols/pravega.md#appending). Each batch is one
+AppendBlockEnd. Acknowledgements are cumulative. After a set-up the first append is sent alone, and
+the others once it is answered, because a server closes the connection when several appends meet a
+sealed segment. When the connection ends, the caller sets the writer up again, which returns its
+durable number, and repeats what was not acknowledged.
+
+    waiting for the set-up --confirm_set_up--> first append alone --answered--> all appends
+    any of these           --fail_all-------> ended
 """
 
 import asyncio
@@ -36,12 +38,12 @@ from logdrive.wire.pravega.layout import Message
 
 
 class ConditionFailedError(LogdriveError):
-    """The segment was not as long as a conditional append expected; nothing was stored."""
+    """The segment's length was not what a conditional append expected; nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Unit:
-    """One append, never split: *message* carries *number*."""
+    """One append: its writer's number, its message, and the future that its caller waits for."""
 
     number: int
     message: Message
@@ -49,44 +51,50 @@ class _Unit:
 
 
 class AppendWriter:
-    """A writer on a connection.
+    """A writer on a connection; `SegmentWriters` creates it.
 
-    *durable* is its number at the set-up, then the last one acknowledged; *submitted* the last one
-    given.
-
-    One that is not *ready* waits for `confirm_set_up`, which tells that it was set up, before it
-    sends anything.
+    *durable* is the number that the service had at the set-up. With *ready* false the set-up is not
+    answered yet: appends wait for `confirm_set_up`.
     """
 
     def __init__(
         self, segment: str, writer: UUID, durable: int, link: RequestChannel, *, ready: bool = True
     ) -> None:
-        self.segment, self.id, self.durable = segment, writer, durable
+        self.segment = segment
+        self.id = writer
+        # The last number that the service has acknowledged.
+        self.durable = durable
+        # The last number that was submitted.
         self.submitted = durable
         self._link = link
+        # True once the set-up is answered.
         self._ready = ready
+        # True once the first append after the set-up is answered.
         self._first_is_through = False
+        # Appends that were sent, oldest first.
         self._in_flight: deque[_Unit] = deque()
+        # Appends that wait for the set-up or the first append.
         self._held: deque[_Unit] = deque()
+        # Why the writer takes no more appends.
         self._ended_by: LogdriveError | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether anything is not acknowledged."""
+        """True if there are appends without an answer."""
         return bool(self._in_flight or self._held)
 
     @property
     def ended(self) -> bool:
-        """Whether it takes nothing more."""
+        """True if it takes no more appends."""
         return self._ended_by is not None
 
     async def wait_idle(self) -> None:
-        """Return once nothing is in flight: what was submitted is acknowledged or has failed."""
+        """Wait until each submitted append is acknowledged or has failed."""
         while self.busy:
             await asyncio.wait([(self._held or self._in_flight)[-1].stored])
 
     def confirm_set_up(self) -> None:
-        """Send what was submitted meanwhile; the first goes alone."""
+        """Record that the set-up is answered, and send the first append that waited for it."""
         self._ready = True
         if self._held:
             self._send(self._held.popleft())
@@ -99,16 +107,16 @@ class AppendWriter:
         number: int,
         expected_offset: int | None = None,
     ) -> "asyncio.Future[int]":
-        """Submit one batch.
+        """Submit *data*, which holds *events* events, as one append with the writer's *number*.
 
-        The future ends with the segment's length once the batch is durable, or with why it never
-        will be.
+        The future's result is the segment's length, once the append is durable; its exception is
+        the reason why it was not stored. With *expected_offset* the append is stored only if the
+        segment has that length, else it fails with `ConditionFailedError`. Wait for the future
+        then, because appends behind a failed one fail, too.
 
-        With *expected_offset* it is stored only where the segment has that length
-        (`ConditionFailedError`); wait for it then, for what follows a failed one fails too. Raises
-        `NumberConflictError` where *number* does not grow, ValueError for more data than a frame
-        holds, and what ended the writer or the connection once that has happened. How much is in
-        flight is for the caller to bound.
+        The caller limits how much is in flight. Raises `NumberConflictError` if *number* does not
+        grow, ValueError if *data* is longer than a frame, and the reason why the writer or the
+        connection has ended.
         """
         if self._ended_by is not None:
             raise self._ended_by
@@ -139,7 +147,7 @@ class AppendWriter:
         self._in_flight.append(unit)
 
     def on_append_answer(self, message: Message) -> None:
-        """Take an answer that concerns this writer. Raises ValueError where it makes no sense."""
+        """Act on an answer for this writer. Raises ValueError if the answer makes no sense."""
         match message:
             case DataAppended():
                 self._on_acknowledged(message)
@@ -161,7 +169,7 @@ class AppendWriter:
                 self.fail_all(TransientError(f"an append was answered by {type(message).__name__}"))
 
     def fail_all(self, error: LogdriveError) -> None:
-        """Fail all that is not acknowledged; the writer takes nothing more."""
+        """Fail all appends without an answer with *error*; the writer takes no more appends."""
         self._ended_by = self._ended_by or error
         for unit in (*self._in_flight, *self._held):
             if not unit.stored.done():
@@ -205,6 +213,6 @@ class AppendWriter:
 
 
 def _seen(stored: "asyncio.Future[int]") -> None:
-    """Take note of a failure that the caller does not wait for."""
+    """Retrieve the exception, or asyncio logs it if the caller does not wait for the future."""
     if not stored.cancelled():
         stored.exception()

@@ -1,9 +1,7 @@
-"""The writers of one connection, by writer id: set up one after another, remembered as long as they
-are used (rule S2).
+"""The writers that are set up on one connection, by writer id (rule S2).
 
-A connection has at most one segment for a writer at a time, and at most one set-up of it under way:
-so the number that a writer here starts from is the one that the service compares its next append
-with.
+On a connection a writer has one segment at a time and one set-up in flight. So the number that an
+`AppendWriter` starts with is the one that the service compares its next append with.
 """
 
 import asyncio
@@ -14,7 +12,7 @@ from uuid import UUID
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.channel import RequestChannel
-from logdrive.services.pravega.client.errors import TokenError, expect_answer
+from logdrive.services.pravega.client.errors import expect_answer, token_refused
 from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.sink import NumberConflictError
 from logdrive.wire.pravega.appends import (
@@ -27,44 +25,49 @@ from logdrive.wire.pravega.control import AuthTokenCheckFailed, InvalidEventNumb
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_WRITERS
 
-_MOST = PRAVEGA_WRITERS // 2
+_MOST = PRAVEGA_WRITERS // 2  # half of what a server remembers on one connection
 
 TokenOf = Callable[[str], str]
-"""Returns the delegation token for a segment, "" where there is none."""
+"""Returns the delegation token for a segment, given its full name; "" if there is none."""
 
 
 def no_token(segment: str) -> str:
-    """Return the token for services that ask for none."""
+    """Return "": the token for services that ask for none (a `TokenOf`)."""
     return ""
 
 
 class SegmentWriters:
-    """Sets writers up and hands them the answers that concern them.
+    """Sets writers up and passes answers on to them.
 
-    Those not used for longest are forgotten beyond *most*.
+    Above *most* writers it forgets the idle one that was not used for longest.
     """
 
     def __init__(
         self, link: RequestChannel, *, token: TokenOf = no_token, most: int = _MOST
     ) -> None:
-        self._link, self._token, self._most = link, token, most
+        self._link = link
+        self._token = token
+        self._most = most
+        # The writers, least recently used first.
         self._writers: dict[UUID, AppendWriter] = {}
+        # Set-ups without an answer.
         self._asked: dict[UUID, asyncio.Future[Message]] = {}
 
     def find_writer(self, segment: str, writer: UUID) -> AppendWriter | None:
-        """Return the writer that is set up for *segment*, or is being set up by `begin_new_writer`;
-        None where there is none, or it has ended.
+        """Return the writer that is set up for *segment*, or was begun by `begin_new_writer`.
+
+        Returns None if there is none or it has ended.
         """
         found = self._writers.get(writer)
         if found is None or found.segment != segment or found.ended:
             return None
-        self._writers[writer] = self._writers.pop(writer)  # the last one used
+        self._writers[writer] = self._writers.pop(writer)  # now the most recently used one
         return found
 
     async def set_up_writer(self, segment: str, writer: UUID) -> AppendWriter:
-        """Set *writer* up once nothing of it is in flight.
+        """Set *writer* up for *segment*, once none of its appends is in flight.
 
-        Cancelling leaves an answer behind that the next set-up waits for.
+        If the caller is cancelled, the next set-up of the writer waits for the answer to this one.
         """
         await self._wait_idle(writer)
         found: asyncio.Future[AppendWriter] = asyncio.get_running_loop().create_future()
@@ -75,32 +78,29 @@ class SegmentWriters:
         return found.result()
 
     def begin_new_writer(self, segment: str, writer: UUID) -> AppendWriter:
-        """Return a writer that the service should never have heard of; its appends go out once that
-        was confirmed, else fail.
+        """Return a writer that has no number at the service, without waiting for the set-up.
 
-        Raises `NumberConflictError` where it is being set up already.
+        Its appends are sent once the service has confirmed that it has no number, and fail with
+        `NumberConflictError` if it has one. Raises `NumberConflictError` if the writer is being set
+        up or has appends in flight.
         """
         before = self._writers.get(writer)
         if writer in self._asked or (before is not None and before.busy):
             raise NumberConflictError(f"writer {writer} is being set up")
         answer = self._ask(segment, writer)
         begun = self._keep(AppendWriter(segment, writer, ABSENT, self._link, ready=False))
-        answer.add_done_callback(partial(_begun, begun))
+        answer.add_done_callback(partial(_confirm, begun))
         return begun
 
     def on_append_answer(self, message: Message) -> None:
-        """Hand an answer to the writers that it concerns.
+        """Pass an answer that belongs to no request on to the writers that it concerns.
 
-        Raises `ProtocolError` where it makes no sense.
-
-        A refused token ends the connection: an append's refusal names no writer, a read's names
-        another request (Pravega's quirk).
+        Raises `ProtocolError` if it makes no sense. Raises `TokenError`, which ends the connection,
+        if a token was refused: in Pravega the refusal of an append names no writer, and that of a
+        read another request.
         """
         if isinstance(message, AuthTokenCheckFailed):
-            raise TokenError(
-                "the service wants a token, or another one: its controller hands them "
-                "out, to whom it knows"
-            )
+            raise token_refused()
         try:
             if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
                 if message.writer in self._writers:
@@ -113,7 +113,7 @@ class SegmentWriters:
             raise ProtocolError(str(error), offset=0) from error
 
     def fail_all(self, failure: LogdriveError) -> None:
-        """Fail all that is not acknowledged: the connection has ended."""
+        """Fail all appends without an answer: the connection has ended because of *failure*."""
         for writer in self._writers.values():
             writer.fail_all(failure)
 
@@ -128,15 +128,13 @@ class SegmentWriters:
                 return
 
     def _ask(self, segment: str, writer: UUID) -> "asyncio.Future[Message]":
-        """Send the set-up; from now on nothing is appended that was compared with an older
-        number.
-        """
+        """Send a set-up. The earlier `AppendWriter` ends: it has compared with an older number."""
         answer = self._link.send_request(
             lambda number: SetupAppend(number, writer, segment, self._token(segment))
         )
         before = self._writers.pop(writer, None)
         if before is not None:
-            before.fail_all(TransientError(f"writer {writer} was set up anew"))
+            before.fail_all(TransientError(f"writer {writer} was set up again"))
         self._asked[writer] = answer
         answer.add_done_callback(lambda _: self._asked.pop(writer))
         return answer
@@ -148,14 +146,15 @@ class SegmentWriters:
         found: "asyncio.Future[AppendWriter]",
         answer: "asyncio.Future[Message]",
     ) -> None:
-        """Take the answer to a set-up as it comes: by the time its caller looks, there may be
-        another set-up under way.
+        """Create the writer as soon as the set-up is answered.
+
+        Not in the waiting task: another set-up may be in flight by the time that it runs.
         """
         try:
             number = expect_answer(AppendSetup, answer.result()).last_event_number
         except LogdriveError as error:
             found.set_exception(error)
-            found.exception()  # the caller may have gone
+            found.exception()  # retrieved, since the caller may have been cancelled
         else:
             found.set_result(self._keep(AppendWriter(segment, writer, number, self._link)))
 
@@ -171,7 +170,8 @@ class SegmentWriters:
         return writer
 
 
-def _begun(writer: AppendWriter, answer: "asyncio.Future[Message]") -> None:
+def _confirm(writer: AppendWriter, answer: "asyncio.Future[Message]") -> None:
+    """Let the appends of a begun writer go out, or fail them, as the answer to its set-up says."""
     if writer.ended:
         return
     try:

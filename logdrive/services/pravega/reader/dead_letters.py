@@ -1,4 +1,4 @@
-"""The dead letters of a stream, read from the stream beside it (rule R7)."""
+"""Reads the dead letters of a stream, which are in a stream of their own, `<stream>-dead` (R7)."""
 
 from base64 import b64decode
 from collections.abc import Sequence
@@ -13,37 +13,39 @@ from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.pravega.reader.stream import ReadableSegment, events_of
 
 _WITHOUT_NOTE: Final = "a record of "
-"""How the reason begins that receivers gave that left no note."""
+"""Start of the reasons that earlier receivers gave, which left no note."""
 
 
 @dataclass(slots=True)
 class DeadLetter:
-    """An event of *size* bytes that went to the dead letters, and why.
-
-    *places* are where the batches with its pieces are in the segment *there*; *header* is that of
-    the first one.
-    """
+    """An event that was too long for its stream."""
 
     id: str
     reason: str
+    """Why the receiver did not put it into the stream."""
     size: int
+    """Bytes of the event."""
     pieces: int
+    """How many pieces it was cut into."""
     header: BatchHeader
+    """The header of the batch with its first piece."""
     segment: ReadableSegment
+    """The segment that has all of its pieces."""
     extents: list[ByteRange] = field(default_factory=list)
+    """Offsets of the batches with its pieces that were found, in order."""
 
     @property
     def whole(self) -> bool:
-        """Whether all pieces are there; else it was never acknowledged, and was sent again."""
+        """True if no piece is missing; else it was not acknowledged and was sent again."""
         return len(self.extents) == self.pieces
 
     @property
     def has_note(self) -> bool:
-        """Whether its receiver left a note in the stream; earlier versions did not (rule R7)."""
+        """True if its receiver left a note in the stream; earlier versions did not (rule R7)."""
         return not self.reason.startswith(_WITHOUT_NOTE)
 
     async def read_payload(self) -> bytes:
-        """Return the event, read again. Raises ValueError where it is not whole."""
+        """Read the event from its pieces. Raises ValueError if one is missing."""
         parts: list[bytes] = []
         for start, end in self.extents:
             reader = SegmentReader(self.segment.client, self.segment.state.segment)
@@ -56,7 +58,7 @@ class DeadLetter:
 
 
 async def read_dead_letters(segments: Sequence[ReadableSegment]) -> list[DeadLetter]:
-    """Return the letters in *segments*, in order; one batch at a time is in memory."""
+    """Return the dead letters in *segments*, in order, without their bytes."""
     found: dict[str, DeadLetter] = {}
     for there in segments:
         reader = SegmentReader(there.client, there.state.segment)
@@ -85,7 +87,7 @@ def _add(
 
 
 def _about(record: bytes) -> dict[str, Any] | None:
-    """Return what *record* says of itself as a piece of a letter; None where it is none."""
+    """Return the `dead_letter` object of *record*, None if it is not a piece of a dead letter."""
     try:
         about = orjson.loads(record)["dead_letter"]
     except (orjson.JSONDecodeError, KeyError, TypeError):

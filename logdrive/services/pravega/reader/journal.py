@@ -1,8 +1,7 @@
-"""Which segments a stream has, for readers who know only the face of a store: the controller's
-journal, which they may read, says it.
+"""Reads a stream's segments from the journal of the store's own controller.
 
-A controller is not asked: the store may have none running, or be open in this process only to be
-read.
+For readers that are connected to the store's segment face only. They can't ask a controller: the
+store may run without one, or be open in this process only to be read.
 """
 
 from collections.abc import AsyncIterator
@@ -16,21 +15,21 @@ from logdrive.store.streams.journal import SEGMENT, decode_records
 from logdrive.store.streams.state import CatalogState, Put, StreamPut
 from logdrive.wire.pravega.names import segment_name
 
-_ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 5  # to read the journal while it is being rewritten
 
 
 async def segments_in_journal(client: SegmentClient, scope: str, stream: str) -> list[str] | None:
-    """Return the full names of the segments that *stream* still has, of all epochs; None where no
-    journal knows of it.
+    """Return the full names of the segments that *stream* still has, of all epochs.
 
-    Raises `TransientError`, and `StorageError` where the journal is unreadable.
+    Returns None if there is no journal or it does not have the stream. Raises `TransientError`, and
+    `StorageError` if the journal is damaged.
     """
     for _ in range(_ATTEMPTS):
         try:
             return await _read(client, scope, stream)
         except TruncatedOffsetError:
-            continue  # it was written anew meanwhile
-    raise TransientError("the controller's journal is written anew all the time")
+            continue  # it was rewritten and truncated meanwhile
+    raise TransientError("the controller's journal is being rewritten all the time")
 
 
 async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | None:
@@ -50,9 +49,7 @@ async def _read(client: SegmentClient, scope: str, stream: str) -> list[str] | N
 
 
 async def _puts(pieces: AsyncIterator[Part], offset: int) -> AsyncIterator[Put]:
-    """Yield all puts in order; no more is kept of *pieces* than the record that is not whole
-    yet.
-    """
+    """Yield all puts in order; of *pieces* only an incomplete last record is kept in memory."""
     rest = b""
     async for piece in pieces:
         rest += piece

@@ -1,5 +1,6 @@
-"""How far a named reader has read a segment, kept at the service, where retention minds it
-(`logdrive.store.readers`).
+"""Positions of named readers, kept at the service as attributes of the segments.
+
+Retention keeps what a reader has not read yet, if it is configured so (`logdrive.store.readers`).
 """
 
 from logdrive.model.numbers import ABSENT
@@ -9,9 +10,7 @@ from logdrive.store.readers import reader_key
 
 
 async def reader_position(client: SegmentClient, segment: str, reader: str) -> int | None:
-    """Return the offset up to which *reader* needs *segment* no more; None where it never said
-    so.
-    """
+    """Return the offset up to which *reader* has read *segment*, None if it has set none."""
     found = await client.get_attribute(segment, reader_key(reader))
     return None if found == ABSENT else found
 
@@ -19,9 +18,9 @@ async def reader_position(client: SegmentClient, segment: str, reader: str) -> i
 async def set_reader_position(
     client: SegmentClient, segment: str, reader: str, offset: int | None
 ) -> bool:
-    """Let *reader* need *segment* from *offset* on; None: as if it had never been heard of.
+    """Set the position of *reader* in *segment* to *offset*; None removes it.
 
-    False where the service keeps no positions on a sealed segment, as Pravega does not.
+    Returns False if the segment is sealed and the service keeps no positions on it, like Pravega.
     """
     key, value = reader_key(reader), ABSENT if offset is None else offset
     try:
@@ -36,10 +35,10 @@ async def set_reader_position(
 async def advance_reader_position(
     client: SegmentClient, segment: str, reader: str, offset: int
 ) -> int:
-    """Let *reader* need *segment* from *offset* on, unless it is further already; returns the
-    position that then holds.
+    """Raise the position of *reader* in *segment* to *offset*, and return its position then.
 
-    On a sealed segment of a service that keeps no positions there nothing is set.
+    A higher position stays. On a sealed segment nothing is set if the service, like Pravega, keeps
+    no positions on it.
     """
     key = reader_key(reader)
     try:

@@ -1,6 +1,4 @@
-"""Where a stream's segments are, for readers: all at a segment store, or wherever a controller
-says.
-"""
+"""Locates a stream's segments for readers: at one segment store, or where the controller says."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -30,7 +28,7 @@ from logdrive.wire.pravega.names import SegmentName
 
 @dataclass(frozen=True, slots=True)
 class SegmentLocation:
-    """A segment, what it is like, and the segment store that has it."""
+    """A segment, its state, and the segment store that has it."""
 
     number: int
     state: SegmentState
@@ -46,10 +44,10 @@ async def locate_segments(
     update: bool = False,
     controllers: Controllers = connect_controller,
 ) -> list[SegmentLocation]:
-    """Return the segments that a stream still has, by number; none for one that is not there.
+    """Return the segments that a stream still has, ordered by number; none if there is no stream.
 
-    Their homes let whoever comes read, or *update*. Raises `TransientError`, `ConfigError`,
-    `RefusedError`.
+    With *update*, the tokens in their targets allow updates, too. Raises `TransientError`,
+    `ConfigError` and `RequestRefusedError`.
     """
     if not await is_controller(transport, target):
         async with connect_segment_store(
@@ -82,8 +80,9 @@ async def locate_segments(
 async def list_segments_at_store(
     client: SegmentClient, scope: str, stream: str
 ) -> list[SegmentState]:
-    """Return the segments that a stream has at a segment store, of all epochs that the store's own
-    controller made, by number.
+    """Return the states of a stream's segments at a segment store, ordered by number.
+
+    Without a journal of the store's own controller, only segments of epoch 0 are found.
     """
     names = await segments_in_journal(client, scope, stream)
     if names is None:
@@ -99,10 +98,10 @@ async def list_segments_at_store(
 async def connect_segments(
     transport: Transport, there: Sequence[SegmentLocation], token: TokenOf | None = None
 ) -> AsyncIterator[list[ReadableSegment]]:
-    """Connect once to each segment store that has some of a stream's segments; yield these with the
-    client to ask for each.
+    """Connect once to each segment store in *there*; yield the segments with their clients.
 
-    *token* tells the tokens, where those of the places may end meanwhile.
+    *token* returns tokens that are kept fresh; the default are the tokens in the targets, which
+    expire.
     """
     clients: dict[Target, SegmentClient] = {}
     async with contextlib.AsyncExitStack() as stack:
@@ -115,7 +114,8 @@ async def connect_segments(
 
 
 def segment_store_target(target: Target, endpoint: SegmentStoreAddress, token: str) -> Target:
-    """Return how to connect to a segment store that the controller at *target* named, and gave
-    *token* for.
+    """Return the target for a segment store that the controller at *target* named.
+
+    It has the controller's TLS settings, and *token*, which the controller issued.
     """
     return Target(endpoint.host, endpoint.port, target.tls, token)

@@ -1,4 +1,4 @@
-"""Reads a whole stream for a person: what its segments hold, and its lines as they were written."""
+"""Reads a stream for a person: counts of its segments, and its lines as they were written."""
 
 import asyncio
 from base64 import b64decode
@@ -19,19 +19,19 @@ from logdrive.wire.pravega.names import segment_name
 
 @dataclass(frozen=True, slots=True)
 class ReadableSegment:
-    """A segment, and a client of the segment store that has it."""
+    """A segment's state, and a client of the segment store that has it."""
 
     client: SegmentClient
     state: SegmentState
 
 
 FindNewSegments = Callable[[AbstractSet[str]], Awaitable[Sequence[ReadableSegment]]]
-"""Finds the segments that a stream has beside those named."""
+"""Returns the segments of a stream, given the full names of those that are known already."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentContents:
-    """One segment's state and what its batches add up to."""
+    """A segment's state and the sums over its batches: batches, events, distinct sources."""
 
     state: SegmentState
     batches: int
@@ -40,7 +40,7 @@ class SegmentContents:
 
 
 async def list_first_segments(client: SegmentClient, scope: str, stream: str) -> list[SegmentState]:
-    """Return the stream's segments, by number."""
+    """Return the states of the stream's segments 0, 1, 2 … of epoch 0, up to a missing one."""
     found: list[SegmentState] = []
     while (state := await client.segment_info(segment_name(scope, stream, len(found)))) is not None:
         found.append(state)
@@ -48,7 +48,7 @@ async def list_first_segments(client: SegmentClient, scope: str, stream: str) ->
 
 
 async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentContents:
-    """Count what *state* holds, from headers alone."""
+    """Count batches, events and sources of a segment; reads headers only."""
     batches = events = 0
     sources: set[str] = set()
     async for hop in SegmentReader(client, state.segment).hops(state.start, state.length):
@@ -62,8 +62,9 @@ async def count_contents(client: SegmentClient, state: SegmentState) -> SegmentC
 async def read_lines(
     client: SegmentClient, state: SegmentState, *, follow: bool
 ) -> AsyncIterator[bytes]:
-    """Yield the text of one segment's batches, in order; with *follow* for ever, as more
-    arrives.
+    """Yield the lines of one segment, in chunks of a batch, in order.
+
+    With *follow* it goes on when batches are appended, until the segment is sealed or deleted.
     """
     place, end = state.start, state.length
     reader, unfinished = SegmentReader(client, state.segment), UnfinishedEvents()
@@ -86,7 +87,9 @@ async def read_lines(
                 yield b"".join(record_text(record) for record in events_of(records))
         if not follow:
             return
-        await client.read_segment(state.segment, end, 1)  # waits at the tail
+        await client.read_segment(
+            state.segment, end, 1
+        )  # the service answers once there is more, or after some seconds
         fresh = await client.segment_info(state.segment)
         if fresh is None or (fresh.sealed and fresh.length == end):
             return
@@ -96,8 +99,9 @@ async def read_lines(
 async def _put_together(
     client: SegmentClient, segment: str, whole: WholeEvent, last: bytes
 ) -> bytes:
-    """Return an event in pieces (rule R6): those before the last one are read again, so that one
-    event is in memory at a time.
+    """Return an event that was stored in pieces (rule R6), read again but for the last piece.
+
+    So only one event is in memory at a time.
     """
     parts: list[bytes] = []
     for start, end in whole.extents:
@@ -107,7 +111,7 @@ async def _put_together(
 
 
 async def read_all_lines(segments: Sequence[ReadableSegment]) -> AsyncIterator[bytes]:
-    """Yield what `read_lines` yields, segment after segment."""
+    """Yield what `read_lines` yields for each of *segments*, one after the other."""
     for segment in segments:
         async for text in read_lines(segment.client, segment.state, follow=False):
             yield text
@@ -116,8 +120,9 @@ async def read_all_lines(segments: Sequence[ReadableSegment]) -> AsyncIterator[b
 async def follow_lines(
     segments: Sequence[ReadableSegment], later: FindNewSegments
 ) -> AsyncIterator[bytes]:
-    """Yield what `read_lines` yields from all of them as it arrives, for ever; *later* is asked for
-    more whenever one takes no more.
+    """Yield what `read_lines` yields for all of *segments* as it arrives, for ever.
+
+    Whenever a segment ends, *later* is asked for the stream's other segments.
     """
     arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
     known = {segment.state.segment for segment in segments}
@@ -125,8 +130,9 @@ async def follow_lines(
     async def feed(segment: ReadableSegment) -> None:
         async for text in read_lines(segment.client, segment.state, follow=True):
             await arrived.put(text)
+        # The segment was sealed: follow its successors, unless another one's end has found them.
         for one in await later(known):
-            if one.state.segment not in known:  # another one's end may have found it meanwhile
+            if one.state.segment not in known:
                 known.add(one.state.segment)
                 group.create_task(feed(one))
 
@@ -147,8 +153,9 @@ def events_of(records: bytes) -> Iterator[bytes]:
 
 
 def foreign_text(record: bytes) -> bytes:
-    """Return the line that a foreign record stands for: its message, or what Lumberjack v1 calls
-    `line`; else all of it.
+    """Return the line in the record of a foreign peer: its `message`, or `line` in Lumberjack v1.
+
+    A record without either is returned as it is.
     """
     try:
         value = orjson.loads(record)
@@ -160,8 +167,9 @@ def foreign_text(record: bytes) -> bytes:
 
 
 def _v1_text(pairs: dict[str, Any]) -> bytes:
-    """Return the bytes of a v1 line; an agent of ours names an odd line end, and bytes that are not
-    UTF-8.
+    """Return the bytes of a v1 line, with its line end.
+
+    An agent sends a line end other than LF in `log.eol`, and bytes that are not UTF-8 as base64.
     """
     exact, eol = pairs.get("event.original_base64"), pairs.get("log.eol", "\n")
     text: bytes = pairs["line"].encode() if exact is None else b64decode(exact, validate=True)
@@ -169,9 +177,7 @@ def _v1_text(pairs: dict[str, Any]) -> bytes:
 
 
 def record_text(record: bytes) -> bytes:
-    """Return the bytes that *record* stands for in its file; a record without a message is printed
-    as it is.
-    """
+    """Return the bytes of the file that *record* holds; a record without a message as it is."""
     try:
         return file_bytes(orjson.loads(record))
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):

@@ -1,6 +1,4 @@
-"""Tokens for who reads on and on, such as a command that follows a stream: asked for anew as long
-as a context lasts.
-"""
+"""Keeps the token of a stream fresh for long-running readers, such as `store cat --follow`."""
 
 import asyncio
 import contextlib
@@ -25,10 +23,10 @@ async def renew_tokens(
     update: bool = False,
     controllers: Controllers = connect_controller,
 ) -> AsyncIterator[TokenOf | None]:
-    """Yield what tells the token for *there*, segments of one stream that the controller at
-    *target* placed; None where it gave none.
+    """Yield a function that returns a fresh token for *there*, the segments of one stream.
 
-    Raises `TransientError`, `ConfigError`, `RefusedError`.
+    *target* is the controller that located them. Yields None if it issues no tokens. Raises
+    `TransientError`, `ConfigError` and `RequestRefusedError`.
     """
     if target.login is None or not any(one.target.token for one in there):
         yield None

@@ -1,7 +1,4 @@
-"""What can be asked of a controller: each method with what goes in and what comes out.
-
-All are unary.
-"""
+"""The controller's gRPC methods, with the types of their requests and answers. All are unary."""
 
 from typing import Final, NamedTuple
 
@@ -38,7 +35,7 @@ METHODS: Final[dict[str, Method]] = {
     "getEpochSegments": Method(pb.GetEpochSegmentsRequest, pb.SegmentRanges),
     "getSegments": Method(pb.GetSegmentsRequest, pb.SegmentsAtTime),
     "getSegmentsImmediatelyFollowing": Method(pb.SegmentId, pb.SuccessorResponse),
-    # the older name, misspelt
+    # the older name, misspelled
     "getSegmentsImmediatlyFollowing": Method(pb.SegmentId, pb.SuccessorResponse),
     "isSegmentValid": Method(pb.SegmentId, pb.SegmentValidityResponse),
     "isStreamCutValid": Method(pb.StreamCut, pb.StreamCutValidityResponse),
@@ -68,4 +65,4 @@ METHODS: Final[dict[str, Method]] = {
     "listKeyValueTablesInScope": Method(pb.KVTablesInScopeRequest, pb.KVTablesInScopeResponse),
     "deleteKeyValueTable": Method(pb.KeyValueTableInfo, pb.DeleteKVTableStatus),
 }
-"""The methods that are asked for or served here, by name."""
+"""The methods that are called or served here, by name."""

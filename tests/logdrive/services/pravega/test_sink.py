@@ -222,7 +222,7 @@ async def test_a_full_disk_at_the_service_is_transient_told_once_and_mended() ->
             await made.append_batch(segment, SOURCE, [b"x"], 1, ABSENT, 1)
     told = [entry["event"] for entry in said if entry.get("service")]
     assert told[-2:] == [
-        "the streaming service takes nothing: trying on",
+        "the streaming service does not take appends: retrying",
         "the streaming service answers again",
     ]
     assert len(told) <= 4  # an outage at the start included
