@@ -53,8 +53,17 @@ class GroupCommit:
 
     def check(self, size: int) -> None:
         """Raise `OverloadedError` where *size* more bytes are too many; one submission alone always fits."""
-        if self.pending_bytes and self.pending_bytes + size + TOLL > self._limits.pending:
-            raise OverloadedError(f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed")
+        if not self.has_room(size):
+            reason = f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed"
+            raise OverloadedError(size, reason)
+
+    def has_room(self, *sizes: int) -> bool:
+        """Tell whether submissions of *sizes* bytes may be added to what is pending.
+
+        True where nothing is: what is larger than the limit is taken alone.
+        """
+        more = sum(sizes) + TOLL * len(sizes)
+        return not self.pending_bytes or self.pending_bytes + more <= self._limits.pending
 
     def submit(self, submission: Submission) -> None:
         """Add *submission* to the next group, or queue it for a later one. Raises `TransientError`, having done nothing, as `Log.add`."""

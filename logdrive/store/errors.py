@@ -62,4 +62,8 @@ class OffsetMismatchError(LogdriveError):
 
 
 class OverloadedError(TransientError):
-    """More is pending than `StoreLimits.pending` allows."""
+    """*size* bytes more than is pending are too many (`StoreLimits.pending`); `Store.room` waits."""
+
+    def __init__(self, size: int, reason: str) -> None:
+        super().__init__(reason)
+        self.size = size

@@ -159,8 +159,8 @@ class Appending:
                     events=append.events,
                     expected_offset=append.expected_offset,
                 )
-            except OverloadedError:
-                await self._store.room()
+            except OverloadedError as error:
+                await self._store.room(error.size)
             except (TransientError, ValueError) as error:
                 raise HangUpError(str(error)) from error
             except (NoSuchSegmentError, SegmentSealedError, NumberMismatchError, OffsetMismatchError) as error:

@@ -64,9 +64,10 @@ async def _create(shared: Shared, request: CreateSegment) -> Message:
     nothing, asks again: then the attributes come.
     """
     store, number, segment = shared.store, request.request_id, request.segment
-    await store.room()  # for all to be submitted now: a second try would find the segment that the first one made
-    created = store.create(segment)
     policy = {SCALE_TYPE: request.scale_type, SCALE_RATE: request.target_rate, ROLLOVER: request.rollover_size}
+    # for all to be submitted now: a second try would find the segment that the first one made
+    await store.room(len(segment.encode()), *[0] * len(policy))
+    created = store.create(segment)
     unset = {name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT}
     with contextlib.suppress(SegmentSealedError):  # it stays as it is
         await set_policy(store, segment, unset)
