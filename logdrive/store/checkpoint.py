@@ -5,7 +5,7 @@ import contextlib
 import structlog
 
 from logdrive.errors import StorageError
-from logdrive.host.disk import Disk
+from logdrive.host.disk import Disk, words_of
 from logdrive.host.executor import Executor
 from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load, replace
 from logdrive.store.index.snapshot import Snapshot, encode_snapshot
@@ -43,7 +43,12 @@ class Checkpoint:
         try:
             older = load(self._disk, self._directory, OLDER_NAME, self._limits)
             missing = older.index.pages.missing(older.index.paged_files())
-        except (OSError, ValueError):
+        except FileNotFoundError:
+            return -1
+        except (OSError, ValueError) as error:
+            reason = words_of(error) if isinstance(error, OSError) else str(error)
+            log = structlog.get_logger()
+            log.warning("older index not read: what it needs is kept", store=self._directory, reason=reason)
             return -1
         good = older.store_id == self._log.store_id and not missing
         return older.tip.last if good else -1
@@ -64,7 +69,7 @@ class Checkpoint:
             before, self._written = self._written, None
             kept = await self._executor.run(self._replace, data, before is not None)
         except (OSError, StorageError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            reason = words_of(error) if isinstance(error, OSError) else str(error)
             structlog.get_logger().warning("index checkpoint not written", store=self._directory, reason=reason)
             return False
         self._written = tip
