@@ -223,6 +223,7 @@ class Connection:
 
     def _let_go(self) -> None:
         """Give back the memory at the end; what refers to itself would keep it until the next garbage collection."""
+        self._appending.end()  # also where it failed: its claims count for all connections
         self._memory.close()
         self._frames, self._assembler = FrameReader(), Assembler()
         self._reading = self._polls = None
