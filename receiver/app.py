@@ -21,6 +21,7 @@ from receiver.counters import Counters
 from receiver.listener import Sessions
 from receiver.memory_budget import Memory
 from receiver.open_sink import Address, Opened, opened
+from receiver.outbox import WAITING_BYTES
 from receiver.router import Router
 from receiver.services import Services
 from receiver.source_quota import Shares
@@ -36,6 +37,7 @@ class Started:
     pravega: Address | None
     counters: Counters
     memory: Memory
+    shares: Shares
 
 
 async def run(
@@ -50,11 +52,13 @@ async def run(
     started: Callable[[Started], None] = lambda started: None,
     controllers: Controllers = over_grpc,
     serving: Serving | None = None,
+    outbox_bytes: int = WAITING_BYTES,
 ) -> None:
     """Receive until *stop*; then drain, within the configured time. *executor* has one thread: the store's.
 
     *started* is called once connections are taken, which is not before the sink's service answers; *controllers* is how a Pravega
-    controller is reached, where the sink has one, and *serving* how the own store's is served, where that is not gRPC. Raises
+    controller is reached, where the sink has one, and *serving* how the own store's is served, where that is not gRPC.
+    *outbox_bytes* is what may wait to be written to one peer before it is cut off. Raises
     `ConfigError` where an address or the store's directory can't be had, `StorageError` where the disk fails: from then on nothing
     was acknowledged, and the process must end.
     """
@@ -73,12 +77,12 @@ async def run(
     async with sinks as found:
         if found is None:
             return
-        services = _services(config, found, clock, random)
+        services = _services(config, found, clock, random, outbox_bytes)
         sessions = Sessions(services)
         host, port = config.listen.where
         listener = await transport.listen(host, port, config.listen.settings, sessions.accept)
         try:
-            started(Started(listener.address, found.face, services.counters, services.memory))
+            started(Started(listener.address, found.face, services.counters, services.memory, services.shares))
             async with asyncio.TaskGroup() as group:
                 telling = group.create_task(_summary(services).run(), name="receiver-summary")
                 await either(stop, found.failure.happened)
@@ -88,7 +92,7 @@ async def run(
         await _end(sessions, services, config.drain_seconds)
 
 
-def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Random) -> Services:
+def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Random, outbox_bytes: int) -> Services:
     heap = Heap()
     return Services(
         listen=config.listen,
@@ -103,6 +107,7 @@ def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Rando
         foreign=CountingWriters(found.sink, random),
         dead=CountingWriters(found.dead, random),
         failure=found.failure,
+        outbox_bytes=outbox_bytes,
     )
 
 

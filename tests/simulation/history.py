@@ -12,7 +12,7 @@ from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS as
 from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.verify.verify import verify
 from tests.simulation.arrivals import NotAsWrittenError
-from tests.simulation.holdings import judge_disk, judge_handles, judge_last_handles
+from tests.simulation.holdings import judge_disk, judge_handles, judge_last_handles, judge_shares
 from tests.simulation.hosts import STORE
 from tests.simulation.oracle import BrokenPromise, judge
 from tests.simulation.plan import Plan
@@ -30,6 +30,8 @@ REST_SECONDS = 400.0
 """After the last fault everything must have arrived within so long: more than the longest backoff and time limit on the way."""
 _QUIET_LOOKS = 8
 _LOOK_SECONDS = 0.5
+_DEAF = "it does not read what it is told"
+"""Why a receiver lets go of a peer for which too much waits."""
 _END_SECONDS = 12.0
 """How long what applications removed may take to be told as ended or gone."""
 _FOLLOW_TRIES = 20
@@ -122,8 +124,10 @@ class World(Steps):
         """Let everything come to rest, and judge. Raises `BrokenPromise`."""
         try:
             await self._rest()
+            self._judge_cut_off()
             await self._read_all()
             self._weigh_at_rest()
+            judge_shares(self.plan, self.agents, self.receivers)
             await self._retain()
             if self.tickers:
                 await self._read_marks()
@@ -155,6 +159,7 @@ class World(Steps):
         """
         await asyncio.gather(*self._later)
         self.trace.add("step", "calm: nothing more goes wrong")
+        self._calm = self.trace.lines[-1]
         for process in self.processes.values():
             process.calm()
         for client in (*(agent.name for agent in self.plan.agents), *self.plan.receivers):
@@ -178,6 +183,13 @@ class World(Steps):
             quiet = quiet + 1 if settled else 0
             if loop.time() > deadline:
                 raise BrokenPromise("everything arrives", f"not at rest {REST_SECONDS:g} s after the last fault: {self._unsettled()}")
+
+    def _judge_cut_off(self) -> None:
+        """Nobody who reads is taken for one that does not: since all is calm, everybody reads."""
+        calm = self.trace.lines.index(self._calm)
+        for _, receiver, what in self.trace.lines[calm:]:
+            if _DEAF in what:
+                raise BrokenPromise("who reads is not cut off", f"{receiver}: {what}")
 
     async def _read_all(self, *, again: bool = False) -> None:
         """Read to the end, with *again* once more from the start."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tests.simulation.files import LOGS, OLD
-from tests.simulation.hosts import STATE, STORE, AgentHost
+from tests.simulation.hosts import STATE, STORE, AgentHost, ReceiverHost
 from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import Plan
 from tests.simulation.process import Process
@@ -34,6 +34,21 @@ def judge_last_handles(processes: Iterable[Process]) -> None:
     for process in processes:
         if left := [file.path for directory in (STATE, STORE) for file in process.disk.open_files(directory)]:
             raise BrokenPromise("handles are given back", f"{process.name} has ended and not closed {left[0]}")
+
+
+def judge_shares(plan: Plan, agents: Iterable[AgentHost], receivers: Iterable[ReceiverHost]) -> None:
+    """Raise `BrokenPromise` where receivers count other sources than agents have registered.
+
+    Known where receivers began anew once all was calm: no connection is left there whose end they
+    have not noticed.
+    """
+    if not plan.sources_bytes:
+        return
+    taken = sum(receiver.shares.used for receiver in receivers if receiver.shares is not None)
+    registered = sum(agent.registered_bytes for agent in agents)
+    if taken != registered:
+        what = f"sources of {registered} bytes are registered, and receivers count {taken}"
+        raise BrokenPromise("memory is given back", what)
 
 
 def judge_disk(plan: Plan, store: Process, kept: int) -> None:

@@ -118,6 +118,9 @@ class Stage:
                 raise BrokenPromise("acknowledged is durable", f"a store told {agent.name} of less than it had acknowledged")
             if agent.in_flight > agent.plan.output["windows_in_flight"]:
                 raise BrokenPromise("memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight")
+            if agent.registered_bytes > (most := max(receiver.sources_bytes for receiver in self.receivers) // 2):
+                what = f"{agent.name} has registered sources of {agent.registered_bytes} bytes, at most {most} may be"
+                raise BrokenPromise("memory is bounded", what)
         self._looks += 1
         if self._looks % _WEIGHED_EACH == 0:
             self._weigh()

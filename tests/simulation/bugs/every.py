@@ -1,6 +1,7 @@
 """All deliberate bugs."""
 
 from tests.simulation.bugs.agent import AGENT
+from tests.simulation.bugs.bounds import BOUNDS
 from tests.simulation.bugs.connections import CONNECTIONS
 from tests.simulation.bugs.disk_calls import DISK_CALLS
 from tests.simulation.bugs.holdings import HOLDINGS
@@ -12,4 +13,4 @@ from tests.simulation.bugs.store import STORE
 from tests.simulation.bugs.streams import STREAMS
 from tests.simulation.bugs.times import TIMES
 
-MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *DISK_CALLS, *PEERS, *HOLDINGS, *CONNECTIONS)
+MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *DISK_CALLS, *PEERS, *HOLDINGS, *CONNECTIONS, *BOUNDS)
