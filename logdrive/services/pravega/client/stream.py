@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -15,10 +15,13 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class StreamMap:
-    """The segments of one stream at *service* that take appends. Without a controller they stay what they were at first."""
+    """The segments of one stream at *service* that take appends; *changed* is called before others take their place.
 
-    def __init__(self, segments: Sequence[StreamSegment], service: Service) -> None:
-        self._service = service
+    Without a controller they stay what they were at first.
+    """
+
+    def __init__(self, segments: Sequence[StreamSegment], service: Service, changed: Callable[[], None]) -> None:
+        self._service, self._on_change = service, changed
         self._sealed: dict[str, None] = {}
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
         self._take(segments)
@@ -74,6 +77,7 @@ class StreamMap:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
         for segment in found:
             await self._service.locate(segment)
+        self._on_change()
         self._sealed.clear()
         self._take(found)
         self._changed.set()
