@@ -39,13 +39,15 @@ def judge_last_handles(processes: Iterable[Process]) -> None:
 def judge_shares(plan: Plan, agents: Iterable[AgentHost], receivers: Iterable[ReceiverHost]) -> None:
     """Raise `BrokenPromise` where receivers count other sources than agents have registered.
 
-    Known where receivers began anew once all was calm: no connection is left there whose end they
-    have not noticed.
+    Known where receivers began anew once all was calm, unless an agent has ended since, and they
+    have not noticed the end of its connection.
     """
-    if not plan.sources_bytes:
+    hosts, known = list(receivers), list(agents)
+    links = (link for agent in known for link in agent.network.connections(agent.name))
+    if not plan.sources_bytes or any(link.half_open for link in links):
         return
-    taken = sum(receiver.shares.used for receiver in receivers if receiver.shares is not None)
-    registered = sum(agent.registered_bytes for agent in agents)
+    taken = sum(host.shares.used for host in hosts if host.shares is not None)
+    registered = sum(agent.registered_bytes for agent in known)
     if taken != registered:
         what = f"sources of {registered} bytes are registered, and receivers count {taken}"
         raise BrokenPromise("memory is given back", what)
