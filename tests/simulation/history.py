@@ -35,6 +35,7 @@ _DEAF = "it does not read what it is told"
 _END_SECONDS = 12.0
 """How long what applications removed may take to be told as ended or gone."""
 _FOLLOW_TRIES = 20
+_FREEING_LOOKS = 20
 _RETENTION_TURNS = 7
 _MARK_TURNS = 15
 """A watermark for each of three writers, and waiting in vain for each of the others before."""
@@ -135,7 +136,7 @@ class World(Steps):
             await self._lose_power()
             await self._read_all(again=True)
             for store in self.plan.stores:  # now that a start has come since the last full disk
-                judge_disk(self.plan, self.processes[store], self.tables.kept(store))
+                await self._freed(store)
             self._look()
             judge(self.agents, self.beats, self.tables)
             if self.users:
@@ -274,6 +275,17 @@ class World(Steps):
             self._look()
             if asyncio.get_running_loop().time() > deadline:
                 raise BrokenPromise("everything arrives", f"not at rest {REST_SECONDS:g} s after the last power cut: {self._unsettled()}")
+
+    async def _freed(self, store: str) -> None:
+        """Judge the disk of *store*, once it had the time to remove what it may, file by file."""
+        for looks in range(_FREEING_LOOKS + 1):
+            try:
+                judge_disk(self.plan, self.processes[store], self.tables.kept(store))
+                break
+            except BrokenPromise:
+                if looks == _FREEING_LOOKS:
+                    raise
+                await asyncio.sleep(_LOOK_SECONDS)
 
     async def _finish(self) -> None:
         """Stop all programs as an operator does, and hear whether that went well."""
