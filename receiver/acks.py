@@ -1,6 +1,8 @@
-"""Which windows may be acknowledged: in order, each once, only when nothing of it is open (rules D1–D3).
+"""Which windows may be acknowledged: in order, each once, only when nothing of it is open (rules
+D1–D3).
 
-A window is *held* by every run in it that is not durable yet, and by every refusal of which the writer was not yet told.
+A window is *held* by every run in it that is not durable yet, and by every refusal of which the
+writer was not yet told.
 """
 
 import asyncio
@@ -8,8 +10,10 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Window:
-    """One window of one connection: what holds it, and the sequence number that acknowledges it once it has ended."""
+class OpenWindow:
+    """One window of one connection: what holds it, and the sequence number that acknowledges it
+    once it has ended.
+    """
 
     __slots__ = ("holds", "last", "number")
 
@@ -22,13 +26,14 @@ class Window:
 class AckQueue:
     """The windows of one connection that are not acknowledged, oldest first.
 
-    *acknowledge* gets the numbers to send, as soon as they may be sent: one for each window, in window order.
+    *acknowledge* gets the numbers to send, as soon as they may be sent: one for each window, in
+    window order.
     """
 
     def __init__(self, acknowledge: Callable[[list[int]], None]) -> None:
         self._acknowledge = acknowledge
-        self._waiting: deque[Window] = deque()
-        self._current: Window | None = None
+        self._waiting: deque[OpenWindow] = deque()
+        self._current: OpenWindow | None = None
         self._finished: asyncio.Event | None = None
         self.count = 0
         """How many windows have begun, ever."""
@@ -45,25 +50,27 @@ class AckQueue:
 
     @property
     def owing(self) -> bool:
-        """Whether anything received is not durable, or not acknowledged though it could be waited for."""
+        """Whether anything received is not durable, or not acknowledged though it could be waited
+        for.
+        """
         return any(window.holds or window.last is not None for window in self._waiting)
 
     @property
-    def current(self) -> Window:
+    def current(self) -> OpenWindow:
         """The window that is being received; it begins when it is first asked for."""
         if self._current is None:
             self.count += 1
-            self._current = Window(self.count)
+            self._current = OpenWindow(self.count)
             self._waiting.append(self._current)
         return self._current
 
-    def hold(self) -> Window:
+    def hold(self) -> OpenWindow:
         """Hold the current window until `release`."""
         window = self.current
         window.holds += 1
         return window
 
-    def release(self, window: Window) -> None:
+    def release(self, window: OpenWindow) -> None:
         """End one hold of *window*."""
         window.holds -= 1
         self._flush()
@@ -82,7 +89,11 @@ class AckQueue:
 
     def _flush(self) -> None:
         ready: list[int] = []
-        while self._waiting and self._waiting[0].holds == 0 and (last := self._waiting[0].last) is not None:
+        while (
+            self._waiting
+            and self._waiting[0].holds == 0
+            and (last := self._waiting[0].last) is not None
+        ):
             self._waiting.popleft()
             ready.append(last)
         if ready:

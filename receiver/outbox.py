@@ -1,6 +1,8 @@
-"""Frames on their way to a peer: in order, written by one task, each write within a deadline, the wait bounded in bytes.
+"""Frames on their way to a peer: in order, written by one task, each write within a deadline, the
+wait bounded in bytes.
 
-Who reads from the peer never waits for who writes to it: a peer that takes no acknowledgements is cut off, not waited for.
+Who reads from the peer never waits for who writes to it: a peer that takes no acknowledgements is
+cut off, not waited for.
 """
 
 import asyncio
@@ -8,7 +10,7 @@ import asyncio
 from logdrive.errors import TransientError
 from logdrive.host import faults
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 
 WAITING_BYTES = 256 * KIB
 """What may wait for one peer: more than the answers for all that it may ask for at once."""
@@ -16,9 +18,12 @@ _WRITE_SECONDS = 30.0
 
 
 class Outbox:
-    """What waits to be written to one peer. After a failure *broken* says why: the stream is aborted, nothing more is sent."""
+    """What waits to be written to one peer.
 
-    def __init__(self, stream: Stream, most: int = WAITING_BYTES) -> None:
+    After a failure *broken* says why: the stream is aborted, nothing more is sent.
+    """
+
+    def __init__(self, stream: ByteStream, most: int = WAITING_BYTES) -> None:
         self._stream = stream
         self._most = most
         self._parts: list[bytes] = []

@@ -1,4 +1,6 @@
-"""What the command line says and where: results on standard output, everything else on standard error."""
+"""What the command line says and where: results on standard output, everything else on standard
+error.
+"""
 
 import logging
 import sys
@@ -24,7 +26,9 @@ def emit_json(result: dict[str, Any]) -> None:
 def set_up_logging(level: str = "info") -> None:
     """Send structlog to standard error: coloured on a terminal, `key=value` lines otherwise."""
     on_terminal = sys.stderr.isatty()
-    plain = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
+    plain = structlog.processors.LogfmtRenderer(
+        key_order=["timestamp", "level", "event"], bool_as_flag=False
+    )
     renderer: Any = structlog.dev.ConsoleRenderer() if on_terminal else plain
     structlog.configure(
         processors=[
@@ -40,8 +44,12 @@ def set_up_logging(level: str = "info") -> None:
     )
 
 
-def printable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape the texts of *event*: peers and file names choose some of them, and must not steer a terminal or fake a line."""
+def printable(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Escape the texts of *event*: peers and file names choose some of them, and must not steer a
+    terminal or fake a line.
+    """
     for key, value in event.items():
         if isinstance(value, str):
             event[key] = escaped(value)
@@ -52,4 +60,6 @@ def escaped(text: str) -> str:
     """Return *text* with escapes for what can't be printed."""
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )

@@ -1,9 +1,9 @@
 """What an agent keeps of connections, questions and files that are over: nothing."""
 
-from agent.delivery.logdrive1 import NativeTalk
-from agent.delivery.session import Session
+from agent.delivery.logdrive1 import Logdrive1Sender
+from agent.delivery.session import SenderSession
 from agent.inputs.files.file import Generation
-from agent.sources.registration import Claims
+from agent.sources.registration import IncarnationSearch
 from tests.agent.world import LOG, World, lines
 from tests.support.let_go import Made, left_of
 from tests.support.virtual_time import run
@@ -11,16 +11,16 @@ from tests.support.virtual_time import run
 
 def test_nothing_is_kept_of_a_connection_that_ended() -> None:
     async def main() -> None:
-        made = Made(Session, NativeTalk)
+        made = Made(SenderSession, Logdrive1Sender)
         world = World()
         await world.ships(lines(0, 100))
         first = made.now()
-        assert made.names() == ["NativeTalk", "Session"]
+        assert made.names() == ["Logdrive1Sender", "SenderSession"]
         world.write(lines(100, 100))
         world.network.cut("agent")
         await world.settle()
         assert left_of(first) == []
-        assert made.names() == ["NativeTalk", "Session"]
+        assert made.names() == ["Logdrive1Sender", "SenderSession"]
         await world.stop()
         assert made.names() == []
 
@@ -29,7 +29,7 @@ def test_nothing_is_kept_of_a_connection_that_ended() -> None:
 
 def test_nothing_is_kept_of_the_questions_with_which_sources_registered() -> None:
     async def main() -> None:
-        made = Made(Claims)
+        made = Made(IncarnationSearch)
         world = World()
         world.write(lines(0, 100))
         world.start()

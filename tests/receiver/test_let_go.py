@@ -6,19 +6,26 @@ from uuid import UUID
 
 import pytest
 
-from logdrive.wire.lumberjack.frames import Source
+from logdrive.wire.lumberjack.frames import SourceFrame
 from receiver.acks import AckQueue
-from receiver.connection import Link
-from receiver.dialects.logdrive1 import NativeTalk
+from receiver.connection import ConnectionContext
+from receiver.dialects.logdrive1 import Logdrive1Receiver
 from receiver.dialects.registration import Registration
 from receiver.outbox import Outbox
-from receiver.session import Session
+from receiver.session import ReceiverSession
 from tests.receiver.peers import NativePeer, run_of
 from tests.receiver.world import in_virtual_time, receiver
 from tests.support.let_go import Made, left_of
 
 A, B = UUID(int=0xA), UUID(int=0xB)
-ONE_CONNECTION = ["AckQueue", "Link", "NativeTalk", "Outbox", "Registration", "Session"]
+ONE_CONNECTION = [
+    "AckQueue",
+    "ConnectionContext",
+    "Logdrive1Receiver",
+    "Outbox",
+    "Registration",
+    "ReceiverSession",
+]
 
 
 async def closes(peer: NativePeer) -> None:
@@ -35,10 +42,14 @@ async def breaks_a_rule(peer: NativePeer) -> None:
 
 
 @pytest.mark.parametrize("end", [closes, is_reset, breaks_a_rule])
-def test_nothing_is_kept_of_a_connection_that_ended(end: Callable[[NativePeer], Awaitable[None]]) -> None:
+def test_nothing_is_kept_of_a_connection_that_ended(
+    end: Callable[[NativePeer], Awaitable[None]],
+) -> None:
     @in_virtual_time
     async def scenario() -> None:
-        made = Made(Session, Link, NativeTalk, Registration, AckQueue, Outbox)
+        made = Made(
+            ReceiverSession, ConnectionContext, Logdrive1Receiver, Registration, AckQueue, Outbox
+        )
         async with receiver() as world:
             peer = await world.native()
             await peer.register(0, A)
@@ -60,14 +71,14 @@ async def test_nothing_is_kept_of_a_source_whose_index_was_freed() -> None:
         await peer.acknowledged(await peer.send_window(run_of(0, 0, 50)))
         first = made.now()
         assert len(first) == 1
-        await peer.send(Source(0, A, b"").encode())
+        await peer.send(SourceFrame(0, A, b"").encode())
         await peer.register(1, B)
         assert left_of(first) == []
         assert made.names() == ["Registration"]
 
 
 @in_virtual_time
-async def test_nothing_is_kept_of_a_source_that_another_connection_took_over_and_that_was_freed() -> None:
+async def test_nothing_is_kept_of_source_another_connection_took_over_and_that_was_freed() -> None:
     made = Made(Registration)
     async with receiver() as world:
         first, second = await world.native(), await world.native()
@@ -75,6 +86,6 @@ async def test_nothing_is_kept_of_a_source_that_another_connection_took_over_and
         overtaken = made.now()
         await second.register(0, A)
         await first.next()  # the E that says so
-        await first.send(Source(0, A, b"").encode())
+        await first.send(SourceFrame(0, A, b"").encode())
         await first.register(1, B)
         assert left_of(overtaken) == []

@@ -53,7 +53,12 @@ BOUNDS = (
         "face.claims_of_broken_connections",
         "the writers of a connection that broke count for ever towards how many there may be",
         "logdrive.services.pravega.server.segments.connection",
-        (("        self._appending.end()  # also where it failed: its claims count for all connections\n", ""),),
+        (
+            (
+                "        self._appending.end()  # also where it failed: its claims count for all connections\n",
+                "",
+            ),
+        ),
     ),
     Mutant(
         "store.room_for_the_segment_alone",
@@ -84,8 +89,8 @@ BOUNDS = (
         "logdrive.store.commit",
         (
             (
-                "sum(submission.entry.length for submission in group)",
-                "0",
+                "            self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(\n                group\n            )\n",
+                "            self.pending_bytes -= 0 + TOLL * len(group)\n",
             ),
         ),
     ),

@@ -13,4 +13,17 @@ from tests.simulation.bugs.store import STORE
 from tests.simulation.bugs.streams import STREAMS
 from tests.simulation.bugs.times import TIMES
 
-MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *DISK_CALLS, *PEERS, *HOLDINGS, *CONNECTIONS, *BOUNDS)
+MUTANTS = (
+    *STORE,
+    *STREAMS,
+    *TIMES,
+    *RECEIVER,
+    *SINK,
+    *AGENT,
+    *PIPELINE,
+    *DISK_CALLS,
+    *PEERS,
+    *HOLDINGS,
+    *CONNECTIONS,
+    *BOUNDS,
+)

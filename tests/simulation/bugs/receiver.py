@@ -7,7 +7,12 @@ RECEIVER = (
         "receiver.ack_before_durable",
         "a window is acknowledged as soon as it has ended",
         "receiver.acks",
-        (("while self._waiting and self._waiting[0].holds == 0 and (last", "while self._waiting and (last"),),
+        (
+            (
+                "        while (\n            self._waiting\n            and self._waiting[0].holds == 0\n            and (last := self._waiting[0].last) is not None\n        ):\n",
+                "        while self._waiting and (last := self._waiting[0].last) is not None:\n",
+            ),
+        ),
     ),
     Mutant(
         "receiver.window_acked_after_failure",
@@ -15,8 +20,8 @@ RECEIVER = (
         "receiver.dialects.registration",
         (
             (
-                "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is State.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
             ),
         ),
     ),
@@ -24,7 +29,12 @@ RECEIVER = (
         "receiver.takes_what_does_not_follow",
         "a run is appended although it does not begin at the stored number",
         "receiver.writers",
-        (("        return submitted is not None and previous == max(submitted, 0)\n", "        return submitted is not None\n"),),
+        (
+            (
+                "        return submitted is not None and previous == max(submitted, 0)\n",
+                "        return submitted is not None\n",
+            ),
+        ),
     ),
     Mutant(
         "receiver.goes_on_after_failure",
@@ -32,10 +42,13 @@ RECEIVER = (
         "receiver.dialects.registration",
         (
             (
-                "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is State.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+                "        if self.state in (\n            RegistrationState.LIVE,\n            RegistrationState.REFUSING,\n        ) and self._writer.follows(received.run.previous):\n",
+                "        if True:\n",
             ),
-            ("        if self.state in (State.LIVE, State.REFUSING) and self._writer.follows(received.run.previous):", "        if True:"),
+            (
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+            ),
         ),
     ),
     Mutant(
@@ -54,14 +67,22 @@ RECEIVER = (
         "plain Lumberjack windows are acknowledged before they are durable",
         "receiver.dialects.lumberjack",
         (
-            ("        window = link.acks.hold()\n", "        window = link.acks.hold()\n        link.acks.release(window)\n"),
-            ("            self._link.acks.release(window)\n        else:  #", "            pass\n        else:  #"),
+            (
+                "        window = link.acks.hold()\n",
+                "        window = link.acks.hold()\n        link.acks.release(window)\n",
+            ),
+            ("            self._link.acks.release(window)\n", "            pass\n"),
         ),
     ),
     Mutant(
         "receiver.header_of_the_wrong_place",
         "a header's previous position is one byte too high",
         "receiver.batch",
-        (("            previous=position_of(run.previous),\n", "            previous=position_of(run.previous) + (run.previous > 0),\n"),),
+        (
+            (
+                "            previous=position_of(run.previous),\n",
+                "            previous=position_of(run.previous) + (run.previous > 0),\n",
+            ),
+        ),
     ),
 )

@@ -1,4 +1,6 @@
-"""Which segment a key belongs to now: the stream's current segments, asked for anew whenever one of them was sealed by scaling."""
+"""Which segment a key belongs to now: the stream's current segments, asked for anew whenever one of
+them was sealed by scaling.
+"""
 
 import asyncio
 from bisect import bisect_left
@@ -7,7 +9,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.services.pravega.client.cluster import Service
+from logdrive.services.pravega.client.cluster import Cluster
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.pravega.routing import fraction
 
@@ -15,12 +17,15 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class StreamMap:
-    """The segments of one stream at *service* that take appends; *changed* is called before others take their place.
+    """The segments of one stream at *service* that take appends; *changed* is called before others
+    take their place.
 
     Without a controller they stay what they were at first.
     """
 
-    def __init__(self, segments: Sequence[StreamSegment], service: Service, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, segments: Sequence[StreamSegment], service: Cluster, changed: Callable[[], None]
+    ) -> None:
         self._service, self._on_change = service, changed
         self._sealed: dict[str, None] = {}
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
@@ -61,7 +66,9 @@ class StreamMap:
                     await self._refresh()
                 except LogdriveError as error:
                     if str(error) != reason:
-                        structlog.get_logger("logdrive.sinks").warning("the segments that follow are not known yet", reason=str(error))
+                        structlog.get_logger("logdrive.sinks").warning(
+                            "the segments that follow are not known yet", reason=str(error)
+                        )
                     reason = str(error)
                     await self._service.clock.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
@@ -71,7 +78,10 @@ class StreamMap:
         assert controller is not None
         found = await controller.current(first.scope, first.stream)
         if not found:
-            raise TransientError(f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri name another")
+            raise TransientError(
+                f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri "
+                "name another"
+            )
         names = {segment.name: None for segment in found}
         if still := [name for name in self._sealed if name in names]:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
@@ -82,4 +92,6 @@ class StreamMap:
         self._take(found)
         self._changed.set()
         self._changed.clear()
-        structlog.get_logger("logdrive.sinks").info("the stream was scaled", stream=f"{first.scope}/{first.stream}", segments=len(found))
+        structlog.get_logger("logdrive.sinks").info(
+            "the stream was scaled", stream=f"{first.scope}/{first.stream}", segments=len(found)
+        )

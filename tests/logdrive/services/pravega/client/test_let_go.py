@@ -6,12 +6,12 @@ from uuid import UUID
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.client import SegmentClient
-from logdrive.services.pravega.client.cluster import served
-from logdrive.services.pravega.client.pooled_connection import Lane, Outage
+from logdrive.services.pravega.client.cluster import open_cluster
+from logdrive.services.pravega.client.pooled_connection import Outage, PooledConnection
 from logdrive.services.pravega.sink import PravegaSink
 from tests.support.let_go import Made, left_of
 from tests.support.memory_transport import MemoryNetwork
@@ -25,15 +25,19 @@ async def test_nothing_is_kept_of_a_connection_in_the_middle_of_which_the_servic
     network = MemoryNetwork()
     store = StoreService(network, sync_seconds=1.0)
     store.start()
-    made = Made(SegmentClient, Link)
-    async with served(network.host("receiver"), Target(HOST, PORT), clock=VirtualClock(), random=Random(1)) as service:
-        sink = await PravegaSink.of_stream(service, "logs", "events", segments=1, store_id=UUID(int=7))
+    made = Made(SegmentClient, RequestChannel)
+    async with open_cluster(
+        network.host("receiver"), Target(HOST, PORT), clock=VirtualClock(), random=Random(1)
+    ) as service:
+        sink = await PravegaSink.of_stream(
+            service, "logs", "events", segments=1, store_id=UUID(int=7)
+        )
         (segment,) = sink.segments
         assert await sink.open(segment, UUID(int=1)) == ABSENT
         appended = sink.append(segment, UUID(int=1), [bytes(10_000)], 1, ABSENT, 5)
         await asyncio.sleep(0.5)
         first = made.now()
-        assert {type(each()) for each in first} == {SegmentClient, Link}
+        assert {type(each()) for each in first} == {SegmentClient, RequestChannel}
         await store.kill()
         await asyncio.wait([appended])
         assert isinstance(appended.exception(), TransientError)
@@ -41,7 +45,7 @@ async def test_nothing_is_kept_of_a_connection_in_the_middle_of_which_the_servic
         store.start()
         await asyncio.sleep(60)
         assert left_of(first) == []
-        assert made.names().count("Link") == len(first) // 2
+        assert made.names().count("RequestChannel") == len(first) // 2
     await store.end()
 
 
@@ -50,12 +54,16 @@ async def test_nothing_is_kept_of_the_lanes_of_a_service_that_is_not_used_any_mo
     network = MemoryNetwork()
     store = StoreService(network)
     store.start()
-    made = Made(Lane, SegmentClient, Link)
-    async with served(network.host("receiver"), Target(HOST, PORT), clock=VirtualClock(), random=Random(1)) as service:
+    made = Made(PooledConnection, SegmentClient, RequestChannel)
+    async with open_cluster(
+        network.host("receiver"), Target(HOST, PORT), clock=VirtualClock(), random=Random(1)
+    ) as service:
         await PravegaSink.of_stream(service, "logs", "events", segments=1, store_id=UUID(int=7))
-        lanes = made.names().count("Lane")
+        lanes = made.names().count("PooledConnection")
         assert lanes
-        assert made.names() == sorted(["Lane", "SegmentClient", "Link"] * lanes)
+        assert made.names() == sorted(
+            ["PooledConnection", "SegmentClient", "RequestChannel"] * lanes
+        )
     del service
     await store.end()
     assert made.names() == []
@@ -65,17 +73,19 @@ async def test_nothing_is_kept_of_the_lanes_of_a_service_that_is_not_used_any_mo
 async def test_nothing_is_kept_of_a_connection_on_which_nothing_is_said() -> None:
     network = MemoryNetwork()
 
-    async def mute(stream: Stream) -> None:
+    async def mute(stream: ByteStream) -> None:
         await asyncio.Event().wait()
 
     await network.host("service").listen("service", PORT, None, mute)
-    made = Made(SegmentClient, Link)
+    made = Made(SegmentClient, RequestChannel)
     client, target = network.host("client"), Target("service", PORT)
-    lane = Lane(client, target, Outage("service"), clock=VirtualClock(), random=Random(1))
+    lane = PooledConnection(
+        client, target, Outage("service"), clock=VirtualClock(), random=Random(1)
+    )
     running = asyncio.create_task(lane.run())
     await asyncio.sleep(5)
     first = made.now()
-    assert made.names() == ["Link", "SegmentClient"]
+    assert made.names() == ["RequestChannel", "SegmentClient"]
     await asyncio.sleep(60)
     assert left_of(first) == []
     running.cancel()

@@ -8,14 +8,22 @@ from uuid import UUID
 
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
-from logdrive.services.pravega.client.cluster import Service
-from logdrive.services.pravega.client.controller import Controller, Endpoint, StreamSegment, Successor
+from logdrive.services.pravega.client.cluster import Cluster
+from logdrive.services.pravega.client.controller import (
+    ControllerClient,
+    SegmentStoreAddress,
+    StreamSegment,
+    Successor,
+)
 from logdrive.services.pravega.client.predecessors import History
 from logdrive.services.pravega.client.stream import StreamMap
 from logdrive.wire.pravega.routing import fraction
 
 EPOCH = 1 << 32
-LOW, HIGH = StreamSegment("logs", "events", 0, 0.0, 0.5), StreamSegment("logs", "events", 1, 0.5, 1.0)
+LOW, HIGH = (
+    StreamSegment("logs", "events", 0, 0.0, 0.5),
+    StreamSegment("logs", "events", 1, 0.5, 1.0),
+)
 WRITERS = {number: UUID(int=number) for number in range(20)}
 
 
@@ -52,7 +60,7 @@ class Split:
     async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
         return [Successor(self.made, (self.split.id,))] if segment == self.split.id else []
 
-    async def endpoint(self, segment: StreamSegment) -> Endpoint:
+    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
         raise NotImplementedError
 
     async def locate(self, segment: StreamSegment) -> None:
@@ -67,14 +75,16 @@ class Split:
     async def attribute(self, segment: str, attribute: UUID) -> int:
         return self.numbers.get((segment, attribute), ABSENT)
 
-    async def update_attribute(self, segment: str, attribute: UUID, expected: int, value: int) -> bool:
+    async def update_attribute(
+        self, segment: str, attribute: UUID, expected: int, value: int
+    ) -> bool:
         self.numbers[segment, attribute] = value
         return True
 
 
-def test_a_service_that_was_restored_and_scaled_otherwise_is_asked_anew_what_was_before__S3() -> None:
+def test_service_was_restored_and_scaled_otherwise_is_asked_anew_what_was_before__S3() -> None:
     async def main() -> None:
-        service: Controller = Split(LOW)
+        service: ControllerClient = Split(LOW)
         assert isinstance(service, Split)
 
         async def reach(segment: StreamSegment) -> SegmentClient:
@@ -99,7 +109,9 @@ def test_what_was_before_is_forgotten_before_others_take_the_place_of_segments()
         controller = Split(LOW)
         service = SimpleNamespace(controller=controller, locate=controller.locate)
         seen: list[list[int]] = []
-        found = StreamMap([LOW, HIGH], cast("Service", service), lambda: seen.append(numbers(found)))
+        found = StreamMap(
+            [LOW, HIGH], cast("Cluster", service), lambda: seen.append(numbers(found))
+        )
         following = asyncio.create_task(found.run())
         await asyncio.sleep(0)
         found.sealed(LOW.name)

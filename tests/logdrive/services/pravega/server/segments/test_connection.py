@@ -1,4 +1,6 @@
-"""One connection as a whole: greetings, bad peers, slow peers, and its end (specification, sections 1.1, 1.3 and 2.7)."""
+"""One connection as a whole: greetings, bad peers, slow peers, and its end (specification, sections
+1.1, 1.3 and 2.7).
+"""
 
 import asyncio
 import struct
@@ -14,7 +16,14 @@ from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.server import endpoint
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
-from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, AppendSetup, DataAppended, Padding, SetupAppend
+from logdrive.wire.pravega.appends import (
+    AppendBlock,
+    AppendBlockEnd,
+    AppendSetup,
+    DataAppended,
+    Padding,
+    SetupAppend,
+)
 from logdrive.wire.pravega.control import Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_BYTES
@@ -133,7 +142,9 @@ async def test_a_connection_is_read_no_further_while_too_much_is_not_durable() -
 
 
 @pytest.mark.parametrize("pending", [10_000, 4_000, 1_000])
-def test_a_store_that_has_too_much_pending_makes_connections_wait_and_loses_nothing(pending: int) -> None:
+def test_a_store_that_has_too_much_pending_makes_connections_wait_and_loses_nothing(
+    pending: int,
+) -> None:
     """Also where an append is more than half of what may be pending, or more than all of it."""
 
     async def main() -> None:
@@ -143,7 +154,12 @@ def test_a_store_that_has_too_much_pending_makes_connections_wait_and_loses_noth
             for number, peer in enumerate(peers):
                 writer = UUID(int=number)
                 await peer.ask(SetupAppend(1, writer, S))
-                await peer.say(*(AppendBlockEnd(writer, 0, bytes(1000 * (n % 3 + 1)), 1, n, n) for n in range(1, 31)))
+                await peer.say(
+                    *(
+                        AppendBlockEnd(writer, 0, bytes(1000 * (n % 3 + 1)), 1, n, n)
+                        for n in range(1, 31)
+                    )
+                )
             for peer in peers:
                 last: Message = KeepAlive()
                 while not (isinstance(last, DataAppended) and last.event_number == 30):
@@ -168,7 +184,7 @@ async def test_a_peer_that_does_not_read_costs_one_answer_and_hinders_nobody(mad
 
 
 @virtually
-async def test_at_the_end_of_the_face_what_was_submitted_is_acknowledged_and_all_connections_close() -> None:
+async def test_at_end_of_face_what_submitted_is_acknowledged_and_all_connections_close() -> None:
     async with world(sync_seconds=1.0) as made:
         await made.store.create(S)
         peer, idle = await made.peer(), await made.peer()
@@ -187,7 +203,9 @@ async def rest_of(*peers: object) -> tuple[list[Message], ...]:
 
 @in_world
 async def test_the_endpoint_is_announced_while_the_face_listens(made: World) -> None:
-    assert endpoint.find(made.disk, "/var/store") == endpoint.Endpoint(f"server:{made.port}")
+    assert endpoint.find(made.disk, "/var/store") == endpoint.PublishedEndpoint(
+        f"server:{made.port}"
+    )
 
 
 @virtually
