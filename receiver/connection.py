@@ -58,7 +58,7 @@ class ConnectionContext:
         self.identity = services.identity_of(stream.peer)
         self.log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
         self.version = VERSION_2
-        self.outbox = Outbox(stream)
+        self.outbox = Outbox(stream, services.outbox_bytes)
         self.account: Allocation = services.memory.account()
         self.acks = AckQueue(self._acknowledge)
         self.offset = 0
