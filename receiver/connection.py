@@ -32,6 +32,24 @@ class Farewell(Exception):  # noqa: N818 - it ends a conversation, which need be
 class Link:
     """What a session has of its connection. *version* is the byte that acknowledgements carry."""
 
+    __slots__ = (
+        "_finishing",
+        "_group",
+        "_tasks",
+        "account",
+        "acks",
+        "farewell",
+        "host",
+        "identity",
+        "log",
+        "offset",
+        "on_leave",
+        "outbox",
+        "peer",
+        "services",
+        "version",
+    )
+
     def __init__(self, services: Services, stream: Stream, group: asyncio.TaskGroup) -> None:
         self.services = services
         self.peer = stream.peer

@@ -17,6 +17,8 @@ _WRITE_SECONDS = 30.0
 class Outbox:
     """What waits to be written to one peer. After a failure *broken* says why: the stream is aborted, nothing more is sent."""
 
+    __slots__ = ("_has_ack", "_idle", "_parts", "_sealed", "_size", "_stream", "_wake", "_writing", "broken", "last_put")
+
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._parts: list[bytes] = []

@@ -81,6 +81,8 @@ def dialect_of(peer: Peer) -> Dialect:
 class Session:
     """Serves one connection. `run` returns when it is over; `leave` ends it from outside."""
 
+    __slots__ = ("_fed", "_keepalive", "_link", "_reader", "_scope", "_services", "_stopped", "_stream", "_talk")
+
     def __init__(self, services: Services, stream: Stream) -> None:
         self._services, self._stream = services, stream
         self._scope: asyncio.Timeout | None = None
@@ -91,7 +93,6 @@ class Session:
         self._stopped = False  # reading, for want of memory
         dialect = dialect_of(stream.peer)
         self._reader = FrameReader(LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK, side="reader", dialect=dialect)
-        self._log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
 
     async def run(self) -> None:
         """Serve until the peer or we end it."""
@@ -125,15 +126,15 @@ class Session:
             self._look_back(link)
         except ProtocolError as error:
             self._services.counters.protocol_errors += 1
-            self._log.warning("peer broke the protocol", reason=str(error), count=self._services.counters.protocol_errors)
+            link.log.warning("peer broke the protocol", reason=str(error), count=self._services.counters.protocol_errors)
             farewell = Farewell(RefusalCode(error.code), str(error))
         except Farewell as reason:
-            say = self._log.debug if reason.told else self._log.info if reason.code is RefusalCode.DRAINING else self._log.warning
+            say = link.log.debug if reason.told else link.log.info if reason.code is RefusalCode.DRAINING else link.log.warning
             say("connection ended here", reason=reason.text)
             farewell = reason
             farewell.__traceback__ = None  # which would keep what was being read
         except TransientError as error:
-            self._log.info("connection lost", reason=str(error))
+            link.log.info("connection lost", reason=str(error))
             return
         await self._part(link, farewell)
 
@@ -243,11 +244,11 @@ class Session:
         """Say where a peer that has ended its side left something unfinished; what was whole is acknowledged all the same."""
         cut = self._fed - self._reader.offset
         if link.outbox.broken is not None:
-            self._log.info("connection lost", reason=link.outbox.broken)
+            link.log.info("connection lost", reason=link.outbox.broken)
         elif cut or (self._talk is not None and self._talk.amid_window):
             what = f"a frame, {cut} bytes of which had come," if cut else "a window"
             self._services.counters.protocol_errors += 1
-            self._log.warning("peer left too early", reason=f"it ended in the middle of {what} at stream offset {self._reader.offset}")
+            link.log.warning("peer left too early", reason=f"it ended in the middle of {what} at stream offset {self._reader.offset}")
 
     def _meet(self, link: Link) -> None:
         """Begin to talk, in the dialect that ALPN or the first frame told."""
@@ -256,8 +257,12 @@ class Session:
         talk: Talk = NativeTalk(link) if self._reader.dialect == "logdrive/1" else ForeignTalk(link, self._reader.version)
         self._talk = talk
         seconds = self._services.listen.keepalive_seconds
-        self._keepalive = Keepalive(link.outbox, self._services.counters, seconds, lambda: talk.waiting or (self._stopped and talk.patient))
-        self._log = link.log = self._log.bind(dialect=talk.dialect)
+        self._keepalive = Keepalive(link.outbox, self._services.counters, seconds, self._keeps_waiting)
+        link.log = link.log.bind(dialect=talk.dialect)
+
+    def _keeps_waiting(self) -> bool:
+        """Tell whether the peer waits for us, and may be told to go on waiting."""
+        return self._talk is not None and (self._talk.waiting or (self._stopped and self._talk.patient))
 
     # Parting -----------------------------------------------------------------------------------------------------------
 

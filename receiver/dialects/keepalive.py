@@ -11,6 +11,8 @@ from receiver.outbox import Outbox
 class Keepalive:
     """Runs on a timer that exists only while *waiting* says that the peer waits for something."""
 
+    __slots__ = ("_counters", "_loop", "_outbox", "_seconds", "_timer", "_waiting")
+
     def __init__(self, outbox: Outbox, counters: Counters, seconds: float, waiting: Callable[[], bool]) -> None:
         self._outbox, self._counters, self._seconds, self._waiting = outbox, counters, seconds, waiting
         self._loop = asyncio.get_running_loop()

@@ -28,6 +28,8 @@ _QUIET_SECONDS = 0.5
 class ForeignTalk:
     """Takes the frames of one plain connection. Its records go to one segment, so they keep their order."""
 
+    __slots__ = ("_batches", "_burials", "_key", "_link", "_version", "_windows", "_writer", "dialect", "patient")
+
     def __init__(self, link: Link, version: bytes) -> None:
         self._link, self._version = link, version
         link.version = version

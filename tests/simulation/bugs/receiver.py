@@ -7,7 +7,7 @@ RECEIVER = (
         "receiver.ack_before_durable",
         "a window is acknowledged as soon as it has ended",
         "receiver.acks",
-        (("while self._waiting and self._waiting[0].holds == 0 and (last", "while self._waiting and (last"),),
+        (("if window.holds or window.last is None:", "if window.last is None:"),),
     ),
     Mutant(
         "receiver.window_acked_after_failure",
