@@ -8,7 +8,7 @@ from uuid import UUID
 from agent.delivery.dialect import RefusedError, Services
 from agent.delivery.window import Room
 from agent.records.batch import Run
-from agent.sources.checkpoint import path_of, shown
+from agent.sources.checkpoint import shown
 from agent.sources.registration import MORE_COUNTS, Answer
 from agent.sources.source import Outcome, Source, State
 from logdrive.errors import ProtocolError, TransientError
@@ -92,10 +92,11 @@ class NativeTalk:
         while self._unanswered + MORE_COUNTS <= UNANSWERED_SOURCES and (source := self._services.demand.next_waiting()) is not None:
             if len(self._indices) > LIVE_INDICES - _FEWEST_FREE:
                 self._rest_idle(frames)
+            attributes = self._services.book.attributes_of(source)
             for count, origin in source.questions():
                 self._indices[self._next_index] = _Index(source, count, origin)
                 self._of.setdefault(source, []).append(self._next_index)
-                frames.append(SourceFrame(self._next_index, origin, source.attributes).encode())
+                frames.append(SourceFrame(self._next_index, origin, attributes).encode())
                 self._next_index += 1
                 self._unanswered += 1
         return frames
@@ -265,7 +266,7 @@ class NativeTalk:
         services.demand.changed.set()
 
     def _path(self, source: Source) -> str:
-        return shown(path_of(self._services.book.sources[source].path))
+        return shown(self._services.book.path(source))
 
     def end(self) -> None:
         """Take every source off the connection."""

@@ -123,11 +123,12 @@ class Source:
     )
 
     def __init__(
-        self, generation: Readable | None, names: Names, attributes: bytes, *, count: int, counting: Counting = Counting.KNOWN
+        self, generation: Readable | None, names: Names, attributes: bytes | None, *, count: int, counting: Counting = Counting.KNOWN
     ) -> None:
         self.generation = generation
         self.names = names
         self.attributes = attributes
+        """What an S says of it; None where that is made of what it is read from (`Book.attributes_of`)."""
         self.count = count
         self.counting = counting
         self.origin = names.origin(count)
@@ -304,9 +305,7 @@ class Source:
 
     def sends_again(self) -> None:
         """Say of all that is sent that it may be there twice, so that the audit looks (rule A4)."""
-        if not self.resend:
-            self.resend = True
-            self.attributes = self.attributes[:-1] + b',"resend":true}'
+        self.resend = True
 
     def _take_count(self, count: int) -> None:
         self.counting = Counting.KNOWN

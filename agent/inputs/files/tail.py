@@ -329,7 +329,7 @@ class Tailer:
             return
         identity = self._namer.identity(stat, generation.place.mount, first_line)
         generation.first_line = first_line
-        source = followed.source = self._book.begin(generation, first_line, identity, followed.counting)
+        source = followed.source = self._book.begin(generation, identity, followed.counting)
         source.closes_when_complete = FirstLine.of(followed.head) is None
         followed.head = b""
 
@@ -416,7 +416,7 @@ class Tailer:
             place = generation.place
             identity = Identity(self._namer.agent, self._namer.host, place.mount, place.inode, place.birth_ns, first_line.text)
             generation.first_line = first_line
-            source = self._book.begin(generation, first_line, identity, Counting.KNOWN)
+            source = self._book.begin(generation, identity, Counting.KNOWN)
             chunk = Chunk.whole(head)
             generation.position = generation.seen = len(head)
             source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
