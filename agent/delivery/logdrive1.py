@@ -55,7 +55,7 @@ class NativeTalk:
         self.room = Room(services.settings.window_bytes)
         self.reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
         self._indices: dict[int, _Index] = {}
-        self._of: dict[Source, list[int]] = {}
+        self._of: dict[Source, tuple[int, ...]] = {}
         self._next_index = 0
         self._sequence = 0
         self._unanswered = 0
@@ -95,7 +95,7 @@ class NativeTalk:
             attributes = self._services.book.attributes_of(source)
             for count, origin in source.questions():
                 self._indices[self._next_index] = _Index(source, count, origin)
-                self._of.setdefault(source, []).append(self._next_index)
+                self._of[source] = (*self._of.get(source, ()), self._next_index)
                 frames.append(SourceFrame(self._next_index, origin, attributes).encode())
                 self._next_index += 1
                 self._unanswered += 1
@@ -122,9 +122,9 @@ class NativeTalk:
 
     def _free(self, source: Source, keep: int | None = None) -> None:
         """Give back the indices of *source*, all but *keep*."""
-        for index in self._of.pop(source, []):
+        for index in self._of.pop(source, ()):
             if index == keep:
-                self._of[source] = [index]
+                self._of[source] = (index,)
             else:
                 self._indices[index].source = None
                 self._free_if_answered(index)

@@ -61,14 +61,14 @@ class Book:
         counting = counting if not family.members else Counting.KNOWN if family.decided() else Counting.AFTER
         count = 0 if counting is Counting.MANY else family.next_count()
         source = Source(generation, family, None, count=count, counting=counting)
-        family.members.append(source)
+        family.add(source)
         self.sources[source] = None
         self.changed = True
         return source
 
     def add(self, source: Source, place: Place, first_line: FirstLine) -> None:
         """Enter a source of which nothing can be read."""
-        self.family(source.names.stem).members.append(source)
+        self.family(source.names.stem).add(source)
         self.sources[source] = _entry(source, place, first_line)
         self.changed = True
 
@@ -86,7 +86,7 @@ class Book:
         if entry.resend:
             source.sends_again()
         source.acknowledged.at_ms = entry.acknowledged
-        family.members.append(source)
+        family.add(source)
         self.sources[source] = entry if generation is None else None
         return source
 
@@ -115,7 +115,7 @@ class Book:
         entry.done = now_ms
         del self.sources[source]
         self.finished.add(source.acknowledged)
-        self.family(entry.stem).members.remove(source)
+        self.family(entry.stem).remove(source)
         self.enter_ended(entry)
         self.changed = True
 

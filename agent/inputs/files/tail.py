@@ -72,6 +72,7 @@ class Tailer:
         self._open = 0
         self._queue: list[tuple[float, int, Followed]] = []
         self._order = count()
+        self._devices: dict[int, int] = {}
         self._mounts: dict[tuple[str, int], str] = {}  # looked up once for each directory and device
 
     # Files that come ---------------------------------------------------------------------------------------------------
@@ -92,7 +93,8 @@ class Tailer:
         mount = self._mounts.get((directory, stat.device))
         if mount is None:
             mount = self._mounts[directory, stat.device] = self._namer.mount_of(directory)
-        place = Place(found.path, name, mount, stat.device, stat.inode, stat.birth_ns)
+        device = self._devices.setdefault(stat.device, stat.device)  # one object for all files
+        place = Place(found.path, name, mount, device, stat.inode, stat.birth_ns)
         self.follow(Followed(Generation(place, found.settings), counting=counting))
 
     def _renamed(self, place: Place, path: str) -> None:
