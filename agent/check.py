@@ -1,4 +1,6 @@
-"""`logdrive agent check`: what a start would find and do, without reading more than a beginning, sending a byte or changing a file."""
+"""`logdrive agent check`: what a start would find and do, without reading more than a beginning,
+sending a byte or changing a file.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,9 +8,16 @@ from dataclasses import dataclass
 from agent.app import agent_id
 from agent.config import STATE_DIR_REMEDY, AgentConfig
 from agent.delivery.dialect_choice import choose, offered
-from agent.inputs.files.globs import Found, Inputs, Listing
+from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.pattern_check import overlooked
-from agent.sources.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown
+from agent.sources.checkpoint import (
+    Checkpoint,
+    CheckpointDamagedError,
+    CheckpointEntry,
+    CheckpointFile,
+    path_of,
+    shown,
+)
 from agent.sources.identity import FirstLine
 from logdrive.address import host_port
 from logdrive.errors import LogdriveError, StorageError
@@ -22,7 +31,10 @@ _UNREADABLE = "can't be read"
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A file that an input, counted from 0, names. *plan* says from where it would be read, or why not."""
+    """A file that an input, counted from 0, names.
+
+    *plan* says from where it would be read, or why not.
+    """
 
     path: str
     input: int
@@ -32,7 +44,8 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or what to do.
+    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or
+    what to do.
 
     With *warn* a start would get past it, to do what is probably not meant.
     """
@@ -52,15 +65,19 @@ class Checked:
 
 
 async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Checked:
-    """Look at files, checkpoint and receivers. Raises `ConfigError` where the agent would have no id."""
+    """Look at files, checkpoint and receivers.
+
+    Raises `ConfigError` where the agent would have no id.
+    """
     checkpoint, finding = _checkpoint(config, disk)
     listing = Listing(disk)
-    inputs = Inputs(config.input)
+    inputs = FileInputs(config.input)
     found = list(inputs.scan(listing))
     files = [_file(config, each, checkpoint, disk) for each in found]
     findings = [_state_dir(config.agent.state_dir, disk), finding]
     findings += [
-        Finding("directory", ok=False, detail=f"{path}: {error.strerror or error}") for path, error in sorted(listing.troubles.items())
+        Finding("directory", ok=False, detail=f"{path}: {error.strerror or error}")
+        for path, error in sorted(listing.troubles.items())
     ]
     findings += [
         Finding(f"input[{number}]", ok=False, detail="no file matches its paths now")
@@ -68,10 +85,18 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
         if not any(each.settings is table for each in found)
     ]
     if unreadable := sum(file.plan.startswith(_UNREADABLE) for file in files):
-        detail = f"{unreadable:,} of {len(files):,} can't be read (see above): run the agent as a user who may, or exclude them"
+        detail = (
+            f"{unreadable:,} of {len(files):,} can't be read (see above): run the agent as a "
+            "user who may, or exclude them"
+        )
         findings.append(Finding("files", ok=True, detail=detail, warn=True))
-    findings += [Finding(name, ok=True, detail=text, warn=True) for name, text in overlooked(found, inputs, checkpoint, listing)]
-    return Checked(files, findings + [await _receiver(config, host, transport) for host in config.output.hosts])
+    findings += [
+        Finding(name, ok=True, detail=text, warn=True)
+        for name, text in overlooked(found, inputs, checkpoint, listing)
+    ]
+    return Checked(
+        files, findings + [await _receiver(config, host, transport) for host in config.output.hosts]
+    )
 
 
 def _state_dir(path: str, disk: Disk) -> Finding:
@@ -88,17 +113,26 @@ def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Fin
     file = CheckpointFile(disk, config.agent.state_dir)
     try:
         checkpoint = file.read(agent_id(config, disk), touch=False)
-    except DamagedError as error:
-        left = Checkpoint(agent="") if error.ours else None  # it has been here before, which is all that is known
-        return left, Finding("checkpoint", ok=False, detail=f"{file.path}: {error}; the agent would start as without one")
+    except CheckpointDamagedError as error:
+        # it has been here before, which is all that is known
+        left = Checkpoint(agent="") if error.ours else None
+        return left, Finding(
+            "checkpoint",
+            ok=False,
+            detail=f"{file.path}: {error}; the agent would start as without one",
+        )
     except StorageError as error:
         return None, Finding("checkpoint", ok=False, detail=str(error))
     if checkpoint is None:
-        return None, Finding("checkpoint", ok=True, detail="none yet: the receiver will be asked for every file")
+        return None, Finding(
+            "checkpoint", ok=True, detail="none yet: the receiver will be asked for every file"
+        )
     return checkpoint, Finding("checkpoint", ok=True, detail=f"{len(checkpoint.entries)} sources")
 
 
-def _file(config: AgentConfig, found: Found, checkpoint: Checkpoint | None, disk: Disk) -> CheckedFile:
+def _file(
+    config: AgentConfig, found: MatchedFile, checkpoint: Checkpoint | None, disk: Disk
+) -> CheckedFile:
     number = next(index for index, table in enumerate(config.input) if table is found.settings)
     try:
         file = disk.open(found.path)
@@ -106,13 +140,17 @@ def _file(config: AgentConfig, found: Found, checkpoint: Checkpoint | None, disk
             named = FirstLine.of(file.pread(FIRST_LINE_BYTES, 0)) is not None
         finally:
             file.close()
-        plan = _plan(found, checkpoint) if named else f"waits until its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
+        plan = (
+            _plan(found, checkpoint)
+            if named
+            else f"waits until its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
+        )
     except OSError as error:
         plan = f"{_UNREADABLE}: {error.strerror or error}"
     return CheckedFile(shown(found.path), number, found.stat.size, plan)
 
 
-def _plan(found: Found, checkpoint: Checkpoint | None) -> str:
+def _plan(found: MatchedFile, checkpoint: Checkpoint | None) -> str:
     entry = _entry(found, checkpoint)
     if entry is not None:
         position = max(position_of(entry.number), entry.start)
@@ -123,10 +161,20 @@ def _plan(found: Found, checkpoint: Checkpoint | None) -> str:
     return "from 0, unless the receiver knows it"
 
 
-def _entry(found: Found, checkpoint: Checkpoint | None) -> Entry | None:
-    """Return the living entry for the inode that was found, the one known by the same name first."""
-    entries = [e for e in checkpoint.entries if e.inode == found.stat.inode and e.done is None] if checkpoint is not None else []
-    return min(entries, key=lambda entry: found.path not in (path_of(entry.name), path_of(entry.path)), default=None)
+def _entry(found: MatchedFile, checkpoint: Checkpoint | None) -> CheckpointEntry | None:
+    """Return the living entry for the inode that was found, the one known by the same name
+    first.
+    """
+    entries = (
+        [e for e in checkpoint.entries if e.inode == found.stat.inode and e.done is None]
+        if checkpoint is not None
+        else []
+    )
+    return min(
+        entries,
+        key=lambda entry: found.path not in (path_of(entry.name), path_of(entry.path)),
+        default=None,
+    )
 
 
 async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Finding:
@@ -139,11 +187,22 @@ async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Fin
         peer = stream.peer
         await stream.close()
     except TimeoutError:
-        return Finding(host, ok=False, detail=f"no connection within {settings.connect_seconds:g} s")
+        return Finding(
+            host, ok=False, detail=f"no connection within {settings.connect_seconds:g} s"
+        )
     except LogdriveError as error:
-        return Finding(host, ok=False, detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "))
+        return Finding(
+            host,
+            ok=False,
+            detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "),
+        )
     choice = choose(settings.dialect, peer)
     if choice is None:
         return Finding(host, ok=False, detail="it does not speak logdrive/1")
     who = f", it is {peer.identity}" if peer.identity else ""
-    return Finding(host, ok=True, detail=f"reached{who}; {choice.dialect} would be spoken: {choice.reason}", warn=choice.fell_back)
+    return Finding(
+        host,
+        ok=True,
+        detail=f"reached{who}; {choice.dialect} would be spoken: {choice.reason}",
+        warn=choice.fell_back,
+    )

@@ -1,4 +1,7 @@
-"""What the operator of an agent may set: parsed once at start, passed down, never changed. `config/agent.toml` explains it."""
+"""What the operator of an agent may set: parsed once at start, passed down, never changed.
+
+`config/agent.toml` explains it.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -14,10 +17,12 @@ from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK, WINDOW_BYTES, WIND
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-Dialect = Literal["logdrive/1", "lumberjack/2", "lumberjack/1", "auto"]
+DialectSetting = Literal["logdrive/1", "lumberjack/2", "lumberjack/1", "auto"]
 
 _LABEL_BYTES = ATTRIBUTES_BYTES - 8 * KIB
-"""Fields and tags of an input, encoded: the path (4 KiB at most) and names still fit beside them."""
+"""Fields and tags of an input, encoded: the path (4 KiB at most) and names still fit beside
+them.
+"""
 
 STATE_DIR_REMEDY = "name a directory that the agent's user may make and write into"
 
@@ -25,7 +30,8 @@ STATE_DIR_REMEDY = "name a directory that the agent's user may make and write in
 class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [agent] table: who this agent is and where it keeps its checkpoint.
 
-    *id* defaults to one made from the machine's id, *host* to the machine's name; both are part of every file's name.
+    *id* defaults to one made from the machine's id, *host* to the machine's name; both are part of
+    every file's name.
     """
 
     state_dir: str
@@ -48,8 +54,8 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class InputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One [[input]] table: which files, and what is said of their lines.
 
-    *quiet_seconds* is how long a last line may lack its newline before it is shipped as it is, *end_after_seconds* how long
-    a deleted file must not grow before it has ended.
+    *quiet_seconds* is how long a last line may lack its newline before it is shipped as it is,
+    *end_after_seconds* how long a deleted file must not grow before it has ended.
     """
 
     paths: Annotated[list[str], msgspec.Meta(min_length=1)]
@@ -64,15 +70,22 @@ class InputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """Demand absolute patterns and labels that fit their frame."""
         for pattern in (*self.paths, *self.exclude):
             if not pattern.startswith("/"):
-                raise ValueError(f"{pattern!r} must be an absolute path or pattern, as in /var/log/*.log")
+                raise ValueError(
+                    f"{pattern!r} must be an absolute path or pattern, as in /var/log/*.log"
+                )
         try:
             labels = orjson.dumps([self.fields, self.tags])
         except TypeError as error:
             raise ValueError(f"fields and tags must be what JSON can say: {error}") from error
         if len(labels) > _LABEL_BYTES:
-            raise ValueError(f"fields and tags together must stay below {_LABEL_BYTES} bytes of JSON")
+            raise ValueError(
+                f"fields and tags together must stay below {_LABEL_BYTES} bytes of JSON"
+            )
         if _depth(self.fields) >= ATTRIBUTES_DEPTH:
-            raise ValueError(f"fields must have fewer than {ATTRIBUTES_DEPTH} tables and lists inside one another")
+            raise ValueError(
+                f"fields must have fewer than {ATTRIBUTES_DEPTH} tables and lists inside "
+                "one another"
+            )
 
 
 def _depth(value: object) -> int:
@@ -90,11 +103,14 @@ class BackoffTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [output] table: where lines go and how. *hosts* are tried in turn, from a random one on."""
+    """The [output] table: where lines go and how.
+
+    *hosts* are tried in turn, from a random one on.
+    """
 
     hosts: Annotated[list[str], msgspec.Meta(min_length=1)]
     tls: Literal["off"] | ClientTlsConfig
-    dialect: Dialect = "logdrive/1"
+    dialect: DialectSetting = "logdrive/1"
     records: Literal["block", "full"] = "block"
     compression: Literal["zstd", "zlib", "none"] = "zlib"
     level: Annotated[int, msgspec.Meta(ge=1, le=9)] = 1
@@ -110,9 +126,14 @@ class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         for host in self.hosts:
             host_port(host)
         if self.dialect == "auto" and self.tls == "off":
-            raise ValueError('dialect = "auto" needs TLS, which tells what the other side speaks: name one dialect')
+            raise ValueError(
+                'dialect = "auto" needs TLS, which tells what the other side speaks: name '
+                "one dialect"
+            )
         if self.compression == "zlib" and self.level > 3:
-            raise ValueError('zlib has the levels 1 to 3 here: write level = 1, or compression = "zstd"')
+            raise ValueError(
+                'zlib has the levels 1 to 3 here: write level = 1, or compression = "zstd"'
+            )
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -133,4 +154,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
                 raise ValueError(f"input: in input[{number}], {error}") from error
             if pairs > PLAIN_LUMBERJACK.pairs:
                 most = PLAIN_LUMBERJACK.pairs - len(OWN)
-                raise ValueError(f"input: input[{number}] has more than {most} fields, the most that {self.output.dialect} carries")
+                raise ValueError(
+                    f"input: input[{number}] has more than {most} fields, the most that "
+                    f"{self.output.dialect} carries"
+                )

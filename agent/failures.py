@@ -3,8 +3,10 @@
 from logdrive.errors import LogdriveError
 
 
-def cause_of(failures: ExceptionGroup[Exception]) -> Exception:
-    """Return the failure of ours in the group, the first one; the group itself where anything else, a bug, is in it."""
+def first_cause(failures: ExceptionGroup[Exception]) -> Exception:
+    """Return the failure of ours in the group, the first one; the group itself where anything else,
+    a bug, is in it.
+    """
     leaves: list[Exception] = []
     stack: list[Exception] = [failures]
     while stack:

@@ -1,4 +1,5 @@
-"""`logdrive agent ship`: some files, as they are now, once; it ends when all is acknowledged (rules P3, G3, history 16).
+"""`logdrive agent ship`: some files, as they are now, once; it ends when all is acknowledged (rules
+P3, G3, history 16).
 
 It keeps nothing: the receiver knows what it has, so a second run asks and sends nothing.
 """
@@ -15,22 +16,22 @@ from typing import Any, Final, Literal
 import structlog
 
 from agent.config import InputTable, OutputTable
-from agent.delivery.connection import Connection
-from agent.delivery.dialect import Services
+from agent.delivery.connection import Connector
+from agent.delivery.dialect import SessionServices
 from agent.delivery.encoders import Encoders
-from agent.delivery.reader import Producer
-from agent.failures import cause_of
-from agent.inputs.files.deleted_files import Held
+from agent.delivery.reader import SourceReader
+from agent.failures import first_cause
+from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import Inputs
+from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.handle_shortage import CODES
 from agent.inputs.files.tail import Tailer
-from agent.sources.identity import Namer, machine_agent_id
-from agent.sources.place import Place
-from agent.sources.queue import Demand
-from agent.sources.registry import Book
-from agent.sources.source import Acknowledged, Counting, Source, State
+from agent.sources.identity import Fingerprinter, machine_agent_id
+from agent.sources.place import FileLocation
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import Acknowledged, Counting, Source, SourceState
 from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
@@ -43,7 +44,10 @@ _LOOK_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
-    """What `ship` did, or has done so far. *events* and *bytes* are those sent and acknowledged by this run, *there* all bytes."""
+    """What `ship` did, or has done so far.
+
+    *events* and *bytes* are those sent and acknowledged by this run, *there* all bytes.
+    """
 
     files: int
     events: int
@@ -72,14 +76,14 @@ async def ship(
 ) -> Shipped:
     """Ship *files* and return once all of them is acknowledged, or *stop* is set.
 
-    Raises `ConfigError` for files that can't be read, `TransientError` where the receiver can't be reached or acknowledges
-    nothing for *give_up_seconds*, or refuses for good.
+    Raises `ConfigError` for files that can't be read, `TransientError` where the receiver can't be
+    reached or acknowledges nothing for *give_up_seconds*, or refuses for good.
     """
     log = structlog.get_logger("agent")
     agent = agent or _machine_agent(disk)
-    namer = Namer(agent, host or os.uname().nodename, disk)
+    namer = Fingerprinter(agent, host or os.uname().nodename, disk)
     settings = labels or InputTable(paths=["/"])
-    book, demand = Book(namer.host, agent, Inputs([settings])), Demand()
+    book, demand = SourceRegistry(namer.host, agent, FileInputs([settings])), SendQueue()
     encoders = Encoders(agent, namer.host, clock)
     tailer = Tailer(
         book,
@@ -90,14 +94,14 @@ async def ship(
         encoder_of=encoders.of,
         max_open_files=len(files),
         close_idle_seconds=0.0,
-        held=Held(math.inf, sys.maxsize),
+        held=DeletedFiles(math.inf, sys.maxsize),
         scans=False,
         log=log,
     )
     _follow(files, settings, tailer, namer, disk)
-    producer = Producer(tailer, clock, encoders.of)
-    services = Services(book, demand, tailer, producer, clock, executor, random, output, log)
-    connection = Connection(services, transport, encoders, patient=False)
+    producer = SourceReader(tailer, clock, encoders.of)
+    services = SessionServices(book, demand, tailer, producer, clock, executor, random, output, log)
+    connection = Connector(services, transport, encoders, patient=False)
     shipment = _Shipment(services, tailer, connection, give_up_seconds, progress)
     return await shipment.run(stop or asyncio.Event())
 
@@ -115,8 +119,13 @@ def _machine_agent(disk: Disk) -> str:
         raise ConfigError("agent ship", [Mistake("agent id", "", remedy)]) from error
 
 
-def _follow(files: Sequence[str], settings: InputTable, tailer: Tailer, namer: Namer, disk: Disk) -> None:
-    """Follow every file, each once, however it is named. Raises `ConfigError` naming all that can't be read."""
+def _follow(
+    files: Sequence[str], settings: InputTable, tailer: Tailer, namer: Fingerprinter, disk: Disk
+) -> None:
+    """Follow every file, each once, however it is named.
+
+    Raises `ConfigError` naming all that can't be read.
+    """
     mistakes = []
     for name in files:
         path = os.path.abspath(name)
@@ -126,7 +135,14 @@ def _follow(files: Sequence[str], settings: InputTable, tailer: Tailer, namer: N
                 mistakes.append(Mistake("file", name, "it is no regular file"))
                 continue
             name = disk.real_path(path)
-            place = Place(path, name, namer.mount_of(os.path.dirname(name)), stat.device, stat.inode, stat.birth_ns)
+            place = FileLocation(
+                path,
+                name,
+                namer.mount_of(os.path.dirname(name)),
+                stat.device,
+                stat.inode,
+                stat.birth_ns,
+            )
             if place.key in tailer.living:
                 continue
             generation = Generation(place, settings)
@@ -136,11 +152,14 @@ def _follow(files: Sequence[str], settings: InputTable, tailer: Tailer, namer: N
         except OSError as error:
             if error.errno in CODES:  # it would be said of all that follow
                 remedy = (
-                    f"no more than {len(tailer.living)} of {len(files)} can be open: raise the limit (ulimit -n), or ship fewer at once"
+                    f"no more than {len(tailer.living)} of {len(files)} can be open: raise "
+                    "the limit (ulimit -n), or ship fewer at once"
                 )
                 mistakes.append(Mistake("files", "", remedy))
                 break
-            mistakes.append(Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}"))
+            mistakes.append(
+                Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}")
+            )
     if mistakes:
         raise ConfigError("agent ship", mistakes)
 
@@ -150,9 +169,9 @@ class _Shipment:
 
     def __init__(
         self,
-        services: Services,
+        services: SessionServices,
         tailer: Tailer,
-        connection: Connection,
+        connection: Connector,
         give_up_seconds: float,
         progress: Callable[[Shipped], None] | None,
     ) -> None:
@@ -173,7 +192,7 @@ class _Shipment:
                 shipped = await self._wait(stop)
                 connection.cancel()
         except ExceptionGroup as failures:
-            raise cause_of(failures) from failures
+            raise first_cause(failures) from failures
         return shipped
 
     async def _wait(self, stop: asyncio.Event) -> Shipped:
@@ -182,28 +201,48 @@ class _Shipment:
         moved, last, problem = clock.monotonic(), (0, 0), "it acknowledges nothing"
         while True:
             shipped = self._shipped()
-            problem = self._connection.problem or self._waiting() or problem  # a new connection has none yet
+            # a new connection has none yet
+            problem = self._connection.problem or self._waiting() or problem
             if self._progress is not None:
                 self._progress(shipped)
             if shipped.complete or stop.is_set():
                 return shipped
             self._check_refusals()
             session = self._connection.session
-            state = shipped.bytes + shipped.gap_bytes, session.progress if session is not None else 0
+            state = (
+                shipped.bytes + shipped.gap_bytes,
+                session.progress if session is not None else 0,
+            )
             if state != last:
                 moved, last = clock.monotonic(), state
             elif clock.monotonic() - moved > self._give_up_seconds:
-                raise TransientError(f"gave up after {self._give_up_seconds:g} s without progress: {problem}")
+                raise TransientError(
+                    f"gave up after {self._give_up_seconds:g} s without progress: {problem}"
+                )
             await clock.sleep(_LOOK_SECONDS)
 
     def _waiting(self) -> str:
-        """Return what a source waits for that the connection there is does not bring, "" where none does."""
-        return next((source.problem for source in self._services.book.sources if source.state is State.IDLE and source.problem), "")
+        """Return what a source waits for that the connection there is does not bring, "" where none
+        does.
+        """
+        return next(
+            (
+                source.problem
+                for source in self._services.book.sources
+                if source.state is SourceState.IDLE and source.problem
+            ),
+            "",
+        )
 
     def _check_refusals(self) -> None:
-        """Raise `TransientError` where a source is refused for longer than we are willing to wait."""
+        """Raise `TransientError` where a source is refused for longer than we are willing to
+        wait.
+        """
         for source in self._services.book.sources:
-            if source.state is State.PAUSED and source.retry_at - self._services.clock.monotonic() > self._give_up_seconds / 2:
+            if (
+                source.state is SourceState.PAUSED
+                and source.retry_at - self._services.clock.monotonic() > self._give_up_seconds / 2
+            ):
                 raise TransientError(source.problem)
 
     def _shipped(self) -> Shipped:
@@ -212,7 +251,11 @@ class _Shipment:
         total.add(book.finished)
         for source in book.sources:
             total.add(source.acknowledged)
-        left = sum(source.generation.seen - source.position for source in book.sources if source.generation is not None)
+        left = sum(
+            source.generation.seen - source.position
+            for source in book.sources
+            if source.generation is not None
+        )
         return Shipped(
             files=self._files,
             events=total.events,
@@ -225,4 +268,4 @@ class _Shipment:
 
 
 def _complete(source: Source) -> bool:
-    return source.state is State.OPEN and not source.kept and not source.has_more
+    return source.state is SourceState.OPEN and not source.kept and not source.has_more

@@ -5,15 +5,18 @@ from typing import Any
 
 import msgspec
 
-from agent.delivery.connection import Connection
+from agent.delivery.connection import Connector
 from agent.inputs.files.followed import Followed
 from agent.sources.checkpoint import shown
-from agent.sources.registry import Book
-from agent.sources.source import State
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import SourceState
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One source. *position* is acknowledged, *seen* the file's size as last seen; *problem* what went wrong last."""
+    """One source.
+
+    *position* is acknowledged, *seen* the file's size as last seen; *problem* what went wrong last.
+    """
 
     path: str
     origin: str
@@ -42,7 +45,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[SourceStatus]
 
     @classmethod
-    def of(cls, book: Book, files: Collection[Followed], connection: Connection) -> "Status":
+    def of(
+        cls, book: SourceRegistry, files: Collection[Followed], connection: Connector
+    ) -> "Status":
         """Return how *book*, the *files* that are followed and *connection* stand now."""
         troubles = {followed.source: followed.trouble for followed in files}
         sources = [
@@ -50,9 +55,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
                 path=shown(book.path(source)),
                 origin=str(source.origin),
                 count=source.count,
-                state=source.state.name.lower() if source.ended is None or source.state is State.DONE else "ending",
+                state=source.state.name.lower()
+                if source.ended is None or source.state is SourceState.DONE
+                else "ending",
                 position=source.position,
-                seen=source.generation.seen if source.generation is not None else entry.seen if entry is not None else 0,
+                seen=source.generation.seen
+                if source.generation is not None
+                else entry.seen
+                if entry is not None
+                else 0,
                 store=str(source.store) if source.store is not None else None,
                 events=source.acknowledged.events,
                 bytes=source.acknowledged.bytes,

@@ -1,11 +1,13 @@
-"""What the agent says of itself: one line a minute while something happens, and the sums at its end."""
+"""What the agent says of itself: one line a minute while something happens, and the sums at its
+end.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.inputs.files.followed import Followed
-from agent.sources.registry import Book
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Acknowledged, Source
 from logdrive.host.clock import Clock
 
@@ -13,8 +15,11 @@ _SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What is acknowledged since the start, and what is left. *files* and *unread_bytes* are of files followed now."""
+class DeliveryProgress:
+    """What is acknowledged since the start, and what is left.
+
+    *files* and *unread_bytes* are of files followed now.
+    """
 
     lines: int
     bytes: int
@@ -24,7 +29,9 @@ class Standing:
     unread_bytes: int
 
     @classmethod
-    def of(cls, book: Book, followed: Mapping[tuple[int, int], Followed]) -> "Standing":
+    def of(
+        cls, book: SourceRegistry, followed: Mapping[tuple[int, int], Followed]
+    ) -> "DeliveryProgress":
         """Return how *book* and the files *followed* stand. About 1 µs a source."""
         total = Acknowledged()
         total.add(book.finished)
@@ -35,15 +42,18 @@ class Standing:
         return cls(total.events, total.bytes, total.gap_bytes, len(followed), behind, unread)
 
 
-class Summary:
-    """Tells how far the agent is. *lines* and *bytes* are those of the minute; `total` tells those since the start.
+class AgentSummary:
+    """Tells how far the agent is.
 
-    *when_idle* is called after the first minute in which nothing was acknowledged, and so again after each spell of work.
+    *lines* and *bytes* are those of the minute; `total` tells those since the start.
+
+    *when_idle* is called after the first minute in which nothing was acknowledged, and so again
+    after each spell of work.
     """
 
     def __init__(
         self,
-        book: Book,
+        book: SourceRegistry,
         followed: Mapping[tuple[int, int], Followed],
         clock: Clock,
         log: Any,
@@ -53,15 +63,19 @@ class Summary:
         self._book, self._followed, self._clock, self._log = book, followed, clock, log
         self._when_idle = when_idle
         self._idle = False
-        self._last = Standing.of(book, followed)
+        self._last = DeliveryProgress.of(book, followed)
 
     async def run(self) -> None:
         """Tell each minute, for ever, unless nothing was acknowledged and nothing is left."""
         while True:
             await self._clock.sleep(_SECONDS)
-            last, now = self._last, Standing.of(self._book, self._followed)
+            last, now = self._last, DeliveryProgress.of(self._book, self._followed)
             self._last = now
-            moved = (now.lines, now.bytes, now.gap_bytes) != (last.lines, last.bytes, last.gap_bytes)
+            moved = (now.lines, now.bytes, now.gap_bytes) != (
+                last.lines,
+                last.bytes,
+                last.gap_bytes,
+            )
             if not moved and not self._idle:
                 self._when_idle()
             self._idle = not moved
@@ -77,16 +91,24 @@ class Summary:
 
     def total(self) -> dict[str, int]:
         """Return what was acknowledged since the start."""
-        now = Standing.of(self._book, self._followed)
+        now = DeliveryProgress.of(self._book, self._followed)
         return {"lines": now.lines, "bytes": now.bytes, "files": now.files}
 
     def left(self, problem: str) -> dict[str, Any]:
-        """Return what is not acknowledged, refused sources included, and why: the connection's *problem*, if any. {} for nothing."""
+        """Return what is not acknowledged, refused sources included, and why: the connection's
+        *problem*, if any. {} for nothing.
+        """
         sources = [source for source in self._book.sources if _is_behind(source)]
         if not sources:
             return {}
-        why = problem or next((source.problem for source in sources if source.problem), "there was not enough time")
-        return {"sources_left": len(sources), "bytes_left": sum(source.unacknowledged for source in sources), "reason": why}
+        why = problem or next(
+            (source.problem for source in sources if source.problem), "there was not enough time"
+        )
+        return {
+            "sources_left": len(sources),
+            "bytes_left": sum(source.unacknowledged for source in sources),
+            "reason": why,
+        }
 
 
 def _is_behind(source: Source) -> bool:

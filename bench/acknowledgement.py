@@ -1,8 +1,10 @@
-"""How long a writer of `logdrive/1` waits for its acknowledgement, and what the receiver takes, with nothing else in the way.
+"""How long a writer of `logdrive/1` waits for its acknowledgement, and what the receiver takes,
+with nothing else in the way.
 
-The windows are packed beforehand, so the writer costs next to nothing and the receiver is the only one that works. A window
-holds a run of three blocks, some 4,000 lines. One is in flight: the wait is a round trip with one fdatasync in it. Eight are:
-the receiver is never idle, and each window waits for those before it.
+The windows are packed beforehand, so the writer costs next to nothing and the receiver is the only
+one that works. A window holds a run of three blocks, some 4,000 lines. One is in flight: the wait
+is a round trip with one fdatasync in it. Eight are: the receiver is never idle, and each window
+waits for those before it.
 """
 
 import asyncio
@@ -14,10 +16,17 @@ from collections.abc import Mapping
 from bench.codec import block_stream
 from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting, percentile
-from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_for_listener
-from logdrive.net.stream import ClientTls, Stream
+from bench.processes import (
+    BenchmarkError,
+    Child,
+    demand_success,
+    family,
+    free_port,
+    wait_for_listener,
+)
+from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import Ack, Frame, Position
+from logdrive.wire.lumberjack.frames import AckFrame, Frame, PositionFrame
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -27,7 +36,7 @@ _ONE_BY_ONE = 100  # windows of the benchmark that has one in flight
 class _Writer:
     """Sends windows and notes how long each waited."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
         self.waited: list[float] = []
@@ -41,7 +50,7 @@ class _Writer:
     async def register(self, source: bytes) -> None:
         """Send S and wait for its P."""
         await self._stream.write([source])
-        while not any(isinstance(frame, Position) for frame in await self._frames()):
+        while not any(isinstance(frame, PositionFrame) for frame in await self._frames()):
             pass
 
     async def send(self, windows: list[bytes], in_flight: int) -> None:
@@ -60,13 +69,15 @@ class _Writer:
         before = len(sent)
         while len(sent) == before:
             for frame in await self._frames():
-                if isinstance(frame, Ack) and frame.sequence:
+                if isinstance(frame, AckFrame) and frame.sequence:
                     self.waited.append(time.monotonic() - sent.popleft())
 
 
 async def _talk(setting: Setting, port: int, stream: list[bytes], in_flight: int) -> list[float]:
     made = setting.certificates
-    tls = ClientTls(str(made.ca), str(made.client_cert), str(made.client_key), "localhost", ("logdrive/1",))
+    tls = ClientTls(
+        str(made.ca), str(made.client_cert), str(made.client_key), "localhost", ("logdrive/1",)
+    )
     connection = await SystemTransport().connect("127.0.0.1", port, tls)
     writer = _Writer(connection)
     await writer.register(stream[0])
@@ -83,10 +94,15 @@ def _run(setting: Setting, in_flight: int) -> Mapping[str, Sample]:
     if in_flight == 1:
         stream = stream[: 1 + _ONE_BY_ONE]
     port = free_port()
-    (home / "receiver.toml").write_text(receiver_config(setting.certificates, port, f"file://{home}/store#bench/nginx"))
+    (home / "receiver.toml").write_text(
+        receiver_config(setting.certificates, port, f"file://{home}/store#bench/nginx")
+    )
     try:
         with family() as children:
-            receiver = Child([*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"], log=home / "receiver.err")
+            receiver = Child(
+                [*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"],
+                log=home / "receiver.err",
+            )
             children.append(receiver)
             wait_for_listener(port, receiver, 60)
             used = receiver.cpu_seconds()
@@ -97,11 +113,26 @@ def _run(setting: Setting, in_flight: int) -> Mapping[str, Sample]:
             demand_success([receiver])
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    figures = {"p50": Sample(percentile(waited, 0.5) * 1e3, "ms"), "p99": Sample(percentile(waited, 0.99) * 1e3, "ms")}
-    return figures if in_flight == 1 else figures | {"receiver_cpu": Sample(used / setting.lines * 1e6, "µs/line")}
+    figures = {
+        "p50": Sample(percentile(waited, 0.5) * 1e3, "ms"),
+        "p99": Sample(percentile(waited, 0.99) * 1e3, "ms"),
+    }
+    return (
+        figures
+        if in_flight == 1
+        else figures | {"receiver_cpu": Sample(used / setting.lines * 1e6, "µs/line")}
+    )
 
 
 BENCHMARKS = (
-    Benchmark("acknowledgement.one_in_flight", "Acknowledgement after fdatasync, blocks over logdrive/1: one window", lambda s: _run(s, 1)),
-    Benchmark("acknowledgement.eight_in_flight", "The same, eight windows in flight without a pause", lambda s: _run(s, 8)),
+    Benchmark(
+        "acknowledgement.one_in_flight",
+        "Acknowledgement after fdatasync, blocks over logdrive/1: one window",
+        lambda s: _run(s, 1),
+    ),
+    Benchmark(
+        "acknowledgement.eight_in_flight",
+        "The same, eight windows in flight without a pause",
+        lambda s: _run(s, 8),
+    ),
 )

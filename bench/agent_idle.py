@@ -1,7 +1,9 @@
-"""What an agent costs that follows many files to which nothing is written: CPU and memory, and what its starts took.
+"""What an agent costs that follows many files to which nothing is written: CPU and memory, and what
+its starts took.
 
-One run: a receiver with a new store, and an agent on new files of three lines each, until all are acknowledged. The agent is
-then left alone for a while before its CPU is counted over the next half minute. At last it is started again, with its checkpoint.
+One run: a receiver with a new store, and an agent on new files of three lines each, until all are
+acknowledged. The agent is then left alone for a while before its CPU is counted over the next half
+minute. At last it is started again, with its checkpoint.
 """
 
 import re
@@ -16,13 +18,22 @@ import msgspec
 from agent.sources.checkpoint import Checkpoint
 from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting
-from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_for_listener
+from bench.processes import (
+    BenchmarkError,
+    Child,
+    demand_success,
+    family,
+    free_port,
+    wait_for_listener,
+)
 from logdrive.model.numbers import position_of
 
 FILES: Final = 10_000
 _LINES: Final = 3
 _SETTLING_SECONDS, _COUNTED_SECONDS = 150.0, 30.0
-"""So that files have rested for a minute and those beyond max_open_files are closed, and the agent for one."""
+"""So that files have rested for a minute and those beyond max_open_files are closed, and the agent
+for one.
+"""
 _START_SECONDS: Final = 180.0
 _LOOK_SECONDS: Final = 0.25
 
@@ -47,13 +58,18 @@ def _write_files(directory: Path) -> int:
     """Write the files and return how many bytes each has."""
     directory.mkdir(parents=True)
     for number in range(FILES):
-        lines = [f"file {number:05d}, line {line}: nothing more is to be said here\n" for line in range(_LINES)]
+        lines = [
+            f"file {number:05d}, line {line}: nothing more is to be said here\n"
+            for line in range(_LINES)
+        ]
         (directory / f"{number:05d}.log").write_text("".join(lines))
     return len("".join(lines))
 
 
 def _acknowledged(checkpoint: Path, size: int) -> int:
-    """Return how many files the checkpoint says were acknowledged to their end, which is at *size*."""
+    """Return how many files the checkpoint says were acknowledged to their end, which is at
+    *size*.
+    """
     if not checkpoint.exists():
         return 0
     entries = msgspec.json.decode(checkpoint.read_bytes(), type=Checkpoint).entries
@@ -61,14 +77,18 @@ def _acknowledged(checkpoint: Path, size: int) -> int:
 
 
 def resident(child: Child, kind: str) -> float:
-    """Return how much memory it holds now, in MiB: `VmRSS`, or `RssAnon` without what is mapped from files."""
+    """Return how much memory it holds now, in MiB: `VmRSS`, or `RssAnon` without what is mapped
+    from files.
+    """
     found = re.search(rf"{kind}:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text())
     assert found is not None
     return int(found[1]) / 1024
 
 
 def _start(home: Path, children: list[Child]) -> Child:
-    agent = Child([*LOGDRIVE, "agent", "run", "--config", home / "agent.toml"], log=home / "agent.err")
+    agent = Child(
+        [*LOGDRIVE, "agent", "run", "--config", home / "agent.toml"], log=home / "agent.err"
+    )
     children.append(agent)
     return agent
 
@@ -97,14 +117,21 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
     try:
         size = _write_files(home / "logs")
         port, tls = free_port(), setting.certificates
-        (home / "receiver.toml").write_text(receiver_config(tls, port, f"file://{home}/store#bench/idle"))
+        (home / "receiver.toml").write_text(
+            receiver_config(tls, port, f"file://{home}/store#bench/idle")
+        )
         (home / "agent.toml").write_text(_AGENT.format(home=home, port=port, tls=tls))
         with family() as children:
-            receiver = Child([*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"], log=home / "receiver.err")
+            receiver = Child(
+                [*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"],
+                log=home / "receiver.err",
+            )
             children.append(receiver)
             wait_for_listener(port, receiver, 60)
             agent = _start(home, children)
-            _until_acknowledged(agent, home / "state/checkpoint.json", size, time.monotonic() + _START_SECONDS)
+            _until_acknowledged(
+                agent, home / "state/checkpoint.json", size, time.monotonic() + _START_SECONDS
+            )
             first = agent.cpu_seconds()
             time.sleep(_SETTLING_SECONDS)
             before, began = agent.cpu_seconds(), time.monotonic()
@@ -131,4 +158,10 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
     }
 
 
-BENCHMARKS = (Benchmark("agent.idle", f"logdrive agent: {FILES:,} files of {_LINES} lines, to which nothing is written", _run),)
+BENCHMARKS = (
+    Benchmark(
+        "agent.idle",
+        f"logdrive agent: {FILES:,} files of {_LINES} lines, to which nothing is written",
+        _run,
+    ),
+)

@@ -37,5 +37,12 @@ class Certificates:
 def certificates(directory: Path) -> Certificates:
     """Return the certificates in *directory*, made if they are not there."""
     if not (directory / "client.key").exists():
-        write_certificates(str(directory), ["localhost", "127.0.0.1"], client="bench", days=30, now=datetime.now(UTC), force=True)
+        write_certificates(
+            str(directory),
+            ["localhost", "127.0.0.1"],
+            client="bench",
+            days=30,
+            now=datetime.now(UTC),
+            force=True,
+        )
     return Certificates(directory)

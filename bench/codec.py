@@ -1,4 +1,7 @@
-"""The Lumberjack codec alone, one process, one core: what a line costs before any socket or disk. CPU time per line."""
+"""The Lumberjack codec alone, one process, one core: what a line costs before any socket or disk.
+
+CPU time per line.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +15,15 @@ from logdrive.model import records as record
 from logdrive.model.limits import BLOCK_TEXT_BYTES
 from logdrive.model.numbers import number_of
 from logdrive.wire.lumberjack.envelope import pack, unpack
-from logdrive.wire.lumberjack.frames import EVENT, SHORT, Envelope, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.frames import (
+    EVENT,
+    SHORT,
+    EnvelopeFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
@@ -32,20 +43,29 @@ def _text(setting: Setting) -> tuple[bytes, int]:
 
 def block_stream(data: bytes) -> Iterator[bytes]:
     """Yield what a writer of `logdrive/1` sends for *data*: S, then windows of one packed run."""
-    yield Source(0, UUID(int=1), b'{"host":"web-01","path":"/var/log/nginx/access.log"}').encode()
+    yield SourceFrame(
+        0, UUID(int=1), b'{"host":"web-01","path":"/var/log/nginx/access.log"}'
+    ).encode()
     start = previous = sequence = 0
     while start < len(data):
         payloads: list[bytes] = []
         events = 0
         while start < len(data) and len(payloads) < _RUN_BLOCKS:
-            end = len(data) if len(data) - start <= BLOCK_TEXT_BYTES else data.rindex(b"\n", start, start + BLOCK_TEXT_BYTES) + 1
+            end = (
+                len(data)
+                if len(data) - start <= BLOCK_TEXT_BYTES
+                else data.rindex(b"\n", start, start + BLOCK_TEXT_BYTES) + 1
+            )
             text = data[start:end]
             lines = text.count(b"\n")
             payloads.append(record.block(start, end, lines, text.decode()))
             start, events = end, events + lines
         number = number_of(start, data[start - 256 : start])
-        run = Run(0, record.DATA, previous, number, 0, 0, events, len(payloads))
-        yield Window(len(payloads)).encode() + Envelope(pack([run.encode(), *json_frames(sequence + 1, payloads)])).encode()
+        run = RunFrame(0, record.DATA, previous, number, 0, 0, events, len(payloads))
+        yield (
+            WindowFrame(len(payloads)).encode()
+            + EnvelopeFrame(pack([run.encode(), *json_frames(sequence + 1, payloads)])).encode()
+        )
         sequence, previous = sequence + len(payloads), number
 
 
@@ -53,7 +73,9 @@ def _full_stream(payloads: list[bytes]) -> Iterator[bytes]:
     """Yield what a writer of plain Lumberjack v2 sends: windows of 2,048 events, each packed."""
     for start in range(0, len(payloads), _WINDOW):
         window = payloads[start : start + _WINDOW]
-        yield Window(len(window)).encode() + Envelope(pack(json_frames(1, window))).encode()
+        yield (
+            WindowFrame(len(window)).encode() + EnvelopeFrame(pack(json_frames(1, window))).encode()
+        )
 
 
 def _payloads(setting: Setting) -> list[bytes]:
@@ -83,7 +105,11 @@ def _blocks(setting: Setting) -> Mapping[str, Sample]:
         return lines
 
     def read() -> int:
-        frames, order, seen = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1"), RunReader(), 0
+        frames, order, seen = (
+            FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1"),
+            RunReader(),
+            0,
+        )
         for piece in _slices(stream):
             for given in order.feed(frames.feed(piece)):
                 if isinstance(given, RunReceived):
@@ -105,7 +131,11 @@ def _full(setting: Setting) -> Mapping[str, Sample]:
         return lines
 
     def read() -> int:
-        frames, order, seen = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"), WindowReader(), 0
+        frames, order, seen = (
+            FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"),
+            WindowReader(),
+            0,
+        )
         for piece in _slices(stream):
             for batch in order.feed(frames.feed(piece)):
                 seen += batch.count
@@ -127,7 +157,9 @@ def _inflating(sent: list[bytes], lines: int) -> float:
     return _timed(inflate, lines)
 
 
-def _figures(writing: float, reading: float, inflating: float, stream: bytes, lines: int) -> Mapping[str, Sample]:
+def _figures(
+    writing: float, reading: float, inflating: float, stream: bytes, lines: int
+) -> Mapping[str, Sample]:
     return {
         "write_cpu": Sample(writing, "µs/line"),
         "read_cpu": Sample(reading, "µs/line"),
@@ -137,6 +169,16 @@ def _figures(writing: float, reading: float, inflating: float, stream: bytes, li
 
 
 BENCHMARKS = (
-    Benchmark("codec.blocks", "Codec, logdrive/1: text → block records → packed runs; stream → runs as the store takes them", _blocks),
-    Benchmark("codec.full_records", "Codec, Lumberjack v2: full records → packed windows; stream → events as the store takes them", _full),
+    Benchmark(
+        "codec.blocks",
+        "Codec, logdrive/1: text → block records → packed runs; stream → runs as the "
+        "store takes them",
+        _blocks,
+    ),
+    Benchmark(
+        "codec.full_records",
+        "Codec, Lumberjack v2: full records → packed windows; stream → events as the "
+        "store takes them",
+        _full,
+    ),
 )

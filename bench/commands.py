@@ -10,7 +10,9 @@ from bench.certificates import Certificates
 from bench.processes import BenchmarkError, Child
 
 LOGDRIVE = (sys.executable, "-m", "logdrive.cli.main")
-"""What a command begins with: this interpreter, so that any environment with logdrive in it will do."""
+"""What a command begins with: this interpreter, so that any environment with logdrive in it will
+do.
+"""
 
 
 _RECEIVER = """
@@ -31,7 +33,8 @@ def receiver_config(tls: Certificates, port: int, uri: str) -> str:
 
 
 def demand_same_text(uri: str, logs: Sequence[Path], work: Path) -> None:
-    """Raise `BenchmarkError` unless the stream at *uri* holds the bytes of *logs*, each file whole, and nothing else.
+    """Raise `BenchmarkError` unless the stream at *uri* holds the bytes of *logs*, each file whole,
+    and nothing else.
 
     Segments are printed one after the other, so the files may come in another order.
     """
@@ -47,4 +50,7 @@ def demand_same_text(uri: str, logs: Sequence[Path], work: Path) -> None:
             subprocess.run(["cat", *order], stdout=output, check=True, timeout=600)
         if filecmp.cmp(whole, copy, shallow=False):
             return
-    raise BenchmarkError(f"the store holds {copy.stat().st_size} bytes that are not the {sum(log.stat().st_size for log in logs)} shipped")
+    raise BenchmarkError(
+        f"the store holds {copy.stat().st_size} bytes that are not the "
+        f"{sum(log.stat().st_size for log in logs)} shipped"
+    )

@@ -1,4 +1,6 @@
-"""Segment bytes to Arrow rows in one process, no Spark and no network: what a row costs the pipeline's source at least."""
+"""Segment bytes to Arrow rows in one process, no Spark and no network: what a row costs the
+pipeline's source at least.
+"""
 
 import time
 from collections.abc import Mapping
@@ -18,7 +20,9 @@ _TAKE = 32 << 20  # bytes after which rows are taken
 
 
 def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, int]]:  # noqa: B008 - immutable
-    """Return the log, as *source* sent it, in batches of block records, each with the position that it ends at."""
+    """Return the log, as *source* sent it, in batches of block records, each with the position that
+    it ends at.
+    """
     payloads = [frame[EVENT.size :] for frame in blocks(setting.log)]
     made: list[tuple[bytes, int]] = []
     previous = 0
@@ -44,7 +48,9 @@ def batches(setting: Setting, source: UUID = UUID(int=1)) -> list[tuple[bytes, i
 
 
 def _extent(block: bytes) -> tuple[int, int]:
-    """Return a block record's end and lines, read from its first bytes, which `record.block` wrote."""
+    """Return a block record's end and lines, read from its first bytes, which `record.block`
+    wrote.
+    """
     head = block[: block.index(b"}")].split(b":")
     return int(head[3].split(b",")[0]), int(head[4])
 
@@ -71,4 +77,11 @@ def _decode(setting: Setting) -> Mapping[str, Sample]:
     }
 
 
-BENCHMARKS = (Benchmark("decode.blocks", "Decoding, one core: segment bytes of block records → Arrow rows", _decode, prepare=_decode),)
+BENCHMARKS = (
+    Benchmark(
+        "decode.blocks",
+        "Decoding, one core: segment bytes of block records → Arrow rows",
+        _decode,
+        prepare=_decode,
+    ),
+)

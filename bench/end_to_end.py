@@ -1,10 +1,12 @@
-"""logdrive itself: file → agent → mutual TLS → receiver → segment on disk, two processes started by the command line.
+"""logdrive itself: file → agent → mutual TLS → receiver → segment on disk, two processes started by
+the command line.
 
-One run: a receiver with a new store, then an agent twice, each time with a state of its own: first on a file of one line, then
-on the log. The clock starts when the agent has started (it takes its state directory's lock, and has read nothing yet); at that
-moment it is asked to end, so it drains, and ends once everything is acknowledged. What the single line takes, which is
-handshake, registration and the end of a process, is subtracted from what the log takes. CPU time is counted over the same
-spans, from the kernel's own accounts.
+One run: a receiver with a new store, then an agent twice, each time with a state of its own: first
+on a file of one line, then on the log. The clock starts when the agent has started (it takes its
+state directory's lock, and has read nothing yet); at that moment it is asked to end, so it drains,
+and ends once everything is acknowledged. What the single line takes, which is handshake,
+registration and the end of a process, is subtracted from what the log takes. CPU time is counted
+over the same spans, from the kernel's own accounts.
 """
 
 import os
@@ -17,7 +19,14 @@ from pathlib import Path
 from bench.commands import LOGDRIVE, demand_same_text, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.peer_group import C_TOOLS, RSYSLOG
-from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_for_listener
+from bench.processes import (
+    BenchmarkError,
+    Child,
+    demand_success,
+    family,
+    free_port,
+    wait_for_listener,
+)
 from logdrive.kernel.loops import COMPILED
 
 _STREAM = "bench/nginx"
@@ -48,7 +57,9 @@ _IN_PYTHON = {"LOGDRIVE_LOOPS": "plain"}
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
-    """One agent: seconds it took to start, then seconds and CPU seconds until it had delivered all and ended, and its memory."""
+    """One agent: seconds it took to start, then seconds and CPU seconds until it had delivered all
+    and ended, and its memory.
+    """
 
     start: float
     seconds: float
@@ -56,12 +67,23 @@ class _Delivery:
     rss: int
 
 
-def _deliver(log: Path, home: Path, config: str, children: list[Child], limit: float, loops: Mapping[str, str]) -> _Delivery:
+def _deliver(
+    log: Path,
+    home: Path,
+    config: str,
+    children: list[Child],
+    limit: float,
+    loops: Mapping[str, str],
+) -> _Delivery:
     """Start an agent on *log* and return once everything in it is acknowledged."""
     path = home / f"{log.stem}.toml"
     path.write_text(config)
     spawned = time.monotonic()
-    agent = Child([*LOGDRIVE, "agent", "run", "--config", path], log=home / "agent.err", environment=os.environ | loops)
+    agent = Child(
+        [*LOGDRIVE, "agent", "run", "--config", path],
+        log=home / "agent.err",
+        environment=os.environ | loops,
+    )
     children.append(agent)
     lock = home / f"state-{log.stem}" / "lock"
     while not lock.exists():
@@ -75,7 +97,9 @@ def _deliver(log: Path, home: Path, config: str, children: list[Child], limit: f
     return _Delivery(began - spawned, usage.ended - began, usage.cpu_seconds - used, usage.peak_rss)
 
 
-def _run(setting: Setting, output: str, loops: Mapping[str, str] = _COMPILED) -> Mapping[str, Sample]:
+def _run(
+    setting: Setting, output: str, loops: Mapping[str, str] = _COMPILED
+) -> Mapping[str, Sample]:
     home = setting.work / "end_to_end"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
@@ -86,7 +110,13 @@ def _run(setting: Setting, output: str, loops: Mapping[str, str] = _COMPILED) ->
     (home / "receiver.toml").write_text(receiver_config(tls, port, uri))
     try:
         with family() as children:
-            command: list[str | Path] = [*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"]
+            command: list[str | Path] = [
+                *LOGDRIVE,
+                "receiver",
+                "run",
+                "--config",
+                home / "receiver.toml",
+            ]
             receiver = Child(command, log=home / "receiver.err", environment=os.environ | loops)
             children.append(receiver)
             wait_for_listener(port, receiver, 60)
@@ -94,7 +124,10 @@ def _run(setting: Setting, output: str, loops: Mapping[str, str] = _COMPILED) ->
             for log in (one, setting.log):
                 config = _AGENT.format(home=home, log=log, port=port, output=output, tls=tls)
                 before = receiver.cpu_seconds()
-                idle, whole = whole, _deliver(log, home, config, children, setting.seconds(5_000), loops)
+                idle, whole = (
+                    whole,
+                    _deliver(log, home, config, children, setting.seconds(5_000), loops),
+                )
                 received = receiver.cpu_seconds() - before
             receiver_rss = receiver.peak_rss()
             receiver.ask_to_end()
@@ -108,13 +141,19 @@ def _run(setting: Setting, output: str, loops: Mapping[str, str] = _COMPILED) ->
     return _figures(setting, idle, whole, received, receiver_rss)
 
 
-def _figures(setting: Setting, idle: _Delivery, whole: _Delivery, received: float, receiver_rss: int) -> Mapping[str, Sample]:
+def _figures(
+    setting: Setting, idle: _Delivery, whole: _Delivery, received: float, receiver_rss: int
+) -> Mapping[str, Sample]:
     seconds, sent = whole.seconds - idle.seconds, whole.cpu_seconds - idle.cpu_seconds
     if seconds <= 0:
-        raise BenchmarkError(f"{setting.lines} lines are too few: they took no longer than one line")
+        raise BenchmarkError(
+            f"{setting.lines} lines are too few: they took no longer than one line"
+        )
     return {
         "lines_per_second": Sample(setting.lines / seconds, "lines/s"),
-        "lines_per_second_with_start": Sample(setting.lines / (whole.start + whole.seconds), "lines/s"),
+        "lines_per_second_with_start": Sample(
+            setting.lines / (whole.start + whole.seconds), "lines/s"
+        ),
         "raw_bytes": Sample(setting.log.stat().st_size / seconds / 1e6, "MB/s"),
         "sender_cpu": Sample(sent / setting.lines * 1e6, "µs/line"),
         "receiver_cpu": Sample(received / setting.lines * 1e6, "µs/line"),
@@ -124,13 +163,34 @@ def _figures(setting: Setting, idle: _Delivery, whole: _Delivery, received: floa
     }
 
 
-def _benchmark(name: str, title: str, output: str, loops: Mapping[str, str] = _COMPILED) -> Benchmark:
-    return Benchmark(f"end_to_end.{name}", title, lambda setting: _run(setting, output, loops), peers=(C_TOOLS, RSYSLOG))
+def _benchmark(
+    name: str, title: str, output: str, loops: Mapping[str, str] = _COMPILED
+) -> Benchmark:
+    return Benchmark(
+        f"end_to_end.{name}",
+        title,
+        lambda setting: _run(setting, output, loops),
+        peers=(C_TOOLS, RSYSLOG),
+    )
 
 
 BENCHMARKS = (
     _benchmark("blocks", "logdrive: block records over logdrive/1, as configured by default", ""),
-    _benchmark("blocks_zstd", "logdrive: the same with zstd: an eighth fewer bytes, more CPU", 'compression = "zstd"'),
-    _benchmark("full_records", f"logdrive: full records over plain Lumberjack v2, whose only compression is zlib; {_LOOPS} loops", _PLAIN),
-    _benchmark("full_records_python_loops", "logdrive: the same where the loops over lines are not compiled", _PLAIN, _IN_PYTHON),
+    _benchmark(
+        "blocks_zstd",
+        "logdrive: the same with zstd: an eighth fewer bytes, more CPU",
+        'compression = "zstd"',
+    ),
+    _benchmark(
+        "full_records",
+        "logdrive: full records over plain Lumberjack v2, whose only compression is "
+        f"zlib; {_LOOPS} loops",
+        _PLAIN,
+    ),
+    _benchmark(
+        "full_records_python_loops",
+        "logdrive: the same where the loops over lines are not compiled",
+        _PLAIN,
+        _IN_PYTHON,
+    ),
 )

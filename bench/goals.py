@@ -13,16 +13,25 @@ class Goal:
 
     def met(self, measured: float) -> bool:
         """Tell whether *measured* keeps the limit."""
-        return (self.at_least is None or measured >= self.at_least) and (self.at_most is None or measured <= self.at_most)
+        return (self.at_least is None or measured >= self.at_least) and (
+            self.at_most is None or measured <= self.at_most
+        )
 
     def wanted(self) -> str:
         """The limit in words."""
-        limit = f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
+        limit = (
+            f"at least {self.at_least:g}"
+            if self.at_least is not None
+            else f"at most {self.at_most:g}"
+        )
         return limit if self.peer is None else f"{limit} × {self.peer}"
 
 
 GOALS: dict[str, tuple[Goal, ...]] = {
-    "end_to_end.blocks.lines_per_second": (Goal(at_least=1.0, peer="c_tools_json_frames"), Goal(at_least=15, peer="rsyslog_relp_tls")),
+    "end_to_end.blocks.lines_per_second": (
+        Goal(at_least=1.0, peer="c_tools_json_frames"),
+        Goal(at_least=15, peer="rsyslog_relp_tls"),
+    ),
     "end_to_end.blocks.sender_cpu": (Goal(at_most=0.8),),
     "end_to_end.blocks.receiver_cpu": (Goal(at_most=0.5),),
     "end_to_end.full_records.lines_per_second": (Goal(at_least=0.45, peer="c_tools_json_frames"),),
@@ -39,14 +48,19 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "read.engine.throughput": (Goal(at_least=1000),),
     "read.face.throughput": (Goal(at_least=1000),),
     "tail.face.p50": (Goal(at_most=10),),
-    **{f"flood.{kind}.face.longest": (Goal(at_most=0.3),) for kind in ("keepalives", "polls", "infos", "set_ups", "appends")},
+    **{
+        f"flood.{kind}.face.longest": (Goal(at_most=0.3),)
+        for kind in ("keepalives", "polls", "infos", "set_ups", "appends")
+    },
     **{
         f"open.{shape}.{after}": (Goal(at_most=2),)
         for shape in ("few_segments", "many_segments", "small_batches")
         for after in ("stopped", "killed")
     },
 }
-"""By full name. CPU in µs a line, of an idle agent in % of a core; memory in MiB, of a connection in KiB.
+"""By full name.
+
+CPU in µs a line, of an idle agent in % of a core; memory in MiB, of a connection in KiB.
 
 The ratios are those of lines a second, or of MB/s.
 """

@@ -1,7 +1,9 @@
-"""The log that every benchmark reads: nginx "combined" lines from a seed, 188 bytes each on average, newline included.
+"""The log that every benchmark reads: nginx "combined" lines from a seed, 188 bytes each on
+average, newline included.
 
-Addresses, paths and referers follow a skewed distribution and times move on, so that a compressor finds about what it finds
-in a real access log: 33 to 46 bytes a line are left by deflate's fastest level.
+Addresses, paths and referers follow a skewed distribution and times move on, so that a compressor
+finds about what it finds in a real access log: 33 to 46 bytes a line are left by deflate's fastest
+level.
 """
 
 import random
@@ -17,12 +19,53 @@ _START = 1_763_700_000  # seconds since 1970 of the first line
 _PER_SECOND = 400  # lines that bear one second's time
 _BATCH = 10_000
 
-_SECTIONS = ("products", "articles", "users", "orders", "search", "static/img", "static/js", "api/v1/items", "api/v1/sessions", "downloads")
-_WORDS = ("river", "timber", "harbour", "spruce", "carriage", "meadow", "lantern", "granite", "orchard", "saddle", "weaver", "compass")
-_SUFFIXES = ("", "", "", "/edit", "?page=2", "?sort=price&dir=asc", "/comments", ".html", "?utm_source=newsletter", "/thumb.webp")
+_SECTIONS = (
+    "products",
+    "articles",
+    "users",
+    "orders",
+    "search",
+    "static/img",
+    "static/js",
+    "api/v1/items",
+    "api/v1/sessions",
+    "downloads",
+)
+_WORDS = (
+    "river",
+    "timber",
+    "harbour",
+    "spruce",
+    "carriage",
+    "meadow",
+    "lantern",
+    "granite",
+    "orchard",
+    "saddle",
+    "weaver",
+    "compass",
+)
+_SUFFIXES = (
+    "",
+    "",
+    "",
+    "/edit",
+    "?page=2",
+    "?sort=price&dir=asc",
+    "/comments",
+    ".html",
+    "?utm_source=newsletter",
+    "/thumb.webp",
+)
 _AGENTS = (
-    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36",
-    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Safari/605.1.15",
+    (
+        "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
+        "Chrome/126.0.0.0 Safari/537.36"
+    ),
+    (
+        "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like "
+        "Gecko) Version/17.5 Safari/605.1.15"
+    ),
     "Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0",
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:127.0) Gecko/20100101 Firefox/127.0",
     "Mozilla/5.0 (Linux; Android 14; K) AppleWebKit/537.36 Chrome/125.0.0.0 Mobile",
@@ -38,15 +81,24 @@ _STATUSES = {200: 80, 304: 8, 404: 5, 301: 3, 302: 2, 500: 1, 499: 1}
 
 
 def _skewed(count: int) -> list[float]:
-    """Return cumulative weights of *count* things, the first ones far more frequent than the last."""
+    """Return cumulative weights of *count* things, the first ones far more frequent than the
+    last.
+    """
     return list(accumulate(1 / (rank + 200) for rank in range(count)))
 
 
 def lines(count: int, seed: int = 188) -> Iterator[bytes]:
     """Yield *count* lines in pieces of up to 10,000, each piece whole lines."""
     rng = random.Random(seed)
-    addresses = [f"{rng.randint(11, 223)}.{rng.randint(0, 255)}.{rng.randint(0, 255)}.{rng.randint(1, 254)}" for _ in range(20_000)]
-    paths = [f"/{rng.choice(_SECTIONS)}/{rng.choice(_WORDS)}-{rng.randint(1, 99_999)}{rng.choice(_SUFFIXES)}" for _ in range(20_000)]
+    addresses = [
+        f"{rng.randint(11, 223)}.{rng.randint(0, 255)}.{rng.randint(0, 255)}.{rng.randint(1, 254)}"
+        for _ in range(20_000)
+    ]
+    paths = [
+        f"/{rng.choice(_SECTIONS)}/{rng.choice(_WORDS)}"
+        f"-{rng.randint(1, 99_999)}{rng.choice(_SUFFIXES)}"
+        for _ in range(20_000)
+    ]
     referers = ["-"] * 900 + [f"https://example.com{path}" for path in paths[:2000]]
     shares = [_skewed(len(addresses)), _skewed(len(paths)), _skewed(len(referers))]
     for first in range(0, count, _BATCH):
@@ -62,7 +114,10 @@ def lines(count: int, seed: int = 188) -> Iterator[bytes]:
             strict=True,
         )
         yield "".join(
-            f'{address} - - [{_time(number)}] "{method} {path} HTTP/1.1" {status} {rng.randint(90, 65_000)} "{referer}" "{agent}"\n'
+            (
+                f'{address} - - [{_time(number)}] "{method} {path} HTTP/1.1" {status} '
+                f'{rng.randint(90, 65_000)} "{referer}" "{agent}"\n'
+            )
             for number, address, method, path, status, referer, agent in columns
         ).encode()
 
@@ -76,7 +131,9 @@ def _time(number: int) -> str:
 
 
 def log_file(directory: Path, count: int) -> Path:
-    """Return the path of a file of *count* lines below *directory*, written once and kept for later runs."""
+    """Return the path of a file of *count* lines below *directory*, written once and kept for later
+    runs.
+    """
     path = directory / f"nginx-{VERSION}-{count}.log"
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)

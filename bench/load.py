@@ -1,4 +1,6 @@
-"""What is appended to every store alike: so many writers, each with its appends in flight, and how long each append took."""
+"""What is appended to every store alike: so many writers, each with its appends in flight, and how
+long each append took.
+"""
 
 import asyncio
 import os
@@ -18,7 +20,9 @@ _POOL_BYTES = 64 * MIB  # more than the CPU's caches hold, as what comes from a 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """*writers* that append *size* bytes at a time, each with *in_flight* appends that are not durable yet."""
+    """*writers* that append *size* bytes at a time, each with *in_flight* appends that are not
+    durable yet.
+    """
 
     writers: int
     size: int
@@ -34,8 +38,13 @@ class Load:
 
     def told(self) -> str:
         """The load in words."""
-        times = f", {self.in_flight} each in flight" if self.in_flight > 1 else ", one each at a time"
-        return f"{self.writers:,} writer{'s' if self.writers > 1 else ''}, appends of {self.size // KIB} KiB{times}"
+        times = (
+            f", {self.in_flight} each in flight" if self.in_flight > 1 else ", one each at a time"
+        )
+        return (
+            f"{self.writers:,} writer{'s' if self.writers > 1 else ''}, appends of "
+            f"{self.size // KIB} KiB{times}"
+        )
 
 
 LOADS = (Load(1, 1024 * KIB, 16), Load(16, 256 * KIB, 4), Load(1000, 64 * KIB, 1))
@@ -51,7 +60,9 @@ def note(waits: list[float], began: float, _: "asyncio.Future[object]") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What a load took: seconds, and CPU seconds of this process, from the first submission to the last acknowledgement; each append's."""
+    """What a load took: seconds, and CPU seconds of this process, from the first submission to the
+    last acknowledgement; each append's.
+    """
 
     bytes: int
     seconds: float
@@ -70,7 +81,10 @@ class Appended:
 async def append_all(load: Load, setting: Setting, submit: Submit) -> Appended:
     """Let all writers of *load* append what they have to, side by side."""
     seen = os.urandom(load.size)  # each buffer is one of its own in memory, which is what counts
-    pool = [seen[at % load.size :] + seen[: at % load.size] for at in range(max(1, _POOL_BYTES // load.size))]
+    pool = [
+        seen[at % load.size :] + seen[: at % load.size]
+        for at in range(max(1, _POOL_BYTES // load.size))
+    ]
     waits: list[float] = []
     appends = load.appends(setting)
 
@@ -80,7 +94,12 @@ async def append_all(load: Load, setting: Setting, submit: Submit) -> Appended:
             if len(flying) == load.in_flight:
                 await flying.popleft()
             began = time.monotonic()
-            future = submit(writer, pool[(writer + number) % len(pool)], number - 1 if number > 1 else ABSENT, number)
+            future = submit(
+                writer,
+                pool[(writer + number) % len(pool)],
+                number - 1 if number > 1 else ABSENT,
+                number,
+            )
             future.add_done_callback(partial(note, waits, began))
             flying.append(future)
         for future in flying:
@@ -88,4 +107,6 @@ async def append_all(load: Load, setting: Setting, submit: Submit) -> Appended:
 
     began, used = time.monotonic(), time.process_time()
     await asyncio.gather(*(write(writer) for writer in range(load.writers)))
-    return Appended(load.bytes_in(setting), time.monotonic() - began, time.process_time() - used, waits)
+    return Appended(
+        load.bytes_in(setting), time.monotonic() - began, time.process_time() - used, waits
+    )

@@ -1,4 +1,6 @@
-"""What a benchmark is, and how several are run so that one machine's noise meets all of them alike."""
+"""What a benchmark is, and how several are run so that one machine's noise meets all of them
+alike.
+"""
 
 import contextlib
 import statistics
@@ -13,7 +15,9 @@ from bench.processes import BenchmarkError
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What every benchmark is given: how many lines, a directory, the size of the store that is opened, and the time one run may take."""
+    """What every benchmark is given: how many lines, a directory, the size of the store that is
+    opened, and the time one run may take.
+    """
 
     lines: int
     work: Path
@@ -30,7 +34,9 @@ class Setting:
         return certificates(self.work / "certs")
 
     def seconds(self, lines_per_second: float) -> float:
-        """Return the time limit of a run that makes at least *lines_per_second*, with a minute for what does not grow."""
+        """Return the time limit of a run that makes at least *lines_per_second*, with a minute for
+        what does not grow.
+        """
         return 60 + self.lines / lines_per_second
 
 
@@ -49,10 +55,13 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One thing that is measured. *run* raises `BenchmarkError` where the work was not done as it should be.
+    """One thing that is measured.
 
-    *missing* says what the machine lacks for it; *prepare* does what is not measured, once, and *finish* takes away what that
-    left; *peers* names the benchmarks that its figures are set in relation to.
+    *run* raises `BenchmarkError` where the work was not done as it should be.
+
+    *missing* says what the machine lacks for it; *prepare* does what is not measured, once, and
+    *finish* takes away what that left; *peers* names the benchmarks that its figures are set in
+    relation to.
     """
 
     name: str
@@ -86,8 +95,16 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
 
 
-def run_interleaved(group: Sequence[Benchmark], setting: Setting, runs: int, outcome: Outcome, say: Callable[[str], None]) -> None:
-    """Run A B C A B C … *runs* times over and add what they measured to *outcome*; one that fails is not run again."""
+def run_interleaved(
+    group: Sequence[Benchmark],
+    setting: Setting,
+    runs: int,
+    outcome: Outcome,
+    say: Callable[[str], None],
+) -> None:
+    """Run A B C A B C … *runs* times over and add what they measured to *outcome*; one that fails
+    is not run again.
+    """
     present = [benchmark for benchmark in group if not _skipped(benchmark, outcome, say)]
     try:
         for benchmark in present:
@@ -114,7 +131,9 @@ def _skipped(benchmark: Benchmark, outcome: Outcome, say: Callable[[str], None])
 
 def _note(benchmark: Benchmark, samples: Mapping[str, Sample], outcome: Outcome) -> None:
     for name, sample in samples.items():
-        outcome.figures.setdefault(f"{benchmark.name}.{name}", Series(sample.unit)).values.append(sample.value)
+        outcome.figures.setdefault(f"{benchmark.name}.{name}", Series(sample.unit)).values.append(
+            sample.value
+        )
 
 
 @contextlib.contextmanager

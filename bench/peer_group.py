@@ -19,7 +19,9 @@ def _c_tools(form: str | None) -> Benchmark:
 
     def run(setting: Setting) -> Mapping[str, Sample]:
         payload = setting.log if form is None else frame_file(setting.log, form)
-        passage = c_tools.carry(payload, setting.work, setting.certificates, setting.seconds(20_000))
+        passage = c_tools.carry(
+            payload, setting.work, setting.certificates, setting.seconds(20_000)
+        )
         return {
             "lines_per_second": Sample(setting.lines / passage.seconds, "lines/s"),
             "raw_bytes": Sample(setting.log.stat().st_size / passage.seconds / 1e6, "MB/s"),
@@ -29,7 +31,11 @@ def _c_tools(form: str | None) -> Benchmark:
 
     name, what = ("raw_lines", "the bare lines") if form is None else (form, form.replace("_", " "))
     return Benchmark(
-        f"end_to_end.c_tools_{name}", f"igzip -1 | openssl | igzip -d | dd conv=fdatasync, {what}", run, c_tools.missing, prepare
+        f"end_to_end.c_tools_{name}",
+        f"igzip -1 | openssl | igzip -d | dd conv=fdatasync, {what}",
+        run,
+        c_tools.missing,
+        prepare,
     )
 
 
@@ -47,5 +53,7 @@ def _rsyslog(setting: Setting) -> Mapping[str, Sample]:
 
 def peers() -> list[Benchmark]:
     """Return every peer; the first is the mark for all of logdrive's ratios to the C tools."""
-    rsyslogd = Benchmark(RSYSLOG, "rsyslog imfile → omrelp/TLS → imrelp → omfile", _rsyslog, rsyslog.missing)
+    rsyslogd = Benchmark(
+        RSYSLOG, "rsyslog imfile → omrelp/TLS → imrelp → omfile", _rsyslog, rsyslog.missing
+    )
     return [*(_c_tools(form) for form in FORMS), _c_tools(None), rsyslogd]

@@ -1,4 +1,6 @@
-"""Child processes and what they cost: wall clock, CPU seconds from the kernel's own accounts, and the most memory they held."""
+"""Child processes and what they cost: wall clock, CPU seconds from the kernel's own accounts, and
+the most memory they held.
+"""
 
 import contextlib
 import os
@@ -17,7 +19,9 @@ _GRACE_SECONDS = 10.0
 
 
 class BenchmarkError(Exception):
-    """A benchmark could not be run, or what it measured did not do its work: the figure is not taken."""
+    """A benchmark could not be run, or what it measured did not do its work: the figure is not
+    taken.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,19 @@ class Usage:
 
 
 def peak_rss(pid: int) -> int:
-    """Return the most bytes of memory that a process held so far (`VmHWM`), 0 once it has ended. Raises OSError."""
+    """Return the most bytes of memory that a process held so far (`VmHWM`), 0 once it has ended.
+
+    Raises OSError.
+    """
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
 class Child:
-    """One process started here, and the only kind that is ever signalled here. Its standard error goes to *log*."""
+    """One process started here, and the only kind that is ever signalled here.
+
+    Its standard error goes to *log*.
+    """
 
     def __init__(
         self,
@@ -52,7 +62,11 @@ class Child:
         self.log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                list(map(str, argv)), stdin=stdin, stdout=stdout, stderr=errors, env=dict(environment) if environment is not None else None
+                list(map(str, argv)),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=errors,
+                env=dict(environment) if environment is not None else None,
             )
         self.pid = self._process.pid
         self._handle = os.pidfd_open(self.pid)
@@ -66,8 +80,12 @@ class Child:
         return self._process.stdout
 
     def cpu_seconds(self) -> float:
-        """Return user and system time so far, all threads, ended ones included (the process's own CPU clock, ns resolution)."""
-        return time.clock_gettime(~self.pid << 3 | 2) if self.usage is None else self.usage.cpu_seconds
+        """Return user and system time so far, all threads, ended ones included (the process's own
+        CPU clock, ns resolution).
+        """
+        return (
+            time.clock_gettime(~self.pid << 3 | 2) if self.usage is None else self.usage.cpu_seconds
+        )
 
     def peak_rss(self) -> int:
         """Return the most bytes of memory held so far, as last seen (`VmHWM`)."""
@@ -113,7 +131,10 @@ class Child:
 
 
 def wait_all(children: Sequence[Child], seconds: float) -> list[Usage]:
-    """Return the usages, in the same order, once all have ended; memory is sampled meanwhile. Raises `BenchmarkError` after *seconds*."""
+    """Return the usages, in the same order, once all have ended; memory is sampled meanwhile.
+
+    Raises `BenchmarkError` after *seconds*.
+    """
     deadline = time.monotonic() + seconds
     poller = select.poll()
     running = {child._handle: child for child in children if child.usage is None}
@@ -126,14 +147,18 @@ def wait_all(children: Sequence[Child], seconds: float) -> list[Usage]:
         for child in running.values():
             child.peak_rss()
         if running and time.monotonic() > deadline:
-            words = "; ".join(f"{child.name}: {child.said() or 'it said nothing'}" for child in running.values())
+            words = "; ".join(
+                f"{child.name}: {child.said() or 'it said nothing'}" for child in running.values()
+            )
             raise BenchmarkError(f"not ended within {seconds:.0f} s: {words}")
     return [child.usage for child in children if child.usage is not None]
 
 
 @contextlib.contextmanager
 def family() -> Iterator[list[Child]]:
-    """Give a list for the children of one run, and end those that are left at its end, the last started first."""
+    """Give a list for the children of one run, and end those that are left at its end, the last
+    started first.
+    """
     children: list[Child] = []
     try:
         yield children
@@ -143,7 +168,9 @@ def family() -> Iterator[list[Child]]:
 
 
 def demand_success(children: Sequence[Child]) -> None:
-    """Raise `BenchmarkError` with the words of the first of *children* that ended with another code than 0."""
+    """Raise `BenchmarkError` with the words of the first of *children* that ended with another code
+    than 0.
+    """
     for child in children:
         if child.usage is None or child.usage.code != 0:
             code = "still runs" if child.usage is None else f"ended with {child.usage.code}"
@@ -151,16 +178,23 @@ def demand_success(children: Sequence[Child]) -> None:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that was free a moment ago, for servers that can't tell which port they were given."""
+    """Return a port of 127.0.0.1 that was free a moment ago, for servers that can't tell which port
+    they were given.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
 
 def wait_for_listener(port: int, child: Child, seconds: float = 10.0) -> None:
-    """Return once *child* listens on *port*, without connecting to it. Raises `BenchmarkError` where it ends or takes too long."""
+    """Return once *child* listens on *port*, without connecting to it.
+
+    Raises `BenchmarkError` where it ends or takes too long.
+    """
     wanted = f" 0100007F:{port:04X} 00000000:0000 0A "
     deadline = time.monotonic() + seconds
     while not any(wanted in line for line in Path("/proc/net/tcp").read_text().splitlines()):
         if child.poll() is not None or time.monotonic() > deadline:
-            raise BenchmarkError(f"{child.name} does not listen on port {port}: {child.said() or 'it said nothing'}")
+            raise BenchmarkError(
+                f"{child.name} does not listen on port {port}: {child.said() or 'it said nothing'}"
+            )
         time.sleep(0.02)

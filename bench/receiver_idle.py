@@ -15,7 +15,7 @@ from bench.commands import LOGDRIVE, receiver_config
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import Child, family, free_port, wait_for_listener
 from logdrive.cli.runtime import lift_limit_of_open_files
-from logdrive.net.stream import ClientTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.net.tcp import SystemTransport
 
 CONNECTIONS: Final = 1_000
@@ -23,10 +23,14 @@ _FIRST: Final = 50
 _SETTLING_SECONDS: Final = 2.0
 
 
-async def _connected(port: int, tls: Certificates, count: int) -> list[Stream]:
-    settings = ClientTls(str(tls.ca), str(tls.client_cert), str(tls.client_key), "localhost", ("logdrive/1",))
+async def _connected(port: int, tls: Certificates, count: int) -> list[ByteStream]:
+    settings = ClientTls(
+        str(tls.ca), str(tls.client_cert), str(tls.client_key), "localhost", ("logdrive/1",)
+    )
     transport = SystemTransport()
-    streams: list[Stream] = [await transport.connect("127.0.0.1", port, settings) for _ in range(count)]
+    streams: list[ByteStream] = [
+        await transport.connect("127.0.0.1", port, settings) for _ in range(count)
+    ]
     await asyncio.sleep(_SETTLING_SECONDS)
     return streams
 
@@ -51,9 +55,14 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
     lift_limit_of_open_files()
     try:
         port, tls = free_port(), setting.certificates
-        (home / "receiver.toml").write_text(receiver_config(tls, port, f"file://{home}/store#bench/idle"))
+        (home / "receiver.toml").write_text(
+            receiver_config(tls, port, f"file://{home}/store#bench/idle")
+        )
         with family() as children:
-            receiver = Child([*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"], log=home / "receiver.err")
+            receiver = Child(
+                [*LOGDRIVE, "receiver", "run", "--config", home / "receiver.toml"],
+                log=home / "receiver.err",
+            )
             children.append(receiver)
             wait_for_listener(port, receiver, 60)
             return asyncio.run(_measured(port, tls, receiver))
@@ -61,4 +70,10 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-BENCHMARKS = (Benchmark("receiver.idle", f"logdrive receiver: {CONNECTIONS:,} TLS connections with client certificates, all idle", _run),)
+BENCHMARKS = (
+    Benchmark(
+        "receiver.idle",
+        f"logdrive receiver: {CONNECTIONS:,} TLS connections with client certificates, all idle",
+        _run,
+    ),
+)

@@ -28,13 +28,18 @@ def ratios(name: str, outcome: Outcome, peers: Sequence[str]) -> dict[str, float
 
 
 def as_json(outcome: Outcome, benchmarks: Sequence[Benchmark]) -> dict[str, object]:
-    """Return `{name: {value, unit, ratio: {peer: x}, runs: [values]}}`; *value* is the median of *runs*."""
+    """Return `{name: {value, unit, ratio: {peer: x}, runs: [values]}}`; *value* is the median of
+    *runs*.
+    """
     peers = {benchmark.name: benchmark.peers for benchmark in benchmarks}
     return {
         name: {
             "value": _rounded(series.median),
             "unit": series.unit,
-            "ratio": {peer: _rounded(ratio) for peer, ratio in ratios(name, outcome, peers[name.rpartition(".")[0]]).items()},
+            "ratio": {
+                peer: _rounded(ratio)
+                for peer, ratio in ratios(name, outcome, peers[name.rpartition(".")[0]]).items()
+            },
             "runs": [_rounded(value) for value in series.values],
         }
         for name, series in outcome.figures.items()
@@ -56,13 +61,19 @@ def print_table(console: Console, outcome: Outcome, benchmarks: Sequence[Benchma
     table.add_column("ratio", no_wrap=True)
     table.add_column("goal", no_wrap=True)
     for benchmark in benchmarks:
-        rows = {name: series for name, series in outcome.figures.items() if name.rpartition(".")[0] == benchmark.name}
+        rows = {
+            name: series
+            for name, series in outcome.figures.items()
+            if name.rpartition(".")[0] == benchmark.name
+        }
         if rows:
             table.add_row(f"[bold]{benchmark.title}[/bold]")
         for name, series in rows.items():
             against = ratios(name, outcome, benchmark.peers)
             told = "\n".join(f"{ratio:.2f} × {peer}" for peer, ratio in against.items())
-            goals = "\n".join(_verdict(goal, series.median, against) for goal in GOALS.get(name, ()))
+            goals = "\n".join(
+                _verdict(goal, series.median, against) for goal in GOALS.get(name, ())
+            )
             table.add_row(name, *_cells(series), told, goals)
         if rows:
             table.add_section()
@@ -73,7 +84,11 @@ def print_table(console: Console, outcome: Outcome, benchmarks: Sequence[Benchma
 
 
 def _cells(series: Series) -> tuple[str, str]:
-    spread = f"{_plain(min(series.values))} … {_plain(max(series.values))}" if len(series.values) > 1 else ""
+    spread = (
+        f"{_plain(min(series.values))} … {_plain(max(series.values))}"
+        if len(series.values) > 1
+        else ""
+    )
     return f"{_plain(series.median)} {series.unit}", spread
 
 

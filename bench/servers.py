@@ -1,4 +1,6 @@
-"""The places that speak Pravega's protocol: logdrive's own store in a process of its own, and a real Pravega. One driver for both."""
+"""The places that speak Pravega's protocol: logdrive's own store in a process of its own, and a
+real Pravega. One driver for both.
+"""
 
 import asyncio
 import contextlib
@@ -20,7 +22,7 @@ from logdrive.errors import LogdriveError
 from logdrive.host.clock import SystemClock
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.cluster import served
+from logdrive.services.pravega.client.cluster import open_cluster
 from logdrive.services.pravega.sink import PravegaSink
 from tests.pravega.real import MissingError, fetch, real_pravega
 
@@ -34,7 +36,9 @@ _CACHE_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A place: *service* is what a sink is given, *store* where its segments are read; *pid* is its process."""
+    """A place: *service* is what a sink is given, *store* where its segments are read; *pid* is its
+    process.
+    """
 
     service: Target
     store: Target
@@ -60,9 +64,14 @@ def face(setting: Setting) -> Iterator[Server]:
     try:
         with family() as children:
             port = free_port()
-            config.write_text(f'[store]\npath = "{path}"\n[listen.pravega]\naddress = "127.0.0.1:{port}"\n')
+            config.write_text(
+                f'[store]\npath = "{path}"\n[listen.pravega]\naddress = "127.0.0.1:{port}"\n'
+            )
             program = os.path.join(os.path.dirname(sys.executable), "logdrive")
-            child = Child([program, "store", "run", "--config", config, "--log-level", "warning"], log=setting.work / "face_store.log")
+            child = Child(
+                [program, "store", "run", "--config", config, "--log-level", "warning"],
+                log=setting.work / "face_store.log",
+            )
             children.append(child)
             wait_for_listener(port, child)
             target = Target("127.0.0.1", port)
@@ -78,8 +87,14 @@ def pravega(setting: Setting) -> Iterator[Server]:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     try:
-        with real_pravega(path, f"pravegaservice.cache.size.max={_CACHE_BYTES}", heap=_HEAP) as server:
-            yield Server(Target("127.0.0.1", server.controller), Target("127.0.0.1", server.store), server.pid)
+        with real_pravega(
+            path, f"pravegaservice.cache.size.max={_CACHE_BYTES}", heap=_HEAP
+        ) as server:
+            yield Server(
+                Target("127.0.0.1", server.controller),
+                Target("127.0.0.1", server.store),
+                server.pid,
+            )
     except (MissingError, RuntimeError) as error:
         raise BenchmarkError(str(error)) from error
     finally:
@@ -95,12 +110,18 @@ def no_pravega() -> str | None:
     return None
 
 
-def with_sink(server: Server, use: Callable[[PravegaSink], Awaitable[T]], *, segments: int = _SEGMENTS) -> T:
+def with_sink(
+    server: Server, use: Callable[[PravegaSink], Awaitable[T]], *, segments: int = _SEGMENTS
+) -> T:
     """Return what *use* does with a sink onto a stream at *server*, which is made."""
 
     async def main() -> T:
-        async with served(SystemTransport(), server.service, clock=SystemClock(), random=Random(1)) as service:
-            sink = await PravegaSink.of_stream(service, SCOPE, STREAM, segments=segments, store_id=UUID(int=1))
+        async with open_cluster(
+            SystemTransport(), server.service, clock=SystemClock(), random=Random(1)
+        ) as service:
+            sink = await PravegaSink.of_stream(
+                service, SCOPE, STREAM, segments=segments, store_id=UUID(int=1)
+            )
             return await use(sink)
 
     try:
@@ -122,4 +143,13 @@ async def append_through(sink: PravegaSink, load: Load, setting: Setting) -> App
     return await append_all(load, setting, submit)
 
 
-__all__ = ["Path", "Place", "Server", "append_through", "face", "no_pravega", "pravega", "with_sink"]
+__all__ = [
+    "Path",
+    "Place",
+    "Server",
+    "append_through",
+    "face",
+    "no_pravega",
+    "pravega",
+    "with_sink",
+]

@@ -1,7 +1,9 @@
-"""Segments to table: `logdrive pipeline run --once` from a store that nobody else serves into new Delta tables.
+"""Segments to table: `logdrive pipeline run --once` from a store that nobody else serves into new
+Delta tables.
 
-The store holds the log several times over, each time as another source, 1.1 GB in all, so that Spark reads it in several
-micro-batches of its usual size. The figure is what came between the first commit and the last: start-up takes no part in it.
+The store holds the log several times over, each time as another source, 1.1 GB in all, so that
+Spark reads it in several micro-batches of its usual size. The figure is what came between the first
+commit and the last: start-up takes no part in it.
 """
 
 import asyncio
@@ -37,14 +39,18 @@ def _missing() -> str | None:
 async def _fill(path: Path, setting: Setting, copies: int) -> None:
     executor = ThreadExecutor("store")
     try:
-        store = await Store.open(str(path), disk=SystemDisk(), executor=executor, clock=SystemClock())
+        store = await Store.open(
+            str(path), disk=SystemDisk(), executor=executor, clock=SystemClock()
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(store.run(asyncio.Event()))
             await store.create(_SEGMENT)
             for copy in range(copies):
                 source, expected = UUID(int=1 + copy), ABSENT
                 for data, number in batches(setting, source):
-                    await store.append(_SEGMENT, data, writer=source, expected=expected, number=number, events=1)
+                    await store.append(
+                        _SEGMENT, data, writer=source, expected=expected, number=number, events=1
+                    )
                     expected = number
             await store.close()
     finally:
@@ -74,9 +80,22 @@ def _commits(events: Path) -> list[_Commit]:
     found = []
     for path in sorted((events / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in path.read_text().splitlines()]
-        rows = sum(json.loads(action["add"]["stats"])["numRecords"] for action in actions if "add" in action)
+        rows = sum(
+            json.loads(action["add"]["stats"])["numRecords"]
+            for action in actions
+            if "add" in action
+        )
         if rows:
-            found.append(_Commit(next(action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action), rows))
+            found.append(
+                _Commit(
+                    next(
+                        action["commitInfo"]["timestamp"]
+                        for action in actions
+                        if "commitInfo" in action
+                    ),
+                    rows,
+                )
+            )
     return found
 
 
@@ -88,7 +107,10 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
         with family() as children:
             began = time.time()
             children.append(
-                Child([*LOGDRIVE, "pipeline", "run", "--from", address, "--to", tables, "--once"], log=setting.work / "spark.err")
+                Child(
+                    [*LOGDRIVE, "pipeline", "run", "--from", address, "--to", tables, "--once"],
+                    log=setting.work / "spark.err",
+                )
             )
             children[0].wait(_LIMIT_SECONDS)
             demand_success(children)
@@ -97,7 +119,9 @@ def _run(setting: Setting) -> Mapping[str, Sample]:
         shutil.rmtree(tables, ignore_errors=True)
     rows = sum(commit.rows for commit in commits)
     if rows != setting.lines * _copies(setting):
-        raise BenchmarkError(f"the table has {rows} rows, not {_copies(setting)} times {setting.lines}")
+        raise BenchmarkError(
+            f"the table has {rows} rows, not {_copies(setting)} times {setting.lines}"
+        )
     first, last = commits[0], commits[-1]
     if first is last:
         raise BenchmarkError("all came in one micro-batch, so there is no time between commits")
@@ -114,5 +138,12 @@ def _finish(setting: Setting) -> None:
 
 
 BENCHMARKS = (
-    Benchmark("spark.table", "Spark: segments of block records → Delta table, one row a line", _run, _missing, _prepare, _finish),
+    Benchmark(
+        "spark.table",
+        "Spark: segments of block records → Delta table, one row a line",
+        _run,
+        _missing,
+        _prepare,
+        _finish,
+    ),
 )

@@ -1,4 +1,6 @@
-"""How fast appends become durable: in this process, over the network face, and at a real Pravega, beside dd on the same disk."""
+"""How fast appends become durable: in this process, over the network face, and at a real Pravega,
+beside dd on the same disk.
+"""
 
 import asyncio
 import contextlib
@@ -33,7 +35,9 @@ async def open_store(setting: Setting) -> AsyncIterator[Store]:
     path, executor = setting.work / "store", ThreadExecutor("store")
     shutil.rmtree(path, ignore_errors=True)
     try:
-        store = await Store.open(str(path), disk=SystemDisk(), executor=executor, clock=SystemClock())
+        store = await Store.open(
+            str(path), disk=SystemDisk(), executor=executor, clock=SystemClock()
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(store.run(asyncio.Event()))
             await asyncio.gather(*map(store.create, _SEGMENTS))
@@ -48,12 +52,18 @@ async def _engine(load: Load, setting: Setting) -> Mapping[str, Sample]:
     writers = [UUID(int=1 + number) for number in range(load.writers)]
     async with open_store(setting) as store:
 
-        def submit(writer: int, data: bytes, previous: int, number: int) -> "asyncio.Future[object]":
+        def submit(
+            writer: int, data: bytes, previous: int, number: int
+        ) -> "asyncio.Future[object]":
             segment = _SEGMENTS[writer % len(_SEGMENTS)]
-            return store.append(segment, data, writer=writers[writer], expected=previous, number=number, events=1)  # type: ignore[return-value]
+            return store.append(
+                segment, data, writer=writers[writer], expected=previous, number=number, events=1
+            )  # type: ignore[return-value]
 
         appended = await append_all(load, setting, submit)
-        _demand(appended.bytes, [info.length for info in map(store.info, _SEGMENTS) if info is not None])
+        _demand(
+            appended.bytes, [info.length for info in map(store.info, _SEGMENTS) if info is not None]
+        )
     return appended.samples() | {"cpu": Sample(appended.cpu / appended.bytes * 1e9, "s/GB")}
 
 
@@ -78,7 +88,14 @@ def _dd(load: Load, setting: Setting) -> Mapping[str, Sample]:
     """Write as many bytes in pieces of the same size with dd, and sync once at the end."""
     source, copy = setting.work / "append.in", setting.work / "append.out"
     began = time.monotonic()
-    command = ["dd", f"if={source}", f"of={copy}", f"bs={load.size}", "conv=fdatasync", "status=none"]
+    command = [
+        "dd",
+        f"if={source}",
+        f"of={copy}",
+        f"bs={load.size}",
+        "conv=fdatasync",
+        "status=none",
+    ]
     subprocess.run(command, check=True, timeout=300)
     seconds = time.monotonic() - began
     size = copy.stat().st_size
@@ -102,29 +119,52 @@ def of_writers(load: Load) -> Sequence[Benchmark]:
     dd, real = f"{group}.dd_conv_fdatasync", f"{group}.pravega"
     peers = (dd, real)
     return (
-        Benchmark(f"{group}.engine", f"Store in this process: {told}", lambda s: asyncio.run(_engine(load, s)), peers=peers),
-        Benchmark(f"{group}.face", f"Store over its face, in another process: {told}", partial(_remote, load, face), peers=peers),
         Benchmark(
-            *(dd, f"dd bs={load.size // 1024}k conv=fdatasync: as many bytes, synced once", partial(_dd, load)),
+            f"{group}.engine",
+            f"Store in this process: {told}",
+            lambda s: asyncio.run(_engine(load, s)),
+            peers=peers,
+        ),
+        Benchmark(
+            f"{group}.face",
+            f"Store over its face, in another process: {told}",
+            partial(_remote, load, face),
+            peers=peers,
+        ),
+        Benchmark(
+            *(
+                dd,
+                f"dd bs={load.size // 1024}k conv=fdatasync: as many bytes, synced once",
+                partial(_dd, load),
+            ),
             prepare=partial(_write_input, load),
             finish=_remove_input,
         ),
-        Benchmark(real, f"Pravega 0.13.0, all in memory, no disk: {told}", partial(_remote, load, pravega), missing=no_pravega),
+        Benchmark(
+            real,
+            f"Pravega 0.13.0, all in memory, no disk: {told}",
+            partial(_remote, load, pravega),
+            missing=no_pravega,
+        ),
     )
 
 
-# One append at a time ----------------------------------------------------------------------------------------------------
+# One append at a time ---------------------------------------------------------------------------
 
 
 async def _commit_times(setting: Setting, writers: int) -> list[float]:
-    """Let *writers* append 64 KiB each, one after the other has become durable; return how long each append took."""
+    """Let *writers* append 64 KiB each, one after the other has become durable; return how long
+    each append took.
+    """
     data, times = os.urandom(_COMMIT_BYTES), []
 
     async def one(store: Store, number: int) -> None:
         writer, expected = UUID(int=1 + number), ABSENT
         for count in range(1, _COMMITS // writers + 1):
             began = time.monotonic()
-            await store.append(SEGMENT, data, writer=writer, expected=expected, number=count, events=1)
+            await store.append(
+                SEGMENT, data, writer=writer, expected=expected, number=count, events=1
+            )
             times.append(time.monotonic() - began)
             expected = count
 
@@ -138,7 +178,9 @@ def _commit(writers: int, setting: Setting) -> Mapping[str, Sample]:
 
 
 def _loop(setting: Setting) -> Mapping[str, Sample]:
-    """Write 64 KiB and sync, over and over, with nothing else: what no store on this disk can beat."""
+    """Write 64 KiB and sync, over and over, with nothing else: what no store on this disk can
+    beat.
+    """
     path, data = setting.work / "loop.out", os.urandom(_COMMIT_BYTES)
     times = []
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -155,12 +197,25 @@ def _loop(setting: Setting) -> Mapping[str, Sample]:
 
 
 def _latencies(times: list[float]) -> Mapping[str, Sample]:
-    return {"p50": Sample(percentile(times, 0.5) * 1e3, "ms"), "p99": Sample(percentile(times, 0.99) * 1e3, "ms")}
+    return {
+        "p50": Sample(percentile(times, 0.5) * 1e3, "ms"),
+        "p99": Sample(percentile(times, 0.99) * 1e3, "ms"),
+    }
 
 
 APPENDS = tuple(of_writers(load) for load in LOADS)
 COMMITS = (
-    Benchmark("store.commit", "Store: appends of 64 KiB by one writer, one at a time", partial(_commit, 1), peers=(_LOOP,)),
-    Benchmark("store.commit_of_16", "The same by 16 writers side by side: group commit", partial(_commit, 16), peers=(_LOOP,)),
+    Benchmark(
+        "store.commit",
+        "Store: appends of 64 KiB by one writer, one at a time",
+        partial(_commit, 1),
+        peers=(_LOOP,),
+    ),
+    Benchmark(
+        "store.commit_of_16",
+        "The same by 16 writers side by side: group commit",
+        partial(_commit, 16),
+        peers=(_LOOP,),
+    ),
     Benchmark(_LOOP, "write and fdatasync of 64 KiB in a loop", _loop),
 )

@@ -20,7 +20,7 @@ from bench.store_append import SEGMENT
 from logdrive.model.framing import framed
 from logdrive.model.numbers import ABSENT
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.wire.pravega.appends import AppendBlockEnd, SetupAppend
@@ -68,7 +68,9 @@ def _messages(kind: str, count: int) -> Iterator[Message]:
 
 
 async def _flood(kind: str, port: int) -> None:
-    """Write the whole flood, then a Hello, and read until that is answered, as it is after the rest."""
+    """Write the whole flood, then a Hello, and read until that is answered, as it is after the
+    rest.
+    """
     stream = await SystemTransport().connect("127.0.0.1", port, None)
     pieces = [bytes(part) for message in _messages(kind, FLOODS[kind]) for part in encode(message)]
     await stream.write([_GREETED])
@@ -86,7 +88,7 @@ async def _flood(kind: str, port: int) -> None:
     stream.abort()
 
 
-async def _answered(stream: Stream) -> None:
+async def _answered(stream: ByteStream) -> None:
     tail = b""
     while _GREETED[:_CODE_BYTES] not in tail:
         data = await stream.read()

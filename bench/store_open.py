@@ -1,7 +1,9 @@
-"""How long a start takes and what memory it needs, of a store of 10 GiB that is in no cache: after a clean stop, and after SIGKILL.
+"""How long a start takes and what memory it needs, of a store of 10 GiB that is in no cache: after
+a clean stop, and after SIGKILL.
 
-The store is made once. Each run opens it twice, in a new process each time: that process opens it, appends somewhat more than half
-a log file and is killed; the next one opens what that left behind, and stops in good order.
+The store is made once. Each run opens it twice, in a new process each time: that process opens it,
+appends somewhat more than half a log file and is killed; the next one opens what that left behind,
+and stops in good order.
 """
 
 import asyncio
@@ -32,7 +34,9 @@ _BUILD_SECONDS, _OPEN_SECONDS = 900, 120
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How the store's bytes came into it: appends of *batch* bytes by *writers* in turn, to *segments* in turn."""
+    """How the store's bytes came into it: appends of *batch* bytes by *writers* in turn, to
+    *segments* in turn.
+    """
 
     name: str
     segments: int
@@ -40,7 +44,10 @@ class _Shape:
     batch: int
 
     def told(self) -> str:
-        return f"{self.segments:,} segments, {self.writers:,} writers, batches of {self.batch // KIB} KiB"
+        return (
+            f"{self.segments:,} segments, {self.writers:,} writers, batches of "
+            f"{self.batch // KIB} KiB"
+        )
 
     def path(self, setting: Setting) -> Path:
         return setting.work / f"open_{self.name}"
@@ -58,7 +65,10 @@ def _build(shape: _Shape, setting: Setting) -> None:
     _remove(shape, setting)
     free, wanted = shutil.disk_usage(setting.work).free, setting.store_mib * MIB
     if free < wanted * 1.2:
-        raise BenchmarkError(f"{free >> 20} MiB are free, {wanted * 12 // 10 >> 20} are needed: give a smaller --store-mib")
+        raise BenchmarkError(
+            f"{free >> 20} MiB are free, {wanted * 12 // 10 >> 20} are needed: give a "
+            "smaller --store-mib"
+        )
     _child("build", shape, setting, wanted, _BUILD_SECONDS)
 
 
@@ -77,10 +87,20 @@ def _run(shape: _Shape, setting: Setting) -> Mapping[str, Sample]:
     return figures
 
 
-def _child(action: str, shape: _Shape, setting: Setting, size: int, seconds: float) -> Mapping[str, float]:
+def _child(
+    action: str, shape: _Shape, setting: Setting, size: int, seconds: float
+) -> Mapping[str, float]:
     """Return what *action* printed, done in a process of its own."""
     with family() as children:
-        command: list[str | Path] = [sys.executable, "-m", "bench.store_open", action, shape.path(setting), str(size), shape.name]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "bench.store_open",
+            action,
+            shape.path(setting),
+            str(size),
+            shape.name,
+        ]
         child = Child(command, log=setting.work / "open.log", stdout=subprocess.PIPE)
         children.append(child)
         ended = child.wait(seconds)
@@ -90,7 +110,7 @@ def _child(action: str, shape: _Shape, setting: Setting, size: int, seconds: flo
     return found
 
 
-# In the process of its own -----------------------------------------------------------------------------------------------
+# In the process of its own ----------------------------------------------------------------------
 
 
 async def _main(action: str, path: str, size: int, shape: _Shape) -> None:
@@ -99,7 +119,11 @@ async def _main(action: str, path: str, size: int, shape: _Shape) -> None:
     executor = ThreadExecutor("store")
     began, used = time.monotonic(), time.process_time()
     store = await Store.open(path, disk=SystemDisk(), executor=executor, clock=SystemClock())
-    figures = {"seconds": time.monotonic() - began, "cpu": time.process_time() - used, "rss": peak_rss(os.getpid())}
+    figures = {
+        "seconds": time.monotonic() - began,
+        "cpu": time.process_time() - used,
+        "rss": peak_rss(os.getpid()),
+    }
     running = asyncio.create_task(store.run(asyncio.Event()))
     names = [f"bench/bench/{number}.#epoch.0" for number in range(shape.segments)]
     if action == "build":
@@ -122,7 +146,14 @@ async def _append(store: Store, names: Sequence[str], size: int, shape: _Shape) 
         await store.room()
         writer = UUID(int=1 + count % shape.writers)
         name = names[count % len(names)]
-        stored = store.append(name, data, writer=writer, expected=None, number=max(0, store.submitted(name, writer)) + 1, events=1)
+        stored = store.append(
+            name,
+            data,
+            writer=writer,
+            expected=None,
+            number=max(0, store.submitted(name, writer)) + 1,
+            events=1,
+        )
     if stored is not None:
         await stored
 
@@ -140,11 +171,26 @@ def _evict(path: str) -> None:
 def _of(shape: _Shape) -> Sequence[Benchmark]:
     title = f"Start of a 10 GiB store (--store-mib) that is in no cache: {shape.told()}"
     finish = partial(_remove, shape)
-    return (Benchmark(f"open.{shape.name}", title, partial(_run, shape), prepare=partial(_build, shape), finish=finish),)
+    return (
+        Benchmark(
+            f"open.{shape.name}",
+            title,
+            partial(_run, shape),
+            prepare=partial(_build, shape),
+            finish=finish,
+        ),
+    )
 
 
 GROUPS = tuple(_of(shape) for shape in _SHAPES)
 """Each a group of its own: only one of the stores is there at a time."""
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1], sys.argv[2], int(sys.argv[3]), next(shape for shape in _SHAPES if shape.name == sys.argv[4])))
+    asyncio.run(
+        _main(
+            sys.argv[1],
+            sys.argv[2],
+            int(sys.argv[3]),
+            next(shape for shape in _SHAPES if shape.name == sys.argv[4]),
+        )
+    )

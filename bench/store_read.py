@@ -1,4 +1,6 @@
-"""A segment read from its beginning to its end, all of it in the page cache: in this process, over the face, at a real Pravega."""
+"""A segment read from its beginning to its end, all of it in the page cache: in this process, over
+the face, at a real Pravega.
+"""
 
 import asyncio
 import os
@@ -30,7 +32,9 @@ async def _engine(setting: Setting) -> Mapping[str, Sample]:
     data, length, previous = os.urandom(_LOAD.size), _LOAD.bytes_in(setting), ABSENT
     async with open_store(setting) as store:
         for number in range(1, _LOAD.appends(setting) + 1):
-            stored = store.append(SEGMENT, data, writer=UUID(int=1), expected=previous, number=number, events=1)
+            stored = store.append(
+                SEGMENT, data, writer=UUID(int=1), expected=previous, number=number, events=1
+            )
             previous = number
             await store.room()
         await stored
@@ -42,7 +46,9 @@ async def _engine(setting: Setting) -> Mapping[str, Sample]:
 
 
 def _warm(directory: Path) -> None:
-    """Read what is in *directory*, if it is there, so that the page cache has it: the store writes past it."""
+    """Read what is in *directory*, if it is there, so that the page cache has it: the store writes
+    past it.
+    """
     for path in directory.glob("log-*"):
         with path.open("rb") as file:
             while file.read(_FETCH_BYTES):
@@ -55,24 +61,53 @@ def _remote(place: Place, setting: Setting) -> Mapping[str, Sample]:
         with_sink(server, lambda sink: append_through(sink, _LOAD, setting), segments=1)
         _warm(setting.work / "face_store")
         with BlockingClient(server.store) as client:
-            began, used, driver, read = time.monotonic(), server.cpu_seconds(), time.process_time(), 0
+            began, used, driver, read = (
+                time.monotonic(),
+                server.cpu_seconds(),
+                time.process_time(),
+                0,
+            )
             for start, end in _ranges(length, _FETCH_BYTES):
                 read += len(client.fetch(SEGMENT, start, end))
-            seconds, cpu = time.monotonic() - began, {"server_cpu": server.cpu_seconds() - used, "client_cpu": time.process_time() - driver}
+            seconds, cpu = (
+                time.monotonic() - began,
+                {
+                    "server_cpu": server.cpu_seconds() - used,
+                    "client_cpu": time.process_time() - driver,
+                },
+            )
     return _samples(read, length, seconds, cpu)
 
 
-def _samples(read: int, length: int, seconds: float, cpu: Mapping[str, float]) -> Mapping[str, Sample]:
+def _samples(
+    read: int, length: int, seconds: float, cpu: Mapping[str, float]
+) -> Mapping[str, Sample]:
     if read != length:
         raise BenchmarkError(f"{read} of {length} bytes came back")
-    return {"throughput": Sample(read / seconds / 1e6, "MB/s"), **{name: Sample(used / read * 1e9, "s/GB") for name, used in cpu.items()}}
+    return {
+        "throughput": Sample(read / seconds / 1e6, "MB/s"),
+        **{name: Sample(used / read * 1e9, "s/GB") for name, used in cpu.items()},
+    }
 
 
 _PEERS = ("read.pravega",)
 BENCHMARKS = (
-    Benchmark("read.engine", "Store in this process: one segment, 2 MiB at a time", lambda s: asyncio.run(_engine(s)), peers=_PEERS),
     Benchmark(
-        "read.face", "Store over its face, another process: 16 MiB at a time, as the pipeline does", partial(_remote, face), peers=_PEERS
+        "read.engine",
+        "Store in this process: one segment, 2 MiB at a time",
+        lambda s: asyncio.run(_engine(s)),
+        peers=_PEERS,
     ),
-    Benchmark("read.pravega", "Pravega 0.13.0, all in memory: the same", partial(_remote, pravega), missing=no_pravega),
+    Benchmark(
+        "read.face",
+        "Store over its face, another process: 16 MiB at a time, as the pipeline does",
+        partial(_remote, face),
+        peers=_PEERS,
+    ),
+    Benchmark(
+        "read.pravega",
+        "Pravega 0.13.0, all in memory: the same",
+        partial(_remote, pravega),
+        missing=no_pravega,
+    ),
 )

@@ -1,4 +1,7 @@
-"""How long after its append an event is with a reader that waits for it, in another process. The clock is one for all processes."""
+"""How long after its append an event is with a reader that waits for it, in another process.
+
+The clock is one for all processes.
+"""
 
 import asyncio
 import json
@@ -48,7 +51,9 @@ async def _write(sink: PravegaSink) -> list[float]:
 
 
 async def _follow(port: int) -> list[float]:
-    """Read the segment's tail until all events were there; return how many seconds after its append each was."""
+    """Read the segment's tail until all events were there; return how many seconds after its append
+    each was.
+    """
     late: list[float] = []
     rest = b""
     async with connected(SystemTransport(), "127.0.0.1", port) as client:
@@ -60,7 +65,9 @@ async def _follow(port: int) -> list[float]:
             place += len(data)
             rest += data
             whole = len(rest) // _SIZE * _SIZE
-            late.extend((now - _STAMP.unpack_from(rest, at + 8)[0]) / 1e9 for at in range(0, whole, _SIZE))
+            late.extend(
+                (now - _STAMP.unpack_from(rest, at + 8)[0]) / 1e9 for at in range(0, whole, _SIZE)
+            )
             rest = rest[whole:]
     return late
 
@@ -97,9 +104,17 @@ def _both(server: Server, setting: Setting) -> tuple[list[float], list[float]]:
 _PEERS = ("tail.pravega",)
 BENCHMARKS = (
     Benchmark(
-        "tail.face", "Store over its face: append → reader in another process, 100 a second of 1 kB", partial(_tail, face), peers=_PEERS
+        "tail.face",
+        "Store over its face: append → reader in another process, 100 a second of 1 kB",
+        partial(_tail, face),
+        peers=_PEERS,
     ),
-    Benchmark("tail.pravega", "Pravega 0.13.0, all in memory: the same", partial(_tail, pravega), missing=no_pravega),
+    Benchmark(
+        "tail.pravega",
+        "Pravega 0.13.0, all in memory: the same",
+        partial(_tail, pravega),
+        missing=no_pravega,
+    ),
 )
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Addresses that users write: receivers as host:port, streams as one URI everywhere (sink, source, --from, --to)."""
+"""Addresses that users write: receivers as host:port, streams as one URI everywhere (sink, source,
+--from, --to).
+"""
 
 import ipaddress
 from dataclasses import dataclass
@@ -23,7 +25,9 @@ class StreamAddress:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """`pravega://host:port/scope/stream`: a stream at a streaming service, reached over the network."""
+    """`pravega://host:port/scope/stream`: a stream at a streaming service, reached over the
+    network.
+    """
 
     host: str
     port: int
@@ -50,34 +54,50 @@ def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
 
 
 def sink_address(uri: str) -> StreamAddress | ServiceAddress:
-    """Read the URI of a stream in a directory or at a service. Raises ValueError saying what is wrong and how it is written."""
+    """Read the URI of a stream in a directory or at a service.
+
+    Raises ValueError saying what is wrong and how it is written.
+    """
     parts = urlsplit(uri)
     if parts.scheme != "pravega":
         return stream_address(uri)
     scope, slash, stream = parts.path.removeprefix("/").partition("/")
     if not (slash and _is_name(scope) and _is_name(stream)) or parts.query or parts.fragment:
         raise ValueError(
-            f"{uri!r}: after the port goes /scope/stream, of letters, digits, '.' and '-', as in pravega://host:6000/logs/events"
+            f"{uri!r}: after the port goes /scope/stream, of letters, digits, '.' and "
+            "'-', as in pravega://host:6000/logs/events"
         )
     try:
         host, port = host_port(parts.netloc, 0)
     except ValueError as error:
         raise ValueError(f"{uri!r}: {error}") from None
     if port == 0:
-        raise ValueError(f"{uri!r}: the port is missing, as in pravega://{host}:6000/{scope}/{stream}")
+        raise ValueError(
+            f"{uri!r}: the port is missing, as in pravega://{host}:6000/{scope}/{stream}"
+        )
     return ServiceAddress(host, port, scope, stream)
 
 
 def stream_address(uri: str) -> StreamAddress:
-    """Read the URI of a stream in a store's directory. Raises ValueError saying what is wrong and how it is written."""
+    """Read the URI of a stream in a store's directory.
+
+    Raises ValueError saying what is wrong and how it is written.
+    """
     parts = urlsplit(uri)
     scope, slash, stream = parts.fragment.partition("/")
     if parts.scheme != "file":
-        raise ValueError(f"{uri!r}: write file:///path#scope/stream or pravega://host:port/scope/stream")
+        raise ValueError(
+            f"{uri!r}: write file:///path#scope/stream or pravega://host:port/scope/stream"
+        )
     if parts.netloc or not parts.path.startswith("/"):
-        raise ValueError(f"{uri!r}: the path must be absolute, as in file:///var/lib/logdrive/store#logs/events")
+        raise ValueError(
+            f"{uri!r}: the path must be absolute, as in file:///var/lib/logdrive/store#logs/events"
+        )
     if not (slash and _is_name(scope) and _is_name(stream)):
-        raise ValueError(f"{uri!r}: after # goes scope/stream, of letters, digits, '.' and '-', as in #logs/events")
+        raise ValueError(
+            f"{uri!r}: after # goes scope/stream, of letters, digits, '.' and '-', as in "
+            "#logs/events"
+        )
     return StreamAddress(parts.path, scope, stream)
 
 

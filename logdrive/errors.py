@@ -9,14 +9,20 @@ class LogdriveError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing wrong in a configuration: which key, what stands there, and what to write instead."""
+    """One thing wrong in a configuration: which key, what stands there, and what to write
+    instead.
+    """
 
     key: str
     value: str
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.key} = {self.value}: {self.remedy}" if self.value else f"{self.key}: {self.remedy}"
+        return (
+            f"{self.key} = {self.value}: {self.remedy}"
+            if self.value
+            else f"{self.key}: {self.remedy}"
+        )
 
 
 class ConfigError(LogdriveError):
@@ -29,7 +35,9 @@ class ConfigError(LogdriveError):
 
 
 class UnavailableError(ConfigError):
-    """What the configuration names can't be had now, as with a port that another process has; later it may be, unchanged."""
+    """What the configuration names can't be had now, as with a port that another process has; later
+    it may be, unchanged.
+    """
 
 
 class TransientError(LogdriveError):
@@ -37,9 +45,11 @@ class TransientError(LogdriveError):
 
 
 class RejectedError(TransientError):
-    """One side refuses the other, and will until somebody changes a setting: who has one thing to do gives up.
+    """One side refuses the other, and will until somebody changes a setting: who has one thing to
+    do gives up.
 
-    Not *sure*: it ended the connection before it said a word, as one does that is being restarted, too.
+    Not *sure*: it ended the connection before it said a word, as one does that is being restarted,
+    too.
     """
 
     def __init__(self, reason: str, *, sure: bool = True) -> None:
@@ -50,8 +60,8 @@ class RejectedError(TransientError):
 class ProtocolError(LogdriveError):
     """The peer broke its protocol: drop the connection, never retry these bytes.
 
-    *offset* counts the bytes of the peer's stream before the offending frame; *code* is the wire's own number for the
-    reason, where the protocol has one (`logdrive/1`: the codes of the E frame).
+    *offset* counts the bytes of the peer's stream before the offending frame; *code* is the wire's
+    own number for the reason, where the protocol has one (`logdrive/1`: the codes of the E frame).
     """
 
     def __init__(self, reason: str, *, offset: int, code: int = 1) -> None:

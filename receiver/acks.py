@@ -1,14 +1,18 @@
-"""Which windows may be acknowledged: in order, each once, only when nothing of it is open (rules D1–D3).
+"""Which windows may be acknowledged: in order, each once, only when nothing of it is open (rules
+D1–D3).
 
-A window is *held* by every run in it that is not durable yet, and by every refusal of which the writer was not yet told.
+A window is *held* by every run in it that is not durable yet, and by every refusal of which the
+writer was not yet told.
 """
 
 import asyncio
 from collections.abc import Callable
 
 
-class Window:
-    """One window of one connection: what holds it, and the sequence number that acknowledges it once it has ended."""
+class OpenWindow:
+    """One window of one connection: what holds it, and the sequence number that acknowledges it
+    once it has ended.
+    """
 
     __slots__ = ("holds", "last", "number")
 
@@ -21,15 +25,18 @@ class Window:
 class AckQueue:
     """The windows of one connection that are not acknowledged, oldest first.
 
-    *acknowledge* gets the numbers to send, as soon as they may be sent: one for each window, in window order.
+    *acknowledge* gets the numbers to send, as soon as they may be sent: one for each window, in
+    window order.
     """
 
     __slots__ = ("_acknowledge", "_current", "_finished", "_waiting", "count")
 
     def __init__(self, acknowledge: Callable[[list[int]], None]) -> None:
         self._acknowledge = acknowledge
-        self._waiting: list[Window] = []  # no deque, whose 760 bytes an idle connection would keep
-        self._current: Window | None = None
+        self._waiting: list[
+            OpenWindow
+        ] = []  # no deque, whose 760 bytes an idle connection would keep
+        self._current: OpenWindow | None = None
         self._finished: asyncio.Event | None = None
         self.count = 0
         """How many windows have begun, ever."""
@@ -46,25 +53,27 @@ class AckQueue:
 
     @property
     def owing(self) -> bool:
-        """Whether anything received is not durable, or not acknowledged though it could be waited for."""
+        """Whether anything received is not durable, or not acknowledged though it could be waited
+        for.
+        """
         return any(window.holds or window.last is not None for window in self._waiting)
 
     @property
-    def current(self) -> Window:
+    def current(self) -> OpenWindow:
         """The window that is being received; it begins when it is first asked for."""
         if self._current is None:
             self.count += 1
-            self._current = Window(self.count)
+            self._current = OpenWindow(self.count)
             self._waiting.append(self._current)
         return self._current
 
-    def hold(self) -> Window:
+    def hold(self) -> OpenWindow:
         """Hold the current window until `release`."""
         window = self.current
         window.holds += 1
         return window
 
-    def release(self, window: Window) -> None:
+    def release(self, window: OpenWindow) -> None:
         """End one hold of *window*."""
         window.holds -= 1
         self._flush()

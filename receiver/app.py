@@ -1,4 +1,6 @@
-"""`logdrive receiver run`: sink, sessions and listener, started and ended in the order in which data flows."""
+"""`logdrive receiver run`: sink, sessions and listener, started and ended in the order in which
+data flows.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -19,23 +21,25 @@ from logdrive.store.running import either
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
 from receiver.listener import Sessions
-from receiver.memory_budget import Memory
-from receiver.open_sink import Address, Opened, opened
+from receiver.memory_budget import MemoryBudget
+from receiver.open_sink import HostPort, OpenedSink, open_sink
 from receiver.router import Router
-from receiver.services import Services
-from receiver.source_quota import Shares
-from receiver.summary import Summary
+from receiver.services import ReceiverServices
+from receiver.source_quota import SourceQuota
+from receiver.summary import ReceiverSummary
 from receiver.writers import CountingWriters, WriterTable
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Where the receiver listens, with the real ports where 0 was asked for; what it counts, and what it holds in memory."""
+    """Where the receiver listens, with the real ports where 0 was asked for; what it counts, and
+    what it holds in memory.
+    """
 
-    address: Address
-    pravega: Address | None
+    address: HostPort
+    pravega: HostPort | None
     counters: Counters
-    memory: Memory
+    memory: MemoryBudget
 
 
 async def run(
@@ -51,15 +55,18 @@ async def run(
     controllers: Controllers = over_grpc,
     serving: Serving | None = None,
 ) -> None:
-    """Receive until *stop*; then drain, within the configured time. *executor* has one thread: the store's.
+    """Receive until *stop*; then drain, within the configured time.
 
-    *started* is called once connections are taken, which is not before the sink's service answers; *controllers* is how a Pravega
-    controller is reached, where the sink has one, and *serving* how the own store's is served, where that is not gRPC. Raises
-    `ConfigError` where an address or the store's directory can't be had, `StorageError` where the disk fails: from then on nothing
-    was acknowledged, and the process must end.
+    *executor* has one thread: the store's.
+
+    *started* is called once connections are taken, which is not before the sink's service answers;
+    *controllers* is how a Pravega controller is reached, where the sink has one, and *serving* how
+    the own store's is served, where that is not gRPC. Raises `ConfigError` where an address or the
+    store's directory can't be had, `StorageError` where the disk fails: from then on nothing was
+    acknowledged, and the process must end.
     """
     random = random or SystemRandom()
-    sinks = opened(
+    sinks = open_sink(
         config,
         clock=clock,
         disk=disk,
@@ -88,15 +95,17 @@ async def run(
         await _end(sessions, services, config.drain_seconds)
 
 
-def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Random) -> Services:
+def _services(
+    config: ReceiverConfig, found: OpenedSink, clock: Clock, random: Random
+) -> ReceiverServices:
     heap = Heap()
-    return Services(
+    return ReceiverServices(
         listen=config.listen,
         clock=clock,
         random=random,
-        memory=Memory(config.limits.total_bytes, config.limits.connection_bytes, heap.change),
+        memory=MemoryBudget(config.limits.total_bytes, config.limits.connection_bytes, heap.change),
         heap=heap,
-        shares=Shares(config.limits.sources_bytes),
+        shares=SourceQuota(config.limits.sources_bytes),
         router=Router(found.sink),
         sink=found.sink,
         writers=WriterTable(),
@@ -106,11 +115,11 @@ def _services(config: ReceiverConfig, found: Opened, clock: Clock, random: Rando
     )
 
 
-def _summary(services: Services) -> Summary:
-    return Summary(services.counters, services.clock, structlog.get_logger("receiver"))
+def _summary(services: ReceiverServices) -> ReceiverSummary:
+    return ReceiverSummary(services.counters, services.clock, structlog.get_logger("receiver"))
 
 
-async def _end(sessions: Sessions, services: Services, seconds: float) -> None:
+async def _end(sessions: Sessions, services: ReceiverServices, seconds: float) -> None:
     log = structlog.get_logger("receiver")
     error = services.failure.error
     if error is not None:
@@ -119,4 +128,7 @@ async def _end(sessions: Sessions, services: Services, seconds: float) -> None:
         return
     log.info("draining", connections=services.counters.connections_open, seconds=seconds)
     whole = await sessions.drain(seconds)
-    log.info("drained" if whole else "not all connections ended in time", windows=services.counters.windows_acknowledged)
+    log.info(
+        "drained" if whole else "not all connections ended in time",
+        windows=services.counters.windows_acknowledged,
+    )

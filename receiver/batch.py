@@ -1,4 +1,5 @@
-"""What is appended at once: a header record and the records of one run, as the parts of one write (rule R4).
+"""What is appended at once: a header record and the records of one run, as the parts of one write
+(rule R4).
 
 Costs one header encoding a batch.
 """
@@ -13,9 +14,9 @@ from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD, Part, event_head, framed
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.numbers import position_of
-from logdrive.model.pieces import DEAD_LETTER, Letter, Piece, cuts
+from logdrive.model.pieces import DEAD_LETTER, EventPiece, Letter, cuts
 from logdrive.model.records import DATA, KINDS, mark_of
-from logdrive.wire.lumberjack.frames import Run
+from logdrive.wire.lumberjack.frames import RunFrame
 
 FOREIGN: Final = "foreign"
 _NO_MARK = msgspec.Raw(b"null")
@@ -24,14 +25,19 @@ _NO_MARK = msgspec.Raw(b"null")
 class SourceBatches:
     """Makes the batches of one source; what its headers have in common is made once."""
 
-    def __init__(self, source: UUID, origin: UUID, attributes: bytes, peer: msgspec.Raw, store: str) -> None:
+    def __init__(
+        self, source: UUID, origin: UUID, attributes: bytes, peer: msgspec.Raw, store: str
+    ) -> None:
         self._source, self._origin, self._store = str(source), str(origin), store
         self._attributes, self._peer = msgspec.Raw(attributes), peer
 
-    def batch(self, run: Run, events: Sequence[Part], size: int, received: int) -> list[Part]:
-        """Return the batch of *run*; its records are *size* bytes of Pravega events. *received* is ms since 1970.
+    def batch(self, run: RunFrame, events: Sequence[Part], size: int, received: int) -> list[Part]:
+        """Return the batch of *run*; its records are *size* bytes of Pravega events.
 
-        Raises ValueError where a gap or end run holds no such record, or one that makes the header too long.
+        *received* is ms since 1970.
+
+        Raises ValueError where a gap or end run holds no such record, or one that makes the header
+        too long.
         """
         header = BatchHeader(
             kind=KINDS[run.kind],
@@ -60,26 +66,35 @@ class ForeignBatches:
         self._source, self._peer, self._store = str(source), peer, store
 
     def batch(self, events: Sequence[Part], size: int, records: int, received: int) -> list[Part]:
-        """Return the batch of *records* records, one event each, given as *size* bytes of Pravega events."""
+        """Return the batch of *records* records, one event each, given as *size* bytes of Pravega
+        events.
+        """
         return [self._header(size, records, records, received, _NO_MARK), *events]
 
     def pieces(self, payload: bytes, event: UUID, received: int) -> Iterator[list[Part]]:
-        """Yield the batches that stand for *payload*, an event over the limit of a record (rule R6); its bytes are not copied.
+        """Yield the batches that stand for *payload*, an event over the limit of a record (rule
+        R6); its bytes are not copied.
 
         The last one counts as the event.
         """
         view, name = memoryview(payload), str(event)
         for start, end in cuts(len(payload)):
-            piece = Piece(name, start, end, len(payload))
-            header = self._header(EVENT_HEAD + end - start, 1, int(piece.last), received, piece.encode())
+            piece = EventPiece(name, start, end, len(payload))
+            header = self._header(
+                EVENT_HEAD + end - start, 1, int(piece.last), received, piece.encode()
+            )
             yield [header, event_head(end - start), view[start:end]]
 
     def letter(self, payload: bytes, letter: UUID, received: int) -> list[Part]:
-        """Return the batch that stands for *payload*, an event that is among the dead letters (rule R7)."""
+        """Return the batch that stands for *payload*, an event that is among the dead letters (rule
+        R7).
+        """
         mark = Letter(DEAD_LETTER, len(payload), str(letter)).encode()
         return [self._header(0, 0, 0, received, mark)]
 
-    def _header(self, size: int, records: int, events: int, received: int, mark: msgspec.Raw) -> bytes:
+    def _header(
+        self, size: int, records: int, events: int, received: int, mark: msgspec.Raw
+    ) -> bytes:
         header = BatchHeader(
             kind=FOREIGN,
             source=self._source,

@@ -1,4 +1,6 @@
-"""`logdrive receiver check`: what a start would meet, looked at without serving anybody or leaving anything behind."""
+"""`logdrive receiver check`: what a start would meet, looked at without serving anybody or leaving
+anything behind.
+"""
 
 import asyncio
 import contextlib
@@ -18,10 +20,10 @@ from logdrive.host.disk import Disk
 from logdrive.model.units import MIB
 from logdrive.net.identity import names_in
 from logdrive.net.settings import ServerTlsConfig
-from logdrive.net.stream import ServerTls, Stream, Transport
-from logdrive.services.auth.open import accessing
+from logdrive.net.stream import ByteStream, ServerTls, Transport
+from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.store.opening import LOCK_NAME
 from logdrive.store.retention import first_of
 from receiver.config import ReceiverConfig, SinkConfig
@@ -33,19 +35,27 @@ _ANSWER_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or what to do."""
+    """One thing looked at: *ok* tells whether a start would get past it, *detail* what there is, or
+    what to do.
+    """
 
     name: str
     ok: bool
     detail: str
 
 
-async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport) -> list[Finding]:
+async def check(
+    config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: Transport
+) -> list[Finding]:
     """Look at certificates, addresses, and the store's directory or the service, in that order."""
     findings: list[Finding] = []
     for name, where, tls, settings in _listeners(config):
         asked = config.listen.auth is not None and name != "listen"
-        before = _certificates(name, tls, clock, disk) if isinstance(tls, ServerTlsConfig) else [_plain(name, asked)]
+        before = (
+            _certificates(name, tls, clock, disk)
+            if isinstance(tls, ServerTlsConfig)
+            else [_plain(name, asked)]
+        )
         findings += before
         if all(finding.ok for finding in before):
             findings += await _address(name, where, settings, transport)
@@ -62,14 +72,17 @@ async def check(config: ReceiverConfig, *, clock: Clock, disk: Disk, transport: 
 async def usable_certificates(config: ReceiverConfig, transport: Transport) -> None:
     """Raise `ConfigError` where a certificate can't be used: to be known before there is a store.
 
-    A free loopback port stands for the real one, which must not open before there is somebody behind it.
+    A free loopback port stands for the real one, which must not open before there is somebody
+    behind it.
     """
     for _, _, _, settings in _listeners(config):
         if settings is not None:
             await (await transport.listen("127.0.0.1", 0, settings, _turn_away)).close()
 
 
-def _listeners(config: ReceiverConfig) -> list[tuple[str, tuple[str, int], ServerTlsConfig | Literal["off"], ServerTls | None]]:
+def _listeners(
+    config: ReceiverConfig,
+) -> list[tuple[str, tuple[str, int], ServerTlsConfig | Literal["off"], ServerTls | None]]:
     """Return the name, address and TLS of each table of the configuration that listens."""
     faces = [face for face in (config.listen.pravega, config.listen.controller) if face is not None]
     own = ("listen", config.listen.where, config.listen.tls, config.listen.settings)
@@ -82,18 +95,34 @@ async def _service(stream: ServiceAddress, sink: SinkConfig, transport: Transpor
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             target = Target(stream.host, stream.port, sink.settings, login=sink.credentials)
-            there = await placed(transport, target, stream.scope, stream.stream, update=True)
+            there = await locate_segments(
+                transport, target, stream.scope, stream.stream, update=True
+            )
     except TimeoutError:
-        return [Finding("sink.uri", False, f"{where} does not answer within {_ANSWER_SECONDS:g} s: a start would wait for it")]
+        return [
+            Finding(
+                "sink.uri",
+                False,
+                f"{where} does not answer within {_ANSWER_SECONDS:g} s: a start would wait for it",
+            )
+        ]
     except TransientError as error:
         return [Finding("sink.uri", False, f"{error}; a start would wait for it")]
     except LogdriveError as error:
         return [Finding("sink.uri", False, str(error))]
     found = f"has {len(there)} segments" if there else f"will be made with {sink.segments} segments"
-    secure = "by TLS" if sink.settings is not None else "by plain TCP: everything on the way can be read"
+    secure = (
+        "by TLS" if sink.settings is not None else "by plain TCP: everything on the way can be read"
+    )
     return [
-        Finding("sink.uri", True, f"{where} answers, {secure}; {stream.scope}/{stream.stream} {found}"),
-        Finding("durability", True, f"what the service at {where} promises: `logdrive store` keeps one copy, on one disk"),
+        Finding(
+            "sink.uri", True, f"{where} answers, {secure}; {stream.scope}/{stream.stream} {found}"
+        ),
+        Finding(
+            "durability",
+            True,
+            f"what the service at {where} promises: `logdrive store` keeps one copy, on one disk",
+        ),
     ]
 
 
@@ -103,22 +132,37 @@ async def _logins(config: ReceiverConfig, clock: Clock, disk: Disk) -> list[Find
     if auth is None:
         return []
     try:
-        async with accessing(auth, disk=disk, clock=clock, random=SystemRandom()):
+        async with open_access(auth, disk=disk, clock=clock, random=SystemRandom()):
             return [Finding("listen.auth", True, f"users of {auth.users} come in, others don't")]
     except ConfigError as error:
         where = "listen.auth." if error.file == "listen" else f"{error.file}: "
-        return [Finding(f"{where}{mistake.key}", False, f"{mistake.value}: {mistake.remedy}") for mistake in error.mistakes]
+        return [
+            Finding(f"{where}{mistake.key}", False, f"{mistake.value}: {mistake.remedy}")
+            for mistake in error.mistakes
+        ]
 
 
 def _plain(name: str, asked: bool) -> Finding:
     read = "everything on the way can be read"
-    return Finding(f"{name}.tls", True, f"off: {read}, passwords too" if asked else f"off: whoever reaches this port may speak, and {read}")
+    return Finding(
+        f"{name}.tls",
+        True,
+        f"off: {read}, passwords too"
+        if asked
+        else f"off: whoever reaches this port may speak, and {read}",
+    )
 
 
 def _certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> list[Finding]:
-    """Look at the certificate's dates and names, and whether its key and CA are there; if they fit is seen when the address is bound."""
+    """Look at the certificate's dates and names, and whether its key and CA are there; if they fit
+    is seen when the address is bound.
+    """
     others = [
-        Finding(f"{name}.tls.{key}", False, f"{path} can't be read: {(error.strerror or str(error)).lower()}")
+        Finding(
+            f"{name}.tls.{key}",
+            False,
+            f"{path} can't be read: {(error.strerror or str(error)).lower()}",
+        )
         for key, path in (("key", tls.key), ("ca", tls.ca))
         if path is not None and (error := _unreadable(path, disk)) is not None
     ]
@@ -139,28 +183,44 @@ def _certificate(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> F
         with contextlib.closing(disk.open(tls.cert)) as file:
             certificate = x509.load_pem_x509_certificate(file.pread(_CERTIFICATE_BYTES, 0))
     except OSError as error:
-        return Finding(key, False, f"{tls.cert} can't be read: {(error.strerror or str(error)).lower()}")
+        return Finding(
+            key, False, f"{tls.cert} can't be read: {(error.strerror or str(error)).lower()}"
+        )
     except ValueError as error:
         return Finding(key, False, f"{tls.cert} is no PEM certificate: {error}")
     ends, now = certificate.not_valid_after_utc, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
     if ends < now:
         return Finding(key, False, f"{tls.cert} ended on {ends:%Y-%m-%d}: renew it")
-    clients = "clients need a certificate" if tls.clients == "certificate" else "clients need no certificate"
-    return Finding(key, True, f"speaks for {', '.join(names_in(certificate)) or 'no name'} until {ends:%Y-%m-%d}; {clients}")
+    clients = (
+        "clients need a certificate"
+        if tls.clients == "certificate"
+        else "clients need no certificate"
+    )
+    return Finding(
+        key,
+        True,
+        f"speaks for {', '.join(names_in(certificate)) or 'no name'} until "
+        f"{ends:%Y-%m-%d}; {clients}",
+    )
 
 
-async def _address(name: str, where: tuple[str, int], tls: ServerTls | None, transport: Transport) -> list[Finding]:
+async def _address(
+    name: str, where: tuple[str, int], tls: ServerTls | None, transport: Transport
+) -> list[Finding]:
     host, port = where
     try:
         listener = await transport.listen(host, port, tls, _turn_away)
     except ConfigError as error:
         table = f"{name}.tls" if error.file == "tls" else name
-        return [Finding(f"{table}.{each.key}", False, f"{each.value}: {each.remedy}") for each in error.mistakes]
+        return [
+            Finding(f"{table}.{each.key}", False, f"{each.value}: {each.remedy}")
+            for each in error.mistakes
+        ]
     await listener.close()
     return [Finding(f"{name}.address", True, f"{host}:{port} is free")]
 
 
-async def _turn_away(stream: Stream) -> None:
+async def _turn_away(stream: ByteStream) -> None:
     stream.abort()
 
 
@@ -176,29 +236,59 @@ def _directory(path: str, disk: Disk) -> Finding:
         return Finding(
             "sink.uri",
             False,
-            f"another process has the store in {path}, such as a receiver that runs already: stop it, or name another directory",
+            f"another process has the store in {path}, such as a receiver that runs "
+            "already: stop it, or name another directory",
         )
     except OSError as error:
-        return Finding("sink.uri", False, f"nothing can be written in {there}: {(error.strerror or str(error)).lower()}")
-    return Finding("sink.uri", True, f"{path} is there and writable" if there == path else f"{path} will be made in {there}")
+        return Finding(
+            "sink.uri",
+            False,
+            f"nothing can be written in {there}: {(error.strerror or str(error)).lower()}",
+        )
+    return Finding(
+        "sink.uri",
+        True,
+        f"{path} is there and writable" if there == path else f"{path} will be made in {there}",
+    )
 
 
 def _durability(path: str, disk: Disk) -> Finding:
     """Say what "durable" means here (rule S1)."""
     there = next(place for place in _upwards(path) if _is_there(disk, place))
     where = disk.mount_point(there)
-    return Finding("durability", True, f"one copy, on one disk (the file system at {where}): acknowledged once synced to it, lost with it")
+    return Finding(
+        "durability",
+        True,
+        f"one copy, on one disk (the file system at {where}): acknowledged once synced to "
+        "it, lost with it",
+    )
 
 
 def _retention(config: ReceiverConfig, stream: StreamAddress) -> Finding:
     """Say what becomes of what is old: a disk that fills up stops every agent."""
-    policy = first_of([table.policy for table in config.retention])(f"{stream.scope}/{stream.stream}")
+    policy = first_of([table.policy for table in config.retention])(
+        f"{stream.scope}/{stream.stream}"
+    )
     if policy is None:
-        return Finding("retention", True, "none: the store keeps all that it is sent, until a [[retention]] table names its stream")
+        return Finding(
+            "retention",
+            True,
+            "none: the store keeps all that it is sent, until a [[retention]] table names "
+            "its stream",
+        )
     size = f"at most {policy.max_bytes:,} bytes" if policy.max_bytes is not None else ""
-    age = f"nothing older than {policy.max_age_ms / 1000:,.15g} s" if policy.max_age_ms is not None else ""
+    age = (
+        f"nothing older than {policy.max_age_ms / 1000:,.15g} s"
+        if policy.max_age_ms is not None
+        else ""
+    )
     waits = f"; what {' or '.join(policy.readers)} has not read stays" if policy.readers else ""
-    return Finding("retention", True, f"{' and '.join(filter(None, (size, age)))} of {stream.scope}/{stream.stream} is kept{waits}")
+    return Finding(
+        "retention",
+        True,
+        f"{' and '.join(filter(None, (size, age)))} of {stream.scope}/{stream.stream} is "
+        f"kept{waits}",
+    )
 
 
 def _upwards(path: str) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""What the operator of a receiver may set: parsed once at start, passed down, never changed. `config/receiver.toml` explains it."""
+"""What the operator of a receiver may set: parsed once at start, passed down, never changed.
+
+`config/receiver.toml` explains it.
+"""
 
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -23,13 +26,15 @@ ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-Memory = Annotated[int, msgspec.Meta(ge=8 * MIB)]
+MemorySize = Annotated[int, msgspec.Meta(ge=8 * MIB)]
 
 
 class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [listen] table: where agents and Beats connect, who they must be, and how long they may be silent.
+    """The [listen] table: where agents and Beats connect, who they must be, and how long they may
+    be silent.
 
-    *name* is what routes know the listener by; *identity*, where given, stands for every client's (rule D6).
+    *name* is what routes know the listener by; *identity*, where given, stands for every client's
+    (rule D6).
     """
 
     address: str
@@ -44,7 +49,9 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     auth: AuthConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no address, a controller that could not say where segments are, and logins without one, or for all to read."""
+        """Refuse what is no address, a controller that could not say where segments are, and logins
+        without one, or for all to read.
+        """
         host_port(self.address)
         if self.controller is not None:
             self.controller.check(self.pravega)
@@ -64,9 +71,10 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [sink] table: the stream that everything goes to; *segments* counts when it is created.
 
-    *log_file_bytes* is how large a file of an embedded store's log gets; without *direct_io* it goes through the page cache. *tls*
-    and *store_id* are for a service: what it is connected to with (plain TCP is for loopback addresses), and its id, which otherwise
-    is made from the address; *login* is for a controller that asks for one.
+    *log_file_bytes* is how large a file of an embedded store's log gets; without *direct_io* it
+    goes through the page cache. *tls* and *store_id* are for a service: what it is connected to
+    with (plain TCP is for loopback addresses), and its id, which otherwise is made from the
+    address; *login* is for a controller that asks for one.
     """
 
     uri: str
@@ -78,11 +86,15 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     login: LoginConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no stream, plain TCP that nobody asked for, and what an embedded store has no use for."""
+        """Refuse what is no stream, plain TCP that nobody asked for, and what an embedded store has
+        no use for.
+        """
         address = sink_address(self.uri)
         if isinstance(address, ServiceAddress):
             if self.tls is None and not is_loopback(address.host):
-                raise ValueError('plain TCP is for loopback addresses: give [sink.tls], or write tls = "off"')
+                raise ValueError(
+                    'plain TCP is for loopback addresses: give [sink.tls], or write tls = "off"'
+                )
         elif self.tls is not None:
             raise ValueError("tls: a store in this process is not connected to: leave it out")
         elif self.store_id is not None:
@@ -113,19 +125,22 @@ class SinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def service_id(self) -> UUID:
-        """What agents know a service's stream by (rule D5): the same for all receivers that name it alike."""
+        """What agents know a service's stream by (rule D5): the same for all receivers that name it
+        alike.
+        """
         return self.store_id if self.store_id is not None else uuid5(NAMESPACE, self.stream.uri)
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [limits] table: bytes received and not yet durable, at which reading stops: of one connection, and of all.
+    """The [limits] table: bytes received and not yet durable, at which reading stops: of one
+    connection, and of all.
 
     *sources_bytes* is the memory for registered sources, of all connections.
     """
 
-    connection_bytes: Memory = 32 * MIB
-    total_bytes: Memory = 128 * MIB
-    sources_bytes: Memory = 512 * MIB
+    connection_bytes: MemorySize = 32 * MIB
+    total_bytes: MemorySize = 128 * MIB
+    sources_bytes: MemorySize = 512 * MIB
 
 
 class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -140,6 +155,12 @@ class ReceiverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def __post_init__(self) -> None:
         """Refuse to serve a store that is elsewhere, or to cut what is in it."""
         if self.retention and isinstance(self.sink.stream, ServiceAddress):
-            raise ValueError(f"retention is for a store of this process, and this sink's is at {self.sink.uri}: leave the tables out")
+            raise ValueError(
+                "retention is for a store of this process, and this sink's is at "
+                f"{self.sink.uri}: leave the tables out"
+            )
         if self.listen.pravega is not None and isinstance(self.sink.stream, ServiceAddress):
-            raise ValueError(f"listen.pravega serves a store of this process, and this sink's is at {self.sink.uri}: leave the table out")
+            raise ValueError(
+                "listen.pravega serves a store of this process, and this sink's is at "
+                f"{self.sink.uri}: leave the table out"
+            )

@@ -1,4 +1,6 @@
-"""One connection as its session sees it: frames out, acknowledgements in window order, memory held, tasks that end with it."""
+"""One connection as its session sees it: frames out, acknowledgements in window order, memory held,
+tasks that end with it.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,29 +9,44 @@ from typing import Any
 import msgspec
 
 from logdrive.errors import StorageError
-from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import CONNECTION, VERSION_2, Ack, Refusal, RefusalCode
+from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.frames import (
+    CONNECTION,
+    VERSION_2,
+    AckFrame,
+    RefusalCode,
+    RefusalFrame,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from receiver.acks import AckQueue
-from receiver.memory_budget import Account
+from receiver.memory_budget import Allocation
 from receiver.outbox import Outbox
-from receiver.services import Services
+from receiver.services import ReceiverServices
 
-_TO_BE_MENDED = (RefusalCode.NOT_ALLOWED, RefusalCode.NO_ROUTE, RefusalCode.NO_PROGRESS, RefusalCode.BAD_ATTRIBUTES)
+_TO_BE_MENDED = (
+    RefusalCode.NOT_ALLOWED,
+    RefusalCode.NO_ROUTE,
+    RefusalCode.NO_PROGRESS,
+    RefusalCode.BAD_ATTRIBUTES,
+)
 
 
-class Farewell(Exception):  # noqa: N818 - it ends a conversation, which need be nobody's error
-    """We end the connection on purpose; a `logdrive/1` peer is told *code* and *text* (rule D1: before every deliberate close).
+class Disconnect(Exception):  # noqa: N818 - it ends a conversation, which need be nobody's error
+    """We end the connection on purpose; a `logdrive/1` peer is told *code* and *text* (rule D1:
+    before every deliberate close).
 
-    With *finish* what was received is made durable and acknowledged first. *told*: the log says why already.
+    With *finish* what was received is made durable and acknowledged first. *told*: the log says why
+    already.
     """
 
-    def __init__(self, code: RefusalCode, text: str, *, finish: bool = False, told: bool = False) -> None:
+    def __init__(
+        self, code: RefusalCode, text: str, *, finish: bool = False, told: bool = False
+    ) -> None:
         super().__init__(text)
         self.code, self.text, self.finish, self.told = code, text, finish, told
 
 
-class Link:
+class ConnectionContext:
     """What a session has of its connection. *version* is the byte that acknowledgements carry."""
 
     __slots__ = (
@@ -50,7 +67,9 @@ class Link:
         "version",
     )
 
-    def __init__(self, services: Services, stream: Stream, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, services: ReceiverServices, stream: ByteStream, group: asyncio.TaskGroup
+    ) -> None:
         self.services = services
         self.peer = stream.peer
         self.host = stream.peer.address.rpartition(":")[0]
@@ -58,11 +77,11 @@ class Link:
         self.log = services.log.bind(peer=stream.peer.address, identity=stream.peer.identity)
         self.version = VERSION_2
         self.outbox = Outbox(stream)
-        self.account: Account = services.memory.account()
+        self.account: Allocation = services.memory.account()
         self.acks = AckQueue(self._acknowledge)
         self.offset = 0
         """Bytes of the peer's stream in whole frames so far."""
-        self.farewell: Farewell | None = None
+        self.farewell: Disconnect | None = None
         self._finishing = False
         self.on_leave: Callable[[], None] = lambda: None
         self._group = group
@@ -80,29 +99,45 @@ class Link:
         for task in list(self._tasks):
             task.cancel()
 
-    def leave(self, farewell: Farewell) -> None:
-        """End the connection as soon as its reader looks up, which `on_leave` makes it do; the first reason counts."""
+    def leave(self, farewell: Disconnect) -> None:
+        """End the connection as soon as its reader looks up, which `on_leave` makes it do; the
+        first reason counts.
+        """
         if self.farewell is None and not (farewell.finish and self._finishing):
             self.farewell = farewell
             self.on_leave()
 
     def finish(self) -> None:
-        """Reading is over, and what was received is being finished: only what ends that too is a reason to leave now."""
+        """Reading is over, and what was received is being finished: only what ends that too is a
+        reason to leave now.
+        """
         self.farewell, self._finishing = None, True
 
     def describe(self, dialect: str) -> msgspec.Raw:
         """Return the `peer` of this connection's batch headers."""
-        return msgspec.Raw(msgspec.json.encode({"address": self.host, "identity": self.identity, "dialect": dialect}))
+        return msgspec.Raw(
+            msgspec.json.encode(
+                {"address": self.host, "identity": self.identity, "dialect": dialect}
+            )
+        )
 
     def refuse(self, index: int, code: RefusalCode, text: str) -> None:
-        """Send E for a source, or for the connection; of a source, say so where its writer, or an operator, has to mend something."""
+        """Send E for a source, or for the connection; of a source, say so where its writer, or an
+        operator, has to mend something.
+        """
         if index != CONNECTION and code in _TO_BE_MENDED:
             self.log.warning("source refused", index=index, code=int(code), reason=text)
-        self.outbox.put(Refusal(index, code, text.encode()[: LOGDRIVE_1.error_text].decode(errors="ignore")).encode())
+        self.outbox.put(
+            RefusalFrame(
+                index, code, text.encode()[: LOGDRIVE_1.error_text].decode(errors="ignore")
+            ).encode()
+        )
         self.services.counters.refuse(code)
 
     def settled(self, size: int, future: "asyncio.Future[None]") -> BaseException | None:
-        """Book *size* bytes as no longer held; return why their append failed, if it did, having told whom that concerns."""
+        """Book *size* bytes as no longer held; return why their append failed, if it did, having
+        told whom that concerns.
+        """
         self.account.settle(size)
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if error is not None:
@@ -115,5 +150,5 @@ class Link:
         if self.services.failure.error is not None:  # a disk that failed once is not believed again
             return
         for number in numbers:
-            self.outbox.put(Ack(number).encode(self.version), ack=True)
+            self.outbox.put(AckFrame(number).encode(self.version), ack=True)
         self.services.counters.windows_acknowledged += len(numbers)

@@ -1,11 +1,16 @@
-"""What the receiver has done since it started: plain numbers, raised per batch, read by whoever reports them."""
+"""What the receiver has done since it started: plain numbers, raised per batch, read by whoever
+reports them.
+"""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Counters:
-    """Totals of one receiver process. *refused* counts E frames by code; the other names say what they count."""
+    """Totals of one receiver process.
+
+    *refused* counts E frames by code; the other names say what they count.
+    """
 
     connections: int = 0
     connections_open: int = 0

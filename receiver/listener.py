@@ -1,14 +1,16 @@
-"""All connections of one listener: each gets a session; a drain ends them in good order, a failure at once."""
+"""All connections of one listener: each gets a session; a drain ends them in good order, a failure
+at once.
+"""
 
 import asyncio
 from contextlib import suppress
 
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.wire.lumberjack.frames import RefusalCode
 from logdrive.wire.lumberjack.limits import CONNECTION_BYTES
-from receiver.connection import Farewell
-from receiver.services import Services
-from receiver.session import Session
+from receiver.connection import Disconnect
+from receiver.services import ReceiverServices
+from receiver.session import ReceiverSession
 
 _LAST_WORDS_SECONDS = 1.0
 
@@ -16,19 +18,19 @@ _LAST_WORDS_SECONDS = 1.0
 class Sessions:
     """The sessions that are open."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: ReceiverServices) -> None:
         self._services = services
-        self._open: dict[Stream, Session] = {}
+        self._open: dict[ByteStream, ReceiverSession] = {}
         self._changed = asyncio.Event()
         self._draining = False
 
-    async def accept(self, stream: Stream) -> None:
+    async def accept(self, stream: ByteStream) -> None:
         """Serve one connection to its end."""
         if self._draining:
             await stream.close()
             return
         counters = self._services.counters
-        self._open[stream] = session = Session(self._services, stream)
+        self._open[stream] = session = ReceiverSession(self._services, stream)
         counters.connections += 1
         counters.connections_open += 1
         self._services.heap.change(CONNECTION_BYTES)
@@ -41,18 +43,19 @@ class Sessions:
             self._changed.set()
 
     async def drain(self, seconds: float) -> bool:
-        """Tell every peer to go elsewhere, let what was received become durable and be acknowledged.
+        """Tell every peer to go elsewhere, let what was received become durable and be
+        acknowledged.
 
         Returns whether all sessions ended within *seconds*; the others were aborted.
         """
-        farewell = Farewell(RefusalCode.DRAINING, "this receiver is going away", finish=True)
+        farewell = Disconnect(RefusalCode.DRAINING, "this receiver is going away", finish=True)
         return await self._end(farewell, seconds)
 
     async def fail(self, reason: str) -> None:
         """End all sessions at once, acknowledging nothing more."""
-        await self._end(Farewell(RefusalCode.INTERNAL, reason), _LAST_WORDS_SECONDS)
+        await self._end(Disconnect(RefusalCode.INTERNAL, reason), _LAST_WORDS_SECONDS)
 
-    async def _end(self, farewell: Farewell, seconds: float) -> bool:
+    async def _end(self, farewell: Disconnect, seconds: float) -> bool:
         self._draining = True
         for session in list(self._open.values()):
             session.leave(farewell)
@@ -61,7 +64,7 @@ class Sessions:
                 await self._empty()
             return True
         for stream, session in list(self._open.items()):
-            session.leave(Farewell(RefusalCode.INTERNAL, "this receiver ends now"))
+            session.leave(Disconnect(RefusalCode.INTERNAL, "this receiver ends now"))
             stream.abort()
         return False
 

@@ -1,8 +1,10 @@
-"""How much the receiver holds of what it has read and that is not durable yet, per connection and in all.
+"""How much the receiver holds of what it has read and that is not durable yet, per connection and
+in all.
 
 A connection asks `admit` before each read, and before each step of opening an envelope. Beyond a
 limit it waits for its own or everybody's batches to become durable. A quarter of the memory is for
-connections that hold little: others may be full of long envelopes, and short windows still go through.
+connections that hold little: others may be full of long envelopes, and short windows still go
+through.
 
 Where memory is full of parts of windows, waiting for the disk does not help. Then
 
@@ -22,40 +24,54 @@ _READ_BYTES = 1 * MIB
 """What one more read is taken to bring, unpacked, when those who wait are let in."""
 _PAUSE_SECONDS = 0.01
 _TOLL = 5 * KIB // 2
-"""What a batch counts beside its bytes: about what its objects take, here and in the store, until it is durable."""
+"""What a batch counts beside its bytes: about what its objects take, here and in the store, until
+it is durable.
+"""
 _LITTLE: Final = 256 * KIB
-"""Who holds no more of unfinished windows may use the last quarter of the memory: about one read."""
+"""Who holds no more of unfinished windows may use the last quarter of the memory: about one
+read.
+"""
 _PROGRESS_BYTES: Final = 256 * KIB
 _STALLED_SECONDS: Final = 1.0
-"""A peer that holds memory and may go on brings so many bytes in so many seconds, or ends what it began."""
+"""A peer that holds memory and may go on brings so many bytes in so many seconds, or ends what it
+began.
+"""
 _HELD_SECONDS: Final = 5.0
-"""So long a connection that waits for us may hold anything while not even short windows go through."""
+"""So long a connection that waits for us may hold anything while not even short windows go
+through.
+"""
 _LOOK_SECONDS: Final = 0.25
 _OVERDRAWN_SECONDS: Final = 10.0
 """So long a peer that is overdrawn may take to end its window, whatever it sends meanwhile."""
 
 
-class Memory:
-    """The total over all connections, in bytes. *on_change* is told by how much it grew or shrank."""
+class MemoryBudget:
+    """The total over all connections, in bytes.
 
-    def __init__(self, total: int, per_connection: int, on_change: Callable[[int], None] = lambda size: None) -> None:
+    *on_change* is told by how much it grew or shrank.
+    """
+
+    def __init__(
+        self, total: int, per_connection: int, on_change: Callable[[int], None] = lambda size: None
+    ) -> None:
         self.total, self.per_connection = total, per_connection
         self._on_change = on_change
         self.used = 0
         self.submitted = 0
-        self._overdrawn: Account | None = None
+        self._overdrawn: Allocation | None = None
         self._overdrawn_from = 0.0  # seconds that its peer had had before
-        self._waiting: tuple[dict[Account, None], ...] = ({}, {})  # who holds little, and who more, as they came
+        # who holds little, and who more, as they came
+        self._waiting: tuple[dict[Allocation, None], ...] = ({}, {})
         self._next_much = False  # whether one of the latter is overdrawn next
-        self._holders: dict[Account, None] = {}  # of parts of windows
+        self._holders: dict[Allocation, None] = {}  # of parts of windows
         self._pass: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
 
-    def account(self) -> "Account":
+    def account(self) -> "Allocation":
         """Return a new connection's account."""
-        return Account(self)
+        return Allocation(self)
 
-    def may_read(self, account: "Account") -> bool:
+    def may_read(self, account: "Allocation") -> bool:
         """Decide whether *account* may read once; it may become the one that is overdrawn."""
         if self._fits(account) or (self._overdrawn is account and not account.over):
             return True
@@ -64,13 +80,15 @@ class Memory:
             return True
         return False
 
-    def patience(self, account: "Account") -> float | None:
-        """Return for how many seconds more *account*'s peer may keep the others waiting; None where it does not."""
+    def patience(self, account: "Allocation") -> float | None:
+        """Return for how many seconds more *account*'s peer may keep the others waiting; None where
+        it does not.
+        """
         if self._overdrawn is not account or not account.buffered:
             return None
         return max(0.0, self._overdrawn_from + _OVERDRAWN_SECONDS - account.waited)
 
-    async def wait(self, account: "Account") -> None:
+    async def wait(self, account: "Allocation") -> None:
         """Return once *account* may read."""
         queue = self._waiting[account.holds_much]
         queue[account] = None
@@ -80,7 +98,7 @@ class Memory:
         finally:
             queue.pop(account, None)  # cancelled
 
-    def move(self, account: "Account", *, buffered: int = 0, submitted: int = 0) -> None:
+    def move(self, account: "Allocation", *, buffered: int = 0, submitted: int = 0) -> None:
         """Book a change of what *account* holds."""
         self.used += buffered + submitted
         self.submitted += submitted
@@ -94,32 +112,38 @@ class Memory:
         if any(self._waiting) and (buffered < 0 or submitted < 0):
             self._let_in()
 
-    def close(self, account: "Account") -> None:
+    def close(self, account: "Allocation") -> None:
         """Let somebody else be overdrawn."""
         if self._overdrawn is account:
             self._overdrawn = None
             self._let_in()
 
     def _room(self, much: bool) -> int:
-        """Return up to where connections may go on without being overdrawn that hold little, or *much*."""
+        """Return up to where connections may go on without being overdrawn that hold little, or
+        *much*.
+        """
         return self.total - self.total // 4 if much else self.total
 
     def _stuck(self, much: bool) -> bool:
-        """Tell whether there would be no room for them if all that is on its way to the disk were durable."""
+        """Tell whether there would be no room for them if all that is on its way to the disk were
+        durable.
+        """
         return self.used - self.submitted > self._room(much)
 
-    def _fits(self, account: "Account") -> bool:
+    def _fits(self, account: "Allocation") -> bool:
         return self.used <= self._room(account.holds_much) and not account.over
 
-    def _overdraw(self, account: "Account") -> None:
+    def _overdraw(self, account: "Allocation") -> None:
         self._overdrawn, self._overdrawn_from = account, account.waited
 
-    # Those who wait ----------------------------------------------------------------------------------------------------
+    # Those who wait ------------------------------------------------------------------------------
 
     def _let_in(self) -> None:
-        """Let in as many of those who wait as there is room for, who hold little first, as they came; the rest a little later.
+        """Let in as many of those who wait as there is room for, who hold little first, as they
+        came; the rest a little later.
 
-        Those let in have not read yet, so their bytes can't be counted; the pause lets the first ones read.
+        Those let in have not read yet, so their bytes can't be counted; the pause lets the first
+        ones read.
         """
         room = max(1, (self.total - self.used) // _READ_BYTES) if self.used <= self.total else 0
         for queue in self._waiting:
@@ -135,7 +159,9 @@ class Memory:
             self._pass = asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._next_pass)
 
     def _let_in_overdrawn(self) -> None:
-        """Let the one in that is overdrawn, or make one so that is stuck: of those who hold little, then of the others, in turn."""
+        """Let the one in that is overdrawn, or make one so that is stuck: of those who hold little,
+        then of the others, in turn.
+        """
         if self._overdrawn is not None:
             for queue in self._waiting:
                 if self._overdrawn in queue and not self._overdrawn.over:
@@ -143,7 +169,11 @@ class Memory:
                     self._overdrawn.let_in()
             return
         for much in (self._next_much, not self._next_much):
-            account = next((each for each in self._waiting[much] if not each.over), None) if self._stuck(much) else None
+            account = (
+                next((each for each in self._waiting[much] if not each.over), None)
+                if self._stuck(much)
+                else None
+            )
             if account is not None:
                 del self._waiting[much][account]
                 self._overdraw(account)
@@ -155,23 +185,29 @@ class Memory:
         self._pass = None
         self._let_in()
 
-    # Those who hold ----------------------------------------------------------------------------------------------------
+    # Those who hold ------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         if self._look is None:
             self._look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look_round)
 
     def _look_round(self) -> None:
-        """Close who holds memory without progress, while somebody waits whom the disk can't help."""
+        """Close who holds memory without progress, while somebody waits whom the disk can't
+        help.
+        """
         self._look = None
         if not any(self._waiting):
             return
         now = asyncio.get_running_loop().time()
-        if self._waiting[False] and self._stuck(False):  # not even a short window goes through: make room for many
+        # not even a short window goes through: make room for many
+        if self._waiting[False] and self._stuck(False):
             left = self._evict(self._stalled(now), self.used - self.total // 2, now)
-            if left > 0 and not (self._overdrawn and self._overdrawn.submitted):  # for which the disk has to come first
+            # for which the disk has to come first
+            if left > 0 and not (self._overdrawn and self._overdrawn.submitted):
                 held = [account for queue in self._waiting for account in queue if account.buffered]
-                self._evict([account for account in held if now - account.since >= _HELD_SECONDS], left, now)
+                self._evict(
+                    [account for account in held if now - account.since >= _HELD_SECONDS], left, now
+                )
         elif self._waiting[True] and self._stuck(True):
             self._evict(self._stalled(now), self.used - self._room(True), now)
         if self._overdrawn is not None and self._overdrawn.used == 0:  # a peer that is idle
@@ -179,11 +215,13 @@ class Memory:
         self._let_in()
         self._watch()
 
-    def _stalled(self, now: float) -> list["Account"]:
+    def _stalled(self, now: float) -> list["Allocation"]:
         return [holder for holder in self._holders if holder.stalled(now) >= _STALLED_SECONDS]
 
-    def _evict(self, accounts: list["Account"], wanted: int, now: float) -> int:
-        """Close connections of *accounts*, those that hold most first, until *wanted* bytes will come free; return the rest."""
+    def _evict(self, accounts: list["Allocation"], wanted: int, now: float) -> int:
+        """Close connections of *accounts*, those that hold most first, until *wanted* bytes will
+        come free; return the rest.
+        """
         for account in sorted(accounts, key=lambda each: each.buffered, reverse=True):
             if wanted <= 0:
                 break
@@ -195,15 +233,27 @@ class Memory:
         return wanted
 
 
-class Account:
-    """What one connection holds: *buffered* bytes of unfinished frames and windows, and *submitted* ones on their way to the disk.
+class Allocation:
+    """What one connection holds: *buffered* bytes of unfinished frames and windows, and *submitted*
+    ones on their way to the disk.
 
     *evict* is called, with the reason, where the connection is to be closed to free what it holds.
     """
 
-    __slots__ = ("_grown_to", "_memory", "_reading_since", "_stalled", "_turn", "buffered", "evict", "since", "submitted", "waited")
+    __slots__ = (
+        "_grown_to",
+        "_memory",
+        "_reading_since",
+        "_stalled",
+        "_turn",
+        "buffered",
+        "evict",
+        "since",
+        "submitted",
+        "waited",
+    )
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
         self.buffered = self.submitted = 0
         self.evict: Callable[[str], None] = lambda reason: None
@@ -212,7 +262,9 @@ class Account:
         self.waited = 0.0
         """Seconds in which the peer could have sent something, ever."""
         self.since = 0.0
-        """When, on the loop's time, the peer last got on: ended something it had begun, or brought a fair part of it."""
+        """When, on the loop's time, the peer last got on: ended something it had begun, or brought
+        a fair part of it.
+        """
         self._stalled = 0.0  # of these, since it last got on
         self._grown_to = 0  # bytes buffered when it last got on
 
@@ -233,7 +285,9 @@ class Account:
 
     @property
     def patience(self) -> float | None:
-        """For how many seconds more the peer may keep the others waiting, who reads beyond the limit; None where it does not."""
+        """For how many seconds more the peer may keep the others waiting, who reads beyond the
+        limit; None where it does not.
+        """
         return self._memory.patience(self)
 
     @property
@@ -269,7 +323,9 @@ class Account:
             self._reading_since = None
 
     def stalled(self, now: float) -> float:
-        """Return for how many seconds the peer could have ended what it began; 0 while it waits for us."""
+        """Return for how many seconds the peer could have ended what it began; 0 while it waits for
+        us.
+        """
         return self._stalled + now - self._reading_since if self._reading_since is not None else 0.0
 
     def hold(self, buffered: int) -> None:

@@ -1,4 +1,6 @@
-"""Opens what the sink's URI names: a store in this process, with its face, or connections to a streaming service."""
+"""Opens what the sink's URI names: a store in this process, with its face, or connections to a
+streaming service.
+"""
 
 import asyncio
 import contextlib
@@ -15,11 +17,11 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.model.units import MIB
 from logdrive.net.stream import Transport
-from logdrive.services.auth.gate import Gate
-from logdrive.services.auth.open import accessing
+from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.auth.open import open_access
 from logdrive.services.embedded.sink import EmbeddedSink
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.cluster import Service, served
+from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.server.controlled import controlled
 from logdrive.services.pravega.server.controller.serving import Serving
@@ -28,28 +30,30 @@ from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import Sink
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
-from logdrive.store.running import Failure, running
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.running import Failure, open_store
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.journal import SEGMENT as JOURNAL
 from logdrive.store.streams.streams import Streams
 from receiver.config import ReceiverConfig
 
 T = TypeVar("T")
-Address = tuple[str, int]
+HostPort = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """*sink* is the stream's, *dead* that of the stream beside it; *failure* is told of a disk that failed; *face*: where it listens."""
+class OpenedSink:
+    """*sink* is the stream's, *dead* that of the stream beside it; *failure* is told of a disk that
+    failed; *face*: where it listens.
+    """
 
     sink: Sink
     dead: Sink
     failure: Failure
-    face: Address | None = None
+    face: HostPort | None = None
 
 
 @contextlib.asynccontextmanager
-async def opened(
+async def open_sink(
     config: ReceiverConfig,
     *,
     clock: Clock,
@@ -60,19 +64,22 @@ async def opened(
     stop: asyncio.Event,
     controllers: Controllers,
     serving: Serving | None = None,
-) -> AsyncIterator[Opened | None]:
+) -> AsyncIterator[OpenedSink | None]:
     """Yield the sinks while the context lasts; None where *stop* came before the service answered.
 
-    Raises `ConfigError` where an address, a certificate or the store's directory can't be had, `StorageError` where the disk fails.
+    Raises `ConfigError` where an address, a certificate or the store's directory can't be had,
+    `StorageError` where the disk fails.
     """
     address = config.sink.stream
     if isinstance(address, StreamAddress):
-        async with _embedded(config, address.path, clock, disk, transport, executor, random, serving) as found:
+        async with _embedded(
+            config, address.path, clock, disk, transport, executor, random, serving
+        ) as found:
             yield found
         return
     limits = store_limits(config)
     target = Target(address.host, address.port, config.sink.settings)
-    connections = served(
+    connections = open_cluster(
         transport,
         target,
         clock=clock,
@@ -83,7 +90,7 @@ async def opened(
     )
     async with connections as service:
         sinks = await _unless(stop, _at_service(config, service))
-        yield Opened(*sinks, Failure()) if sinks is not None else None
+        yield OpenedSink(*sinks, Failure()) if sinks is not None else None
         for sink in sinks or ():  # not after an exception, which lets go at once
             await sink.close()
 
@@ -98,9 +105,9 @@ async def _embedded(
     executor: Executor,
     random: Random,
     serving: Serving | None,
-) -> AsyncIterator[Opened]:
+) -> AsyncIterator[OpenedSink]:
     failure = Failure()
-    store_runs = running(
+    store_runs = open_store(
         path,
         failure,
         disk=disk,
@@ -111,50 +118,83 @@ async def _embedded(
         retention=[table.policy for table in config.retention],
     )
     async with (
-        accessing(config.listen.auth, disk=disk, clock=clock, random=random) as access,
+        open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
         _face(config, store, transport, disk, access.gate if access else None) as face,
     ):
-        catalogue = Catalogue(store, clock=clock, random=random)
-        sink = await _embedded_sink(config, store, catalogue, config.sink.stream, config.sink.segments)
+        catalogue = Catalog(store, clock=clock, random=random)
+        sink = await _embedded_sink(
+            config, store, catalogue, config.sink.stream, config.sink.segments
+        )
         dead = await _embedded_sink(config, store, catalogue, config.sink.dead_letters, 1)
-        async with controlled(catalogue, config.listen.controller, face or ("", 0), disk=disk, serving=serving, access=access):
-            yield Opened(sink, dead, failure, face)
+        async with controlled(
+            catalogue,
+            config.listen.controller,
+            face or ("", 0),
+            disk=disk,
+            serving=serving,
+            access=access,
+        ):
+            yield OpenedSink(sink, dead, failure, face)
 
 
 async def _embedded_sink(
-    config: ReceiverConfig, store: Store, catalogue: Catalogue, stream: StreamAddress | ServiceAddress, segments: int
+    config: ReceiverConfig,
+    store: Store,
+    catalogue: Catalog,
+    stream: StreamAddress | ServiceAddress,
+    segments: int,
 ) -> EmbeddedSink:
-    """Return a sink that follows scalings where a controller can scale, or once did; without one streams stay as they were made."""
+    """Return a sink that follows scalings where a controller can scale, or once did; without one
+    streams stay as they were made.
+    """
     if config.listen.controller is None and store.info(JOURNAL) is None:
         return await EmbeddedSink.of_stream(store, stream.scope, stream.stream, segments)
-    return await EmbeddedSink.of_streams(store, Streams(catalogue), stream.scope, stream.stream, segments)
+    return await EmbeddedSink.of_streams(
+        store, Streams(catalogue), stream.scope, stream.stream, segments
+    )
 
 
 @contextlib.asynccontextmanager
-async def _face(config: ReceiverConfig, store: Store, transport: Transport, disk: Disk, gate: Gate | None) -> AsyncIterator[Address | None]:
+async def _face(
+    config: ReceiverConfig,
+    store: Store,
+    transport: Transport,
+    disk: Disk,
+    gate: TokenVerifier | None,
+) -> AsyncIterator[HostPort | None]:
     face = config.listen.pravega
     if face is None:
         yield None
         return
     host, port = face.where
-    async with listening(store, host, port, face.settings, transport=transport, disk=disk, gate=gate) as address:
+    async with listening(
+        store, host, port, face.settings, transport=transport, disk=disk, gate=gate
+    ) as address:
         yield address
 
 
 def store_limits(config: ReceiverConfig) -> StoreLimits:
-    """Return limits that let the store take whatever the receiver lets in, so that it is the receiver that waits."""
+    """Return limits that let the store take whatever the receiver lets in, so that it is the
+    receiver that waits.
+    """
     usual = StoreLimits()
     pending = max(usual.pending, config.limits.total_bytes + 128 * MIB)
-    return replace(usual, pending=pending, log_file=config.sink.log_file_bytes, direct=config.sink.direct_io)
+    return replace(
+        usual, pending=pending, log_file=config.sink.log_file_bytes, direct=config.sink.direct_io
+    )
 
 
-async def _at_service(config: ReceiverConfig, service: Service) -> tuple[PravegaSink, PravegaSink]:
+async def _at_service(config: ReceiverConfig, service: Cluster) -> tuple[PravegaSink, PravegaSink]:
     log = structlog.get_logger("receiver").bind(uri=config.sink.uri)
     log.info("looking for the stream")
     stream, dead, store = config.sink.stream, config.sink.dead_letters, config.sink.service_id
-    sink = await PravegaSink.of_stream(service, stream.scope, stream.stream, segments=config.sink.segments, store_id=store)
-    buried = await PravegaSink.of_stream(service, dead.scope, dead.stream, segments=1, store_id=store)
+    sink = await PravegaSink.of_stream(
+        service, stream.scope, stream.stream, segments=config.sink.segments, store_id=store
+    )
+    buried = await PravegaSink.of_stream(
+        service, dead.scope, dead.stream, segments=1, store_id=store
+    )
     log.info("stream found", segments=len(sink.segments), store=str(store))
     return sink, buried
 

@@ -1,6 +1,8 @@
-"""Frames on their way to a peer: in order, written by one task, each write within a deadline, the wait bounded in bytes.
+"""Frames on their way to a peer: in order, written by one task, each write within a deadline, the
+wait bounded in bytes.
 
-Who reads from the peer never waits for who writes to it: a peer that takes no acknowledgements is cut off, not waited for.
+Who reads from the peer never waits for who writes to it: a peer that takes no acknowledgements is
+cut off, not waited for.
 """
 
 import asyncio
@@ -8,18 +10,32 @@ import asyncio
 from logdrive.errors import TransientError
 from logdrive.host import faults
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 
 _WAITING_BYTES = 256 * KIB
 _WRITE_SECONDS = 30.0
 
 
 class Outbox:
-    """What waits to be written to one peer. After a failure *broken* says why: the stream is aborted, nothing more is sent."""
+    """What waits to be written to one peer.
 
-    __slots__ = ("_has_ack", "_idle", "_parts", "_sealed", "_size", "_stream", "_wake", "_writing", "broken", "last_put")
+    After a failure *broken* says why: the stream is aborted, nothing more is sent.
+    """
 
-    def __init__(self, stream: Stream) -> None:
+    __slots__ = (
+        "_has_ack",
+        "_idle",
+        "_parts",
+        "_sealed",
+        "_size",
+        "_stream",
+        "_wake",
+        "_writing",
+        "broken",
+        "last_put",
+    )
+
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._parts: list[bytes] = []
         self._size = 0

@@ -1,4 +1,7 @@
-"""Where a source's batches go. A route sees only what can't change in a generation's life (rule D7)."""
+"""Where a source's batches go.
+
+A route sees only what can't change in a generation's life (rule D7).
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +10,11 @@ from logdrive.services.sink import Sink
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
-    """What a route may depend on: who speaks, where it was heard, and the input's fields and tags. Never the path."""
+class RouteKey:
+    """What a route may depend on: who speaks, where it was heard, and the input's fields and tags.
+
+    Never the path.
+    """
 
     identity: str
     listener: str
@@ -17,11 +23,15 @@ class Traits:
 
 
 class Router:
-    """The routes of one receiver: every source goes to the one stream that the configuration names."""
+    """The routes of one receiver: every source goes to the one stream that the configuration
+    names.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def sink_for(self, traits: Traits) -> Sink:
-        """Return the stream of a source with *traits*; its segment there is the source id's, as routing key (rule D6)."""
+    def sink_for(self, traits: RouteKey) -> Sink:
+        """Return the stream of a source with *traits*; its segment there is the source id's, as
+        routing key (rule D6).
+        """
         return self._sink

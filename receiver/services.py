@@ -13,21 +13,25 @@ from logdrive.services.sink import Sink
 from logdrive.store.running import Failure
 from receiver.config import ListenConfig
 from receiver.counters import Counters
-from receiver.memory_budget import Memory
+from receiver.memory_budget import MemoryBudget
 from receiver.router import Router
-from receiver.source_quota import Shares
+from receiver.source_quota import SourceQuota
 from receiver.writers import CountingWriters, WriterTable
 
 
 @dataclass(kw_only=True)
-class Services:
-    """One of each. *dead* writes to the dead-letter stream; *failure* is told what ends the receiver: a disk that failed."""
+class ReceiverServices:
+    """One of each.
+
+    *dead* writes to the dead-letter stream; *failure* is told what ends the receiver: a disk that
+    failed.
+    """
 
     listen: ListenConfig
     clock: Clock
     random: Random
-    memory: Memory
-    shares: Shares
+    memory: MemoryBudget
+    shares: SourceQuota
     router: Router
     sink: Sink
     writers: WriterTable
@@ -37,7 +41,9 @@ class Services:
     heap: Heap = field(default_factory=Heap)
     turns: Turns = field(default_factory=Turns)
     counters: Counters = field(default_factory=Counters)
-    log: structlog.stdlib.BoundLogger = field(default_factory=lambda: structlog.get_logger("receiver"))
+    log: structlog.stdlib.BoundLogger = field(
+        default_factory=lambda: structlog.get_logger("receiver")
+    )
 
     @property
     def store(self) -> str:
@@ -45,5 +51,7 @@ class Services:
         return str(self.sink.store_id)
 
     def identity_of(self, peer: Peer) -> str:
-        """Return who *peer* is: what its certificate says, unless the configuration fixes it (rule D6)."""
+        """Return who *peer* is: what its certificate says, unless the configuration fixes it (rule
+        D6).
+        """
         return self.listen.identity if self.listen.identity is not None else peer.identity

@@ -1,4 +1,6 @@
-"""One connection from its first byte to its end: which dialect, reading within memory, and every way to part."""
+"""One connection from its first byte to its end: which dialect, reading within memory, and every
+way to part.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -6,16 +8,16 @@ from typing import Protocol
 
 from logdrive.errors import ProtocolError, TransientError
 from logdrive.model.limits import RUN_RECORDS
-from logdrive.net.stream import Peer, Stream
+from logdrive.net.stream import ByteStream, Peer
 from logdrive.net.turns import Portion
 from logdrive.wire.lumberjack.frames import Frame, JsonRun, RefusalCode
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
-from logdrive.wire.lumberjack.reader import Dialect, FrameReader
-from receiver.connection import Farewell, Link
+from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader
+from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects.keepalive import Keepalive
-from receiver.dialects.logdrive1 import NativeTalk
-from receiver.dialects.lumberjack import ForeignTalk
-from receiver.services import Services
+from receiver.dialects.logdrive1 import Logdrive1Receiver
+from receiver.dialects.lumberjack import LumberjackReceiver
+from receiver.services import ReceiverServices
 
 _MOMENT = 0.001  # seconds: less is none
 _PORTION_STEPS = 16
@@ -24,7 +26,7 @@ _SLICE_EVENTS = RUN_RECORDS
 """So many events, a batch of them, are a step: a peer may let every one be a window of its own."""
 
 
-class Talk(Protocol):
+class ReceivingDialect(Protocol):
     """What differs between the dialects."""
 
     dialect: str
@@ -62,7 +64,7 @@ class Talk(Protocol):
         """Act on a silence."""
         ...
 
-    def goodbye(self, farewell: Farewell) -> None:
+    def goodbye(self, farewell: Disconnect) -> None:
         """Tell the peer why we part."""
         ...
 
@@ -71,33 +73,49 @@ class Talk(Protocol):
         ...
 
 
-def dialect_of(peer: Peer) -> Dialect:
-    """Return what *peer* speaks: agreed on by ALPN, or told by the first frame where there is no TLS to agree in."""
+def dialect_of(peer: Peer) -> FrameDialect:
+    """Return what *peer* speaks: agreed on by ALPN, or told by the first frame where there is no
+    TLS to agree in.
+    """
     if peer.alpn == "logdrive/1":
         return "logdrive/1"
     return "lumberjack" if peer.secure else "detect"
 
 
-class Session:
+class ReceiverSession:
     """Serves one connection. `run` returns when it is over; `leave` ends it from outside."""
 
-    __slots__ = ("_fed", "_keepalive", "_link", "_reader", "_scope", "_services", "_stopped", "_stream", "_talk")
+    __slots__ = (
+        "_fed",
+        "_keepalive",
+        "_link",
+        "_reader",
+        "_scope",
+        "_services",
+        "_stopped",
+        "_stream",
+        "_talk",
+    )
 
-    def __init__(self, services: Services, stream: Stream) -> None:
+    def __init__(self, services: ReceiverServices, stream: ByteStream) -> None:
         self._services, self._stream = services, stream
         self._scope: asyncio.Timeout | None = None
-        self._link: Link | None = None
-        self._talk: Talk | None = None
+        self._link: ConnectionContext | None = None
+        self._talk: ReceivingDialect | None = None
         self._keepalive: Keepalive | None = None
         self._fed = 0
         self._stopped = False  # reading, for want of memory
         dialect = dialect_of(stream.peer)
-        self._reader = FrameReader(LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK, side="reader", dialect=dialect)
+        self._reader = FrameReader(
+            LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK,
+            side="reader",
+            dialect=dialect,
+        )
 
     async def run(self) -> None:
         """Serve until the peer or we end it."""
         async with asyncio.TaskGroup() as group:
-            link = self._link = Link(self._services, self._stream, group)
+            link = self._link = ConnectionContext(self._services, self._stream, group)
             link.on_leave = self._interrupt
             link.account.evict = self._evict
             link.spawn(link.outbox.run())
@@ -106,18 +124,18 @@ class Session:
             finally:
                 self._end(link)
 
-    def leave(self, farewell: Farewell) -> None:
+    def leave(self, farewell: Disconnect) -> None:
         """End the conversation as soon as its reader looks up."""
         if self._link is not None:
             self._link.leave(farewell)
 
     def _evict(self, reason: str) -> None:
-        self.leave(Farewell(RefusalCode.TRY_LATER, reason))
+        self.leave(Disconnect(RefusalCode.TRY_LATER, reason))
 
-    # Reading -----------------------------------------------------------------------------------------------------------
+    # Reading -------------------------------------------------------------------------------------
 
-    async def _serve(self, link: Link) -> None:
-        farewell: Farewell | None = None
+    async def _serve(self, link: ConnectionContext) -> None:
+        farewell: Disconnect | None = None
         if self._reader.dialect == "logdrive/1":
             self._meet(link)
         try:
@@ -126,10 +144,20 @@ class Session:
             self._look_back(link)
         except ProtocolError as error:
             self._services.counters.protocol_errors += 1
-            link.log.warning("peer broke the protocol", reason=str(error), count=self._services.counters.protocol_errors)
-            farewell = Farewell(RefusalCode(error.code), str(error))
-        except Farewell as reason:
-            say = link.log.debug if reason.told else link.log.info if reason.code is RefusalCode.DRAINING else link.log.warning
+            link.log.warning(
+                "peer broke the protocol",
+                reason=str(error),
+                count=self._services.counters.protocol_errors,
+            )
+            farewell = Disconnect(RefusalCode(error.code), str(error))
+        except Disconnect as reason:
+            say = (
+                link.log.debug
+                if reason.told
+                else link.log.info
+                if reason.code is RefusalCode.DRAINING
+                else link.log.warning
+            )
             say("connection ended here", reason=reason.text)
             farewell = reason
             farewell.__traceback__ = None  # which would keep what was being read
@@ -138,8 +166,11 @@ class Session:
             return
         await self._part(link, farewell)
 
-    async def _next(self, link: Link) -> bytes:
-        """Return the next bytes, b"" where the peer has ended its side. Raises `Farewell` where we have had enough."""
+    async def _next(self, link: ConnectionContext) -> bytes:
+        """Return the next bytes, b"" where the peer has ended its side.
+
+        Raises `Disconnect` where we have had enough.
+        """
         loop, silent = asyncio.get_running_loop(), 0.0
         while True:
             await self._admitted(link)
@@ -156,8 +187,8 @@ class Session:
                 link.account.has_read()
                 self._scope = None
 
-    async def _admitted(self, link: Link) -> None:
-        """Return once there is memory to go on with. Raises `Farewell` where we have had enough.
+    async def _admitted(self, link: ConnectionContext) -> None:
+        """Return once there is memory to go on with. Raises `Disconnect` where we have had enough.
 
         The peer may be waiting for us though nothing of its window was read: it is kept patient.
         """
@@ -179,22 +210,26 @@ class Session:
         if link.farewell is not None:  # what failed may just have made the room that was waited for
             raise link.farewell
 
-    def _patience(self, link: Link, silent: float) -> float:
-        """Return for how long the peer may be silent, after *silent* seconds of it, before something is due."""
+    def _patience(self, link: ConnectionContext, silent: float) -> float:
+        """Return for how long the peer may be silent, after *silent* seconds of it, before
+        something is due.
+        """
         if (patience := link.account.patience) is not None:
             return patience
         quiet = self._talk.quiet_seconds if self._talk is not None else None
         return quiet if quiet is not None and not silent else self._services.listen.idle_seconds
 
-    def _lapse(self, link: Link, silent: float) -> None:
-        """Act on a silence. Raises `Farewell` where it was too long."""
+    def _lapse(self, link: ConnectionContext, silent: float) -> None:
+        """Act on a silence. Raises `Disconnect` where it was too long."""
         if link.farewell is not None:
             return
         patience = link.account.patience
         if patience is not None and patience < _MOMENT:
-            raise Farewell(RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window")
+            raise Disconnect(
+                RefusalCode.TRY_LATER, "memory is full, and this connection does not end its window"
+            )
         if silent >= self._services.listen.idle_seconds and not link.acks.owing:
-            raise Farewell(RefusalCode.DRAINING, f"idle for {silent:.0f} s", finish=True)
+            raise Disconnect(RefusalCode.DRAINING, f"idle for {silent:.0f} s", finish=True)
         if self._talk is not None:
             self._talk.quiet()
 
@@ -203,10 +238,11 @@ class Session:
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
-    async def _take(self, link: Link, data: bytes) -> None:
+    async def _take(self, link: ConnectionContext, data: bytes) -> None:
         """Act on *data* in small steps, with turns for the others between them.
 
-        What an envelope holds is asked for before it is unpacked: each step has to be admitted, as a read has.
+        What an envelope holds is asked for before it is unpacked: each step has to be admitted, as
+        a read has.
         """
         self._fed += len(data)
         portion = Portion(self._services.turns, _PORTION_STEPS)
@@ -220,7 +256,7 @@ class Session:
             await self._admitted(link)
         self._hold(link)
 
-    def _steps(self, link: Link, data: bytes) -> Iterator[Sequence[Frame]]:
+    def _steps(self, link: ConnectionContext, data: bytes) -> Iterator[Sequence[Frame]]:
         """Give the frames in *data*, a few at a time; the first one ever makes us meet."""
         steps = self._reader.steps(data)
         while True:
@@ -234,40 +270,56 @@ class Session:
                 return
             yield frames
 
-    def _hold(self, link: Link) -> None:
+    def _hold(self, link: ConnectionContext) -> None:
         assembled = self._talk.assembled if self._talk is not None else 0
         link.account.hold(self._fed - self._reader.offset + self._reader.opened + assembled)
         if self._keepalive is not None:
             self._keepalive.look()
 
-    def _look_back(self, link: Link) -> None:
-        """Say where a peer that has ended its side left something unfinished; what was whole is acknowledged all the same."""
+    def _look_back(self, link: ConnectionContext) -> None:
+        """Say where a peer that has ended its side left something unfinished; what was whole is
+        acknowledged all the same.
+        """
         cut = self._fed - self._reader.offset
         if link.outbox.broken is not None:
             link.log.info("connection lost", reason=link.outbox.broken)
         elif cut or (self._talk is not None and self._talk.amid_window):
             what = f"a frame, {cut} bytes of which had come," if cut else "a window"
             self._services.counters.protocol_errors += 1
-            link.log.warning("peer left too early", reason=f"it ended in the middle of {what} at stream offset {self._reader.offset}")
+            link.log.warning(
+                "peer left too early",
+                reason=f"it ended in the middle of {what} at stream offset {self._reader.offset}",
+            )
 
-    def _meet(self, link: Link) -> None:
+    def _meet(self, link: ConnectionContext) -> None:
         """Begin to talk, in the dialect that ALPN or the first frame told."""
         if self._talk is not None:
             return
-        talk: Talk = NativeTalk(link) if self._reader.dialect == "logdrive/1" else ForeignTalk(link, self._reader.version)
+        talk: ReceivingDialect = (
+            Logdrive1Receiver(link)
+            if self._reader.dialect == "logdrive/1"
+            else LumberjackReceiver(link, self._reader.version)
+        )
         self._talk = talk
         seconds = self._services.listen.keepalive_seconds
-        self._keepalive = Keepalive(link.outbox, self._services.counters, seconds, self._keeps_waiting)
+        self._keepalive = Keepalive(
+            link.outbox, self._services.counters, seconds, self._keeps_waiting
+        )
         link.log = link.log.bind(dialect=talk.dialect)
 
     def _keeps_waiting(self) -> bool:
         """Tell whether the peer waits for us, and may be told to go on waiting."""
-        return self._talk is not None and (self._talk.waiting or (self._stopped and self._talk.patient))
+        return self._talk is not None and (
+            self._talk.waiting or (self._stopped and self._talk.patient)
+        )
 
-    # Parting -----------------------------------------------------------------------------------------------------------
+    # Parting -------------------------------------------------------------------------------------
 
-    async def _part(self, link: Link, farewell: Farewell | None) -> None:
-        """Say why, finish what was received where that is wanted, and close. The peer that only ended its side may still read."""
+    async def _part(self, link: ConnectionContext, farewell: Disconnect | None) -> None:
+        """Say why, finish what was received where that is wanted, and close.
+
+        The peer that only ended its side may still read.
+        """
         self._reader.forget()
         link.account.hold(self._talk.assembled if self._talk is not None else 0)
         if self._talk is not None:
@@ -280,7 +332,7 @@ class Session:
         await link.outbox.flushed()
         await self._stream.close()
 
-    async def _finished(self, link: Link) -> None:
+    async def _finished(self, link: ConnectionContext) -> None:
         """Return once every whole window is acknowledged, or can't be."""
         link.finish()
         try:
@@ -291,7 +343,7 @@ class Session:
         finally:
             self._scope = None
 
-    def _end(self, link: Link) -> None:
+    def _end(self, link: ConnectionContext) -> None:
         if self._keepalive is not None:
             self._keepalive.cancel()
         if self._talk is not None:

@@ -1,33 +1,37 @@
-"""How much the registered sources of all connections take, in bytes, and whether one connection may register more.
+"""How much the registered sources of all connections take, in bytes, and whether one connection may
+register more.
 
-None may hold more than is left: one alone takes half of the total at most, each of N greedy ones a (N+1)th, and as much stays free.
-So who comes late, and needs little, is served though others register all they can.
+None may hold more than is left: one alone takes half of the total at most, each of N greedy ones a
+(N+1)th, and as much stays free. So who comes late, and needs little, is served though others
+register all they can.
 """
 
 
-class Shares:
+class SourceQuota:
     """What all connections hold of *total* bytes."""
 
     def __init__(self, total: int) -> None:
         self.total = total
         self.used = 0
 
-    def share(self) -> "Share":
+    def share(self) -> "QuotaShare":
         """Return a new connection's share, which is empty."""
-        return Share(self)
+        return QuotaShare(self)
 
 
-class Share:
+class QuotaShare:
     """What one connection holds."""
 
     __slots__ = ("_shares", "used")
 
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: SourceQuota) -> None:
         self._shares = shares
         self.used = 0
 
     def take(self, size: int) -> bool:
-        """Book *size* bytes; False, and nothing booked, where this connection would then hold more than is left."""
+        """Book *size* bytes; False, and nothing booked, where this connection would then hold more
+        than is left.
+        """
         shares = self._shares
         if self.used + size > shares.total - shares.used - size:
             return False

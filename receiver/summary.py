@@ -8,8 +8,11 @@ from receiver.counters import Counters
 _SECONDS: Final = 60.0
 
 
-class Summary:
-    """Tells what came in a minute. *lines* and *bytes* are of the batches handed to the sink, *bytes* as they are stored there."""
+class ReceiverSummary:
+    """Tells what came in a minute.
+
+    *lines* and *bytes* are of the batches handed to the sink, *bytes* as they are stored there.
+    """
 
     def __init__(self, counters: Counters, clock: Clock, log: Any) -> None:
         self._counters, self._clock, self._log = counters, clock, log
@@ -22,7 +25,9 @@ class Summary:
             before, last = last, self._standing()
             if last != before:
                 new = {name: count - before[name] for name, count in last.items()}
-                self._log.info("in the last minute", connections=self._counters.connections_open, **new)
+                self._log.info(
+                    "in the last minute", connections=self._counters.connections_open, **new
+                )
 
     def _standing(self) -> dict[str, int]:
         counted = self._counters

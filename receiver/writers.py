@@ -1,4 +1,6 @@
-"""Who may append for a source, and from which number: one writer a source, shared by all sessions (rule S2)."""
+"""Who may append for a source, and from which number: one writer a source, shared by all sessions
+(rule S2).
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,12 +19,17 @@ class Holder(Protocol):
     """Whoever appends for a source: a registration on one connection."""
 
     def fenced(self) -> None:
-        """Learn that another registration took the source over: nothing more is appended for this one (E 8)."""
+        """Learn that another registration took the source over: nothing more is appended for this
+        one (E 8).
+        """
         ...
 
 
 class Writer:
-    """One source's place in its stream. *submitted* is the number handed to the sink last, durable or not."""
+    """One source's place in its stream.
+
+    *submitted* is the number handed to the sink last, durable or not.
+    """
 
     __slots__ = ("_sink", "holder", "segment", "source", "submitted")
 
@@ -34,9 +41,11 @@ class Writer:
         self.submitted: int | None = None
 
     async def durable(self, holder: Holder) -> int:
-        """Return the durable number, read anew once what was submitted has settled; *holder*'s runs go on from it.
+        """Return the durable number, read anew once what was submitted has settled; *holder*'s runs
+        go on from it.
 
-        It is read where the source's runs go now: in another segment than before where the stream was scaled (rule S3).
+        It is read where the source's runs go now: in another segment than before where the stream
+        was scaled (rule S3).
         """
         while True:
             segment = self._sink.segment_for(self.source.hex)
@@ -50,12 +59,19 @@ class Writer:
         return number
 
     def follows(self, previous: int) -> bool:
-        """Tell whether a run from *previous* is the next one (rules P2, D3: what was never seen starts at 0)."""
+        """Tell whether a run from *previous* is the next one (rules P2, D3: what was never seen
+        starts at 0).
+        """
         submitted = self.submitted
         return submitted is not None and previous == max(submitted, 0)
 
-    def append(self, holder: Holder, batch: Sequence[Part], events: int, number: int) -> "asyncio.Future[None]":
-        """Submit a batch that follows. Raises `NumberConflictError` where another process was there first."""
+    def append(
+        self, holder: Holder, batch: Sequence[Part], events: int, number: int
+    ) -> "asyncio.Future[None]":
+        """Submit a batch that follows.
+
+        Raises `NumberConflictError` where another process was there first.
+        """
         if self.holder is not holder or self.submitted is None:
             raise NumberConflictError(f"source {self.source} was taken over")
         future = self._sink.append(self.segment, self.source, batch, events, self.submitted, number)
@@ -64,7 +80,10 @@ class Writer:
 
 
 class WriterTable:
-    """The writers of all sources that are registered in this process. A source's segment may change, so it is no part of the key."""
+    """The writers of all sources that are registered in this process.
+
+    A source's segment may change, so it is no part of the key.
+    """
 
     def __init__(self) -> None:
         self._writers: dict[UUID, Writer] = {}
@@ -82,16 +101,20 @@ class WriterTable:
         return writer
 
     def release(self, writer: Writer, holder: Holder) -> None:
-        """Forget *writer* unless somebody else holds it by now; what it submitted goes on its way."""
+        """Forget *writer* unless somebody else holds it by now; what it submitted goes on its
+        way.
+        """
         if writer.holder is holder:
             writer.holder = None
             del self._writers[writer.source]
 
 
 class CountingWriter:
-    """The writer of foreign batches in one segment: a random id, and the number of batches so far (rule S4).
+    """The writer of foreign batches in one segment: a random id, and the number of batches so far
+    (rule S4).
 
-    After a failure it goes on under a fresh id, so that it needn't wait for what else fails with it.
+    After a failure it goes on under a fresh id, so that it needn't wait for what else fails with
+    it.
     """
 
     __slots__ = ("_random", "_segment", "_sink", "_submitted", "_writer")
@@ -101,10 +124,15 @@ class CountingWriter:
         self._writer, self._submitted = random_id(random), 0
 
     def append(self, batch: Sequence[Part], events: int) -> "asyncio.Future[None]":
-        """Submit one batch. Raises `TransientError` where the sink is failing; nothing was stored then."""
+        """Submit one batch.
+
+        Raises `TransientError` where the sink is failing; nothing was stored then.
+        """
         writer, previous = self._writer, self._submitted or ABSENT
         try:
-            future = self._sink.append(self._segment, writer, batch, events, previous, self._submitted + 1)
+            future = self._sink.append(
+                self._segment, writer, batch, events, previous, self._submitted + 1
+            )
         except NumberConflictError as error:
             self._renew(writer)
             raise TransientError("an earlier batch failed in the sink") from error

@@ -19,7 +19,15 @@ settings.load_profile("logdrive")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CA with a server and a client certificate, made by the real command."""
     directory = tmp_path_factory.mktemp("tls") / "tls"
-    arguments = [sys.executable, "-m", "logdrive.cli.main", "certs", str(directory), "--name", "localhost"]
+    arguments = [
+        sys.executable,
+        "-m",
+        "logdrive.cli.main",
+        "certs",
+        str(directory),
+        "--name",
+        "localhost",
+    ]
     subprocess.run(arguments, check=True, capture_output=True, timeout=60)
     return directory
 

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__", ".*_cache", ".hypothesis")
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "build", "__pycache__", ".*_cache", ".hypothesis"
+)
 
 MOVED_CLOCK = """\
 import time
@@ -18,7 +20,9 @@ time.time_ns = lambda: _time_ns() + 100_000_500_000_000
 """
 
 
-def collecting(root: Path, home: Path, *, hash_seed: str, plugins: str = "") -> subprocess.Popen[str]:
+def collecting(
+    root: Path, home: Path, *, hash_seed: str, plugins: str = ""
+) -> subprocess.Popen[str]:
     """Start a process that collects every test below *root*."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment = kept | {
@@ -30,7 +34,14 @@ def collecting(root: Path, home: Path, *, hash_seed: str, plugins: str = "") -> 
     }
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", ""]
     command += ["-p", "no:cacheprovider", *(["-p", plugins] if plugins else [])]
-    return subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def test_no_name_of_a_test_depends_on_time_chance_hash_seed_or_path(tmp_path: Path) -> None:

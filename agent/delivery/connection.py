@@ -1,29 +1,33 @@
-"""Keeps one connection to one of the receivers: which host, which dialect, and how long to wait after a failure (rule D8)."""
+"""Keeps one connection to one of the receivers: which host, which dialect, and how long to wait
+after a failure (rule D8).
+"""
 
 import asyncio
 import contextlib
 from typing import Final
 
 from agent.config import OutputTable
-from agent.delivery.dialect import EndedError, RefusedError, Services, Talk
+from agent.delivery.dialect import EndedError, ReceiverRefusedError, SendingDialect, SessionServices
 from agent.delivery.dialect_choice import NATIVE, Choice, choose, offered
-from agent.delivery.encoders import Encoders, Form
-from agent.delivery.logdrive1 import NativeTalk
-from agent.delivery.lumberjack import PlainTalk
-from agent.delivery.session import Session
+from agent.delivery.encoders import Encoders, EncodingForm
+from agent.delivery.logdrive1 import Logdrive1Sender
+from agent.delivery.lumberjack import LumberjackSender
+from agent.delivery.session import SenderSession
 from agent.sources.recast import recast
 from logdrive.address import host_port
 from logdrive.errors import ConfigError, LogdriveError, ProtocolError, RejectedError, TransientError
-from logdrive.host.cancel import heed_cancelling
+from logdrive.host.cancel import raise_if_cancelled
 from logdrive.net.backoff import Backoff
-from logdrive.net.stream import ClientTls, Peer, Stream, Transport
+from logdrive.net.stream import ByteStream, ClientTls, Peer, Transport
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import VERSION_1, RefusalCode
 
-_PLAIN_FORMS: Final[dict[str, Form]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
+_PLAIN_FORMS: Final[dict[str, EncodingForm]] = {"lumberjack/2": "beats", "lumberjack/1": "pairs"}
 _LONG_PAUSE_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 60.0
-"""A connection that ended while it rested is made again when there is something to send, or after this."""
+"""A connection that ended while it rested is made again when there is something to send, or after
+this.
+"""
 _TOO_OFTEN: Final = 3
 """So many connections in a row that end before the peer has said a word are no restart."""
 _NOT_SOON: Final = (
@@ -36,23 +40,34 @@ _NOT_SOON: Final = (
 )
 
 
-class Connection:
-    """One task: connect, serve, fail, wait, again, with the hosts in turn. Only being cancelled ends it; not *patient*,
-    a failure does that will stay until somebody changes a setting.
+class Connector:
+    """One task: connect, serve, fail, wait, again, with the hosts in turn.
+
+    Only being cancelled ends it; not *patient*, a failure does that will stay until somebody
+    changes a setting.
 
     *host* and *problem* are for people: whom we are connected to, and what went wrong last.
     """
 
-    def __init__(self, services: Services, transport: Transport, encoders: Encoders, *, patient: bool = True) -> None:
+    def __init__(
+        self,
+        services: SessionServices,
+        transport: Transport,
+        encoders: Encoders,
+        *,
+        patient: bool = True,
+    ) -> None:
         self._services, self._transport, self._encoders = services, transport, encoders
         settings = services.settings
         self._hosts = settings.hosts
         self._turn = services.random.randrange(len(self._hosts))
-        self._backoff = Backoff(settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random)
+        self._backoff = Backoff(
+            settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
+        )
         self._patient, self._doubtful = patient, 0
         self._choice: Choice | None = None
         self._answer_in_1: set[str] = set()
-        self.session: Session | None = None
+        self.session: SenderSession | None = None
         self.host = ""
         self.problem = ""
 
@@ -70,31 +85,42 @@ class Connection:
             except ConfigError:
                 raise
             except (TransientError, ProtocolError) as error:
-                heed_cancelling()
+                raise_if_cancelled()
                 if self._stays(error) and not self._patient:
                     if isinstance(error, ProtocolError):
-                        raise RejectedError(f"{host}: {error}: {self._whom()}, or a broken one") from error
+                        raise RejectedError(
+                            f"{host}: {error}: {self._whom()}, or a broken one"
+                        ) from error
                     raise
                 await self._wait(host, error)
 
     async def _serve(self, host: str) -> None:
         """Serve one connection to its end, which is an exception."""
         stream = await self._connect(host)
-        session: Session | None = None
+        session: SenderSession | None = None
         try:
             choice = self._choose(host, stream.peer)
             talk = self._talk(choice)
-            session = self.session = Session(self._services, talk, stream)
+            session = self.session = SenderSession(self._services, talk, stream)
             self.host, self.problem = host, ""
             self._tell(host, stream.peer, choice)
             await session.run()
         except ProtocolError as error:
-            if not choice.fell_back or choice.version == VERSION_1 or talk.reader.version != VERSION_1:
+            if (
+                not choice.fell_back
+                or choice.version == VERSION_1
+                or talk.reader.version != VERSION_1
+            ):
                 raise
             self._answer_in_1.add(host)
             raise TransientError(f"{error}; it is spoken to in version 1 from now on") from error
         except TransientError as error:
-            if session is None or session.heard or session.settled or isinstance(error, RejectedError):
+            if (
+                session is None
+                or session.heard
+                or session.settled
+                or isinstance(error, RejectedError)
+            ):
                 raise
             more = "" if choice.dialect == NATIVE else f", and does it speak {choice.dialect}"
             asked = f"is TLS on at both ends{more}? can it store anything now? its log says more"
@@ -105,15 +131,17 @@ class Connection:
                 self._backoff.reset()
             await self._close(stream)
 
-    async def _connect(self, host: str) -> Stream:
+    async def _connect(self, host: str) -> ByteStream:
         name, port = host_port(host)
         try:
             async with asyncio.timeout(self._services.settings.connect_seconds):
                 return await self._transport.connect(name, port, self._tls())
         except TimeoutError:
-            raise TransientError(f"no connection within {self._services.settings.connect_seconds:g} s") from None
+            raise TransientError(
+                f"no connection within {self._services.settings.connect_seconds:g} s"
+            ) from None
 
-    async def _close(self, stream: Stream) -> None:
+    async def _close(self, stream: ByteStream) -> None:
         with contextlib.suppress(LogdriveError):
             await stream.close()
 
@@ -124,29 +152,47 @@ class Connection:
         return settings.tls.settings(offered(settings.dialect))
 
     def _choose(self, host: str, peer: Peer) -> Choice:
-        """Return the dialect for this peer. Raises `RejectedError` where there is none that may be spoken."""
-        choice = choose(self._services.settings.dialect, peer, answers_in_1=host in self._answer_in_1)
+        """Return the dialect for this peer.
+
+        Raises `RejectedError` where there is none that may be spoken.
+        """
+        choice = choose(
+            self._services.settings.dialect, peer, answers_in_1=host in self._answer_in_1
+        )
         if choice is None:
-            raise RejectedError('the other side does not speak logdrive/1: connect to a logdrive receiver, or set dialect = "auto"')
+            raise RejectedError(
+                "the other side does not speak logdrive/1: connect to a logdrive "
+                'receiver, or set dialect = "auto"'
+            )
         return choice
 
-    def _talk(self, choice: Choice) -> Talk:
-        """Begin to speak a dialect: what was read for another one is made anew where that has no place for it."""
+    def _talk(self, choice: Choice) -> SendingDialect:
+        """Begin to speak a dialect: what was read for another one is made anew where that has no
+        place for it.
+        """
         services, settings = self._services, self._services.settings
         form = settings.records if choice.dialect == NATIVE else _PLAIN_FORMS[choice.dialect]
         if self._encoders.change(form):
             for source in services.book.sources:
                 recast(source, self._encoders.of(source))
         if choice.dialect == NATIVE:
-            return NativeTalk(services, _codec(settings))
-        return PlainTalk(services, "zlib" if _codec(settings) else None, choice)
+            return Logdrive1Sender(services, _codec(settings))
+        return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
     def _tell(self, host: str, peer: Peer, choice: Choice) -> None:
-        """Say what is spoken and why, as a warning where that is news, and less than was hoped for."""
+        """Say what is spoken and why, as a warning where that is news, and less than was hoped
+        for.
+        """
         log = self._services.log
         tell = log.warning if choice.fell_back and choice != self._choice else log.info
         self._choice = choice
-        tell("connected", host=host, peer=peer.identity, dialect=choice.dialect, because=choice.reason)
+        tell(
+            "connected",
+            host=host,
+            peer=peer.identity,
+            dialect=choice.dialect,
+            because=choice.reason,
+        )
 
     def _whom(self) -> str:
         """Return what a peer is not that breaks the protocol."""
@@ -160,10 +206,14 @@ class Connection:
             self._doubtful += 1
             return self._doubtful >= _TOO_OFTEN
         self._doubtful = 0
-        return isinstance(error, RejectedError | ProtocolError) or (isinstance(error, RefusedError) and error.code in _NOT_SOON)
+        return isinstance(error, RejectedError | ProtocolError) or (
+            isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
+        )
 
     async def _wait(self, host: str, error: LogdriveError) -> None:
-        """Wait as long as *error* asks for; the next host is tried first, unless this one only closed an idle connection."""
+        """Wait as long as *error* asks for; the next host is tried first, unless this one only
+        closed an idle connection.
+        """
         services = self._services
         self.problem = str(error)
         if isinstance(error, EndedError) and error.idle:
@@ -174,11 +224,17 @@ class Connection:
             return
         self._turn += 1
         seconds = self._backoff.next()
-        if isinstance(error, RefusedError) and error.code == RefusalCode.DRAINING and len(self._hosts) > 1:
+        if (
+            isinstance(error, ReceiverRefusedError)
+            and error.code == RefusalCode.DRAINING
+            and len(self._hosts) > 1
+        ):
             seconds = 0.0
         elif self._backoff.failures < len(self._hosts):
             seconds = 0.0  # the others were not tried yet
-        elif isinstance(error, ProtocolError) or (isinstance(error, RefusedError) and error.code in _NOT_SOON):
+        elif isinstance(error, ProtocolError) or (
+            isinstance(error, ReceiverRefusedError) and error.code in _NOT_SOON
+        ):
             seconds += _LONG_PAUSE_SECONDS
         tell = services.log.warning if self._patient else services.log.info
         tell("connection failed", host=host, reason=str(error), again_in=round(seconds, 2))

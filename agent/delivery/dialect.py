@@ -6,12 +6,12 @@ from random import Random
 from typing import Any, Literal, Protocol
 
 from agent.config import OutputTable
-from agent.delivery.reader import Producer
-from agent.delivery.window import Room
+from agent.delivery.reader import SourceReader
+from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
 from agent.sources.input import Input
-from agent.sources.queue import Demand
-from agent.sources.registry import Book
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.errors import TransientError
 from logdrive.host.clock import Clock
@@ -25,13 +25,13 @@ SentRuns = list[tuple[Source, int, Run]]
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class SessionServices:
     """What every session of an agent works with."""
 
-    book: Book
-    demand: Demand
+    book: SourceRegistry
+    demand: SendQueue
     input: Input
-    producer: Producer
+    producer: SourceReader
     clock: Clock
     executor: Executor
     random: Random
@@ -39,7 +39,7 @@ class Services:
     log: Any
 
 
-class RefusedError(TransientError):
+class ReceiverRefusedError(TransientError):
     """The receiver ended the connection with an E; *code* is its reason."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -48,21 +48,24 @@ class RefusedError(TransientError):
 
 
 class EndedError(TransientError):
-    """The connection ended. *idle*: while nothing was awaited, as receivers do with connections that rest."""
+    """The connection ended.
+
+    *idle*: while nothing was awaited, as receivers do with connections that rest.
+    """
 
     def __init__(self, reason: str, *, idle: bool) -> None:
         super().__init__(reason)
         self.idle = idle
 
 
-class Talk(Protocol):
+class SendingDialect(Protocol):
     """One dialect on one connection."""
 
     numbering: Literal["window", "connection"]
     version: bytes
     """The version byte of its frames."""
     codec: Codec | None
-    room: Room
+    room: WindowRoom
     reader: FrameReader
     until: float | None
     """When to end the connection once it is settled, to look for a better one."""

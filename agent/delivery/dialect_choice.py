@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from agent.config import Dialect
+from agent.config import DialectSetting
 from logdrive.net.stream import Peer
 from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2
 
@@ -11,14 +11,17 @@ NATIVE: Final = "logdrive/1"
 _V2: Final = "lumberjack/2"
 _V1: Final = "lumberjack/1"
 
-Spoken = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
+DialectName = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """*dialect* is spoken for this *reason*. *fell_back*: logdrive/1 was wanted and was not to be had."""
+    """*dialect* is spoken for this *reason*.
 
-    dialect: Spoken
+    *fell_back*: logdrive/1 was wanted and was not to be had.
+    """
+
+    dialect: DialectName
     reason: str
     fell_back: bool = False
 
@@ -28,14 +31,17 @@ class Choice:
         return VERSION_1 if self.dialect == _V1 else VERSION_2
 
 
-def offered(configured: Dialect) -> tuple[str, ...]:
-    """Return what to offer in the TLS handshake, the best first. Plain readers may know nothing of ALPN, so it is not asked of them."""
+def offered(configured: DialectSetting) -> tuple[str, ...]:
+    """Return what to offer in the TLS handshake, the best first.
+
+    Plain readers may know nothing of ALPN, so it is not asked of them.
+    """
     if configured == "auto":
         return (NATIVE, _V2, _V1)
     return (NATIVE,) if configured == NATIVE else ()
 
 
-def choose(configured: Dialect, peer: Peer, *, answers_in_1: bool = False) -> Choice | None:
+def choose(configured: DialectSetting, peer: Peer, *, answers_in_1: bool = False) -> Choice | None:
     """Return what to speak with *peer*, None where that would not be what was *configured*.
 
     *answers_in_1*: it answered a window of version 2 in version 1 before.
@@ -47,7 +53,15 @@ def choose(configured: Dialect, peer: Peer, *, answers_in_1: bool = False) -> Ch
     if configured != "auto":
         return Choice(configured, "configured")
     if peer.alpn in (_V2, _V1):
-        return Choice(_V1 if peer.alpn == _V1 else _V2, "the receiver chose it in the TLS handshake, instead of logdrive/1", fell_back=True)
+        return Choice(
+            _V1 if peer.alpn == _V1 else _V2,
+            "the receiver chose it in the TLS handshake, instead of logdrive/1",
+            fell_back=True,
+        )
     if answers_in_1:
-        return Choice(_V1, "the receiver did not agree on logdrive/1, and answered lumberjack/2 in version 1", fell_back=True)
+        return Choice(
+            _V1,
+            "the receiver did not agree on logdrive/1, and answered lumberjack/2 in version 1",
+            fell_back=True,
+        )
     return Choice(_V2, "the receiver did not agree on logdrive/1", fell_back=True)

@@ -1,4 +1,6 @@
-"""Which encoder a source gets: blocks, full records or pairs, as the peer's dialect or the operator wants."""
+"""Which encoder a source gets: blocks, full records or pairs, as the peer's dialect or the operator
+wants.
+"""
 
 from importlib.metadata import version
 from typing import Any, Final, Literal
@@ -11,8 +13,10 @@ from agent.sources.checkpoint import shown
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 
-Form = Literal["block", "full", "beats", "pairs"]
-"""What lines are made into: blocks; full records; full records with the `@metadata` of Beats; pairs."""
+EncodingForm = Literal["block", "full", "beats", "pairs"]
+"""What lines are made into: blocks; full records; full records with the `@metadata` of Beats;
+pairs.
+"""
 
 _NATIVE: Final = ("block", "full")
 """Both are taken under logdrive/1, whichever the connection makes."""
@@ -22,15 +26,18 @@ class Encoders:
     """*form* may change between connections, with the dialect."""
 
     def __init__(self, agent: str, host: str, clock: Clock) -> None:
-        self.form: Form = "block"
+        self.form: EncodingForm = "block"
         self._block = BlockEncoder()
         self._clock = clock
         self._host = host
         ours = version("logdrive")
-        self._common = {"host": {"name": host}, "agent": {"id": agent, "type": "logdrive", "version": ours}}
+        self._common = {
+            "host": {"name": host},
+            "agent": {"id": agent, "type": "logdrive", "version": ours},
+        }
         self._metadata = {"@metadata": {"beat": "logdrive", "type": "_doc", "version": ours}}
 
-    def change(self, form: Form) -> bool:
+    def change(self, form: EncodingForm) -> bool:
         """Make *form* from now on; tell whether what was made before can't be sent beside it."""
         before, self.form = self.form, form
         return before != form and not (before in _NATIVE and form in _NATIVE)

@@ -1,16 +1,18 @@
-"""Lumberjack v1 and v2 as deployed peers speak them: an event a line, at least once from the checkpoint (rule D8).
+"""Lumberjack v1 and v2 as deployed peers speak them: an event a line, at least once from the
+checkpoint (rule D8).
 
-One write of W and C a window, numbers from 1 in each, at most 2,048 events, as Logstash's clients do: J frames of full records in
-version 2, D frames of pairs in version 1. Such peers keep no positions: gaps and ends can't be told to them and count as
-acknowledged. A source that was once registered under `logdrive/1` waits for it, where the dialect was left to be agreed on.
+One write of W and C a window, numbers from 1 in each, at most 2,048 events, as Logstash's clients
+do: J frames of full records in version 2, D frames of pairs in version 1. Such peers keep no
+positions: gaps and ends can't be told to them and count as acknowledged. A source that was once
+registered under `logdrive/1` waits for it, where the dialect was left to be agreed on.
 """
 
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from agent.delivery.dialect import Services
+from agent.delivery.dialect import SessionServices
 from agent.delivery.dialect_choice import Choice
-from agent.delivery.window import Room
+from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
 from agent.sources.first_run import tell_start
 from agent.sources.source import Source
@@ -27,17 +29,20 @@ _LOOK_AGAIN_SECONDS: Final = 60.0
 WAITS: Final = "waits for a receiver that speaks logdrive/1, under which it was registered"
 
 
-class PlainTalk:
-    """Sends what the checkpoint says was not acknowledged. *choice* is one of the plain dialects."""
+class LumberjackSender:
+    """Sends what the checkpoint says was not acknowledged.
+
+    *choice* is one of the plain dialects.
+    """
 
     numbering: Literal["window", "connection"] = "window"
 
-    def __init__(self, services: Services, codec: Codec | None, choice: Choice) -> None:
+    def __init__(self, services: SessionServices, codec: Codec | None, choice: Choice) -> None:
         self._services = services
         self._fell_back = choice.fell_back
         self.version = choice.version
         self.codec = codec
-        self.room = Room(4 * MIB, _WINDOW_EVENTS, marks=False)
+        self.room = WindowRoom(4 * MIB, _WINDOW_EVENTS, marks=False)
         self.reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         self.until: float | None = None
         self.awaiting = False
@@ -46,7 +51,9 @@ class PlainTalk:
     def begin(self) -> None:
         """Let all sources send that may."""
         services = self._services
-        if decided := services.book.decide_starts(here_before=False, now_ms=services.clock.now_ms()):
+        if decided := services.book.decide_starts(
+            here_before=False, now_ms=services.clock.now_ms()
+        ):
             tell_start(services.log, NOT_KEPT, len(decided))
         services.demand.begin(services.book.sources, services.clock.monotonic())
         waiting = [source for source in services.book.sources if self._waits(source)]

@@ -1,19 +1,26 @@
-"""From a source to its next run: what is kept already, else read and encoded now. The only place where reading happens."""
+"""From a source to its next run: what is kept already, else read and encoded now.
+
+The only place where reading happens.
+"""
 
 from collections.abc import Callable
 
 from agent.records.batch import NOT_WANTED, SHIPPED, Mark, Run, data_runs, gap_run
 from agent.records.blocks import Encoder
 from agent.sources.input import Input
-from agent.sources.readable import TruncatedError
+from agent.sources.readable import SourceTruncatedError
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 
 
-class Producer:
-    """Reads only when asked for a run, so that nothing is in memory that the connection has no room for."""
+class SourceReader:
+    """Reads only when asked for a run, so that nothing is in memory that the connection has no room
+    for.
+    """
 
-    def __init__(self, source_input: Input, clock: Clock, encoder_of: Callable[[Source], Encoder]) -> None:
+    def __init__(
+        self, source_input: Input, clock: Clock, encoder_of: Callable[[Source], Encoder]
+    ) -> None:
         self._input, self._clock, self._encoder_of = source_input, clock, encoder_of
 
     def next_run(self, source: Source) -> Run | None:
@@ -34,11 +41,13 @@ class Producer:
                 source.keep([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
                 generation.go_to(number)
             elif (chunk := generation.read(self._clock.monotonic())) is not None:
-                runs = data_runs(chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms)
+                runs = data_runs(
+                    chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms
+                )
                 source.keep(runs)
                 if runs[-1].position < generation.position:  # the encoder had enough
                     generation.take_back(chunk, runs[-1].position)
             elif source.must_end:
                 source.end(Mark(SHIPPED), now_ms)
-        except (TruncatedError, OSError) as error:
+        except (SourceTruncatedError, OSError) as error:
             self._input.failed(source, error)

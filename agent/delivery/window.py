@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from agent.delivery.reader import Producer
+from agent.delivery.reader import SourceReader
 from agent.records.batch import Run
-from agent.sources.queue import Demand
+from agent.sources.queue import SendQueue
 from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.units import KIB
 from logdrive.wire.lumberjack.envelope import Codec, pack
-from logdrive.wire.lumberjack.frames import VERSION_2, Envelope, Window
+from logdrive.wire.lumberjack.frames import VERSION_2, EnvelopeFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 
 _SMALL_BYTES: Final = 4 * KIB
@@ -23,7 +23,7 @@ _FULL = 15 / 16
 
 
 @dataclass(slots=True)
-class Outgoing:
+class OutgoingWindow:
     """The runs of one window, each with its source and the epoch that it was sent in."""
 
     runs: list[tuple[Source, int, Run]] = field(default_factory=list)
@@ -31,7 +31,10 @@ class Outgoing:
     size: int = 0
 
     def add(self, source: Source, run: Run, *, told: bool) -> None:
-        """Enter a run; its frames are the dialect's to make. One that is not *told* is only acknowledged, in its turn."""
+        """Enter a run; its frames are the dialect's to make.
+
+        One that is not *told* is only acknowledged, in its turn.
+        """
         self.runs.append((source, source.epoch, run))
         if told:
             self.records += len(run.records)
@@ -39,7 +42,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class WindowRoom:
     """How large a window may get."""
 
     size: int
@@ -49,43 +52,61 @@ class Room:
     marks: bool = True
     """Gaps and ends can be told."""
 
-    def left(self, window: Outgoing) -> bool:
+    def left(self, window: OutgoingWindow) -> bool:
         """Tell whether another run may be added."""
-        return window.size < self.size * _FULL and window.records < self.records and len(window.runs) < self.runs
+        return (
+            window.size < self.size * _FULL
+            and window.records < self.records
+            and len(window.runs) < self.runs
+        )
 
 
-def gather(demand: Demand, producer: Producer, room: Room, now: float) -> Outgoing:
-    """Return a window of what is read at once of the sources that have waited longest, then of the same again while there is room."""
-    window = Outgoing()
+def gather(
+    demand: SendQueue, producer: SourceReader, room: WindowRoom, now: float
+) -> OutgoingWindow:
+    """Return a window of what is read at once of the sources that have waited longest, then of the
+    same again while there is room.
+    """
+    window = OutgoingWindow()
     while room.left(window) and (source := demand.next_ready()) is not None:
         first = run = producer.next_run(source)
         while run is not None:
             window.add(source, run, told=room.marks or run.mark is None)
-            run = source.next_run() if room.left(window) else None  # what was read goes first: else each source would keep some
+            # what was read goes first: else each source would keep some
+            run = source.next_run() if room.left(window) else None
         if first is not None and source.has_more:
             demand.want(source, now)
     return window
 
 
-def is_light(window: Outgoing, codec: Codec | None) -> bool:
+def is_light(window: OutgoingWindow, codec: Codec | None) -> bool:
     """Tell whether packing is not worth a thread.
 
-    Never with zlib, whose levels here are all fast (2 ms for a full window): handing windows over and back, to a processor that
-    does not have them in its cache, costs a tenth of all CPU that the agent takes.
+    Never with zlib, whose levels here are all fast (2 ms for a full window): handing windows over
+    and back, to a processor that does not have them in its cache, costs a tenth of all CPU that the
+    agent takes.
     """
     return codec != "zstd" or window.size <= _SMALL_BYTES
 
 
-def packed(frames: Sequence[bytes], records: int, codec: Codec | None, level: int, version: bytes = VERSION_2) -> list[bytes]:
-    """Return a window as it travels: W and C in one write, or bare frames without *codec*. Releases the interpreter meanwhile.
+def packed(
+    frames: Sequence[bytes],
+    records: int,
+    codec: Codec | None,
+    level: int,
+    version: bytes = VERSION_2,
+) -> list[bytes]:
+    """Return a window as it travels: W and C in one write, or bare frames without *codec*.
+
+    Releases the interpreter meanwhile.
 
     zstd packs monotonous text tighter than readers believe; then zlib, which can't, is taken.
     """
-    head = Window(records).encode(version)
+    head = WindowFrame(records).encode(version)
     if codec is None:
         return [head + b"".join(frames)]
     text = b"".join(frames)
     payload = pack(text, codec, level if codec == "zstd" else min(level, _ZLIB_LEVEL))
     if codec == "zstd" and len(payload) * _SAFE_RATIO < len(text):
         payload = pack(text, "zlib", 1)
-    return [head, Envelope(payload).encode(version)]
+    return [head, EnvelopeFrame(payload).encode(version)]

@@ -1,7 +1,9 @@
-"""How large windows get: about what the way to the receiver carries in some seconds, so that slow links carry small ones.
+"""How large windows get: about what the way to the receiver carries in some seconds, so that slow
+links carry small ones.
 
-Nothing of a window is stored before its last byte has come, and what came of it is sent anew on the next connection: on a link that
-breaks now and then a window of minutes might never arrive whole, and a receiver's memory would be full of beginnings.
+Nothing of a window is stored before its last byte has come, and what came of it is sent anew on the
+next connection: on a link that breaks now and then a window of minutes might never arrive whole,
+and a receiver's memory would be full of beginnings.
 """
 
 from collections import deque
@@ -14,8 +16,10 @@ _LEAST_BYTES: Final = 64 * KIB
 _SOON_SECONDS, _LATE_SECONDS = 2.0, 8.0
 
 
-class Pace:
-    """Begins with small windows on each connection; *size* becomes twice that of one that went through soon, half that of a slow one."""
+class WindowSizer:
+    """Begins with small windows on each connection; *size* becomes twice that of one that went
+    through soon, half that of a slow one.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -28,7 +32,9 @@ class Pace:
         self._flying.append((now, size))
 
     def acknowledged(self, now: float) -> None:
-        """Take notice that the oldest window is stored: the time it took is counted from where it was alone on its way."""
+        """Take notice that the oldest window is stored: the time it took is counted from where it
+        was alone on its way.
+        """
         sent, size = self._flying.popleft()
         took, self._moved = now - max(sent, self._moved), now
         if took > _LATE_SECONDS:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from agent.records.blocks import Cut, Records
-from agent.records.chunk import Chunk
+from agent.records.blocks import EncodedRun, Records
+from agent.records.chunk import TextChunk
 from agent.records.pairs import PairList
 from logdrive.model import records as record
 from logdrive.model.framing import EVENT_HEAD
@@ -48,9 +48,15 @@ class Run:
         return position_of(self.number)
 
     def frames(self, first: int) -> list[bytes]:
-        """Return its records as frames numbered from *first*, in parts to join: D frames for pairs, else J frames."""
+        """Return its records as frames numbered from *first*, in parts to join: D frames for pairs,
+        else J frames.
+        """
         records = self.records
-        return [records.frames(first)] if isinstance(records, Records | PairList) else json_frames(first, records)
+        return (
+            [records.frames(first)]
+            if isinstance(records, Records | PairList)
+            else json_frames(first, records)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class Mark:
     store: UUID | None = None
 
 
-def data_runs(chunk: Chunk, cuts: list[Cut], previous: int, read_ms: int) -> list[Run]:
+def data_runs(chunk: TextChunk, cuts: list[EncodedRun], previous: int, read_ms: int) -> list[Run]:
     """Return the runs of one chunk, the first from *previous* on."""
     runs = []
     for cut in cuts:
@@ -74,14 +80,22 @@ def data_runs(chunk: Chunk, cuts: list[Cut], previous: int, read_ms: int) -> lis
 
 def gap_run(previous: int, number: int, mark: Mark, read_ms: int) -> Run:
     """Return a gap from one number to a greater one (rule P4)."""
-    payload = record.gap(position_of(previous), position_of(number), mark.reason, end_exact=mark.exact, store=mark.store)
+    payload = record.gap(
+        position_of(previous),
+        position_of(number),
+        mark.reason,
+        end_exact=mark.exact,
+        store=mark.store,
+    )
     return Run(GAP, previous, number, [payload], 0, EVENT_HEAD + len(payload), read_ms, mark)
 
 
 def end_run(previous: int, mark: Mark, read_ms: int) -> Run:
     """Return the last run of a generation, which closes its number (rules G3, P1)."""
     payload = record.ended(position_of(previous), mark.reason, end_exact=mark.exact)
-    return Run(END, previous, previous + CLOSED, [payload], 0, EVENT_HEAD + len(payload), read_ms, mark)
+    return Run(
+        END, previous, previous + CLOSED, [payload], 0, EVENT_HEAD + len(payload), read_ms, mark
+    )
 
 
 def gone(position: int) -> int:

@@ -1,8 +1,9 @@
 """Bytes of a file -> records, cut into runs that fit one batch (rules R1, R2, R3).
 
-Plain text travels as blocks: each a stretch of up to 256 KiB of whole lines, decoded once and escaped by one call, so that no
-Python runs for a line (about 0.15 µs a line of 188 bytes). Only what a block can't carry goes by itself, as *lean* records:
-lines that are not UTF-8, lines without their newline, and the pieces of lines too long for a record.
+Plain text travels as blocks: each a stretch of up to 256 KiB of whole lines, decoded once and
+escaped by one call, so that no Python runs for a line (about 0.15 µs a line of 188 bytes). Only
+what a block can't carry goes by itself, as *lean* records: lines that are not UTF-8, lines without
+their newline, and the pieces of lines too long for a record.
 """
 
 import base64
@@ -11,17 +12,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from logdrive.model import records as record
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.model.units import KIB
 
 PIECE_BYTES: Final = 96 * KIB
-"""Longest piece of a line in a record of its own: escaped six times as long, and once more in Base64, it still fits."""
+"""Longest piece of a line in a record of its own: escaped six times as long, and once more in
+Base64, it still fits.
+"""
 
 _ENOUGH_RUNS: Final = 64
-"""About what a window takes, of records as small as can be. Only lines in records of their own are so many."""
+"""About what a window takes, of records as small as can be.
+
+Only lines in records of their own are so many.
+"""
 
 PARTIAL: Final = ("partial",)
 """`log.flags` of every piece of a line but its last."""
@@ -47,8 +53,10 @@ class Records(Sequence[bytes], ABC):
 
 
 @dataclass(slots=True)
-class Cut:
-    """The records of one run: *end* is the position after them, *size* what they weigh against `RUN_BYTES`."""
+class EncodedRun:
+    """The records of one run: *end* is the position after them, *size* what they weigh against
+    `RUN_BYTES`.
+    """
 
     end: int
     records: Sequence[bytes]
@@ -56,17 +64,21 @@ class Cut:
     size: int = 0
 
 
-class Cuts:
+class EncodedRuns:
     """Runs in the making: a record that does not fit the last one opens another."""
 
-    def __init__(self, most_records: int = RUN_RECORDS, new_list: Callable[[], list[bytes]] = list) -> None:
-        self.runs: list[Cut] = []
+    def __init__(
+        self, most_records: int = RUN_RECORDS, new_list: Callable[[], list[bytes]] = list
+    ) -> None:
+        self.runs: list[EncodedRun] = []
         self._most, self._new_list = most_records, new_list
         self._open = new_list()  # the last run's records while there is room for more
 
     @property
     def enough(self) -> bool:
-        """Whether the rest is better left for later: making it would hold up everybody else, and fill memory."""
+        """Whether the rest is better left for later: making it would hold up everybody else, and
+        fill memory.
+        """
         return len(self.runs) > _ENOUGH_RUNS
 
     def add(self, payload: bytes, end: int, events: int) -> None:
@@ -74,14 +86,14 @@ class Cuts:
         size = EVENT_HEAD + len(payload)
         if not self._open or len(self._open) >= self._most or self.runs[-1].size + size > RUN_BYTES:
             self._open = self._new_list()
-            self.runs.append(Cut(end, self._open))
+            self.runs.append(EncodedRun(end, self._open))
         cut = self.runs[-1]
         self._open.append(payload)
         cut.end = end
         cut.events += events
         cut.size += size
 
-    def add_run(self, cut: Cut) -> None:
+    def add_run(self, cut: EncodedRun) -> None:
         """Append a whole run, to which nothing is added."""
         self.runs.append(cut)
         self._open = self._new_list()
@@ -90,13 +102,16 @@ class Cuts:
 class Encoder(Protocol):
     """Turns text of one source into runs."""
 
-    def encode(self, chunk: Chunk) -> list[Cut]:
-        """Return the runs for *chunk*, which is not empty, or for its beginning. A last line without newline is one of its own."""
+    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
+        """Return the runs for *chunk*, which is not empty, or for its beginning.
+
+        A last line without newline is one of its own.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LinePart:
     """A line, or a part of one, as it goes into a record of its own (rule R2)."""
 
     start: int
@@ -109,13 +124,15 @@ class Piece:
     def lean(self) -> bytes:
         """Return it as a lean record."""
         log = {"flags": list(self.flags)} if self.flags else None
-        return record.lean(self.start, self.end, self.message, eol=self.eol, log=log, original=self.original)
+        return record.lean(
+            self.start, self.end, self.message, eol=self.eol, log=log, original=self.original
+        )
 
 
 class BlockEncoder:
     """Blocks where possible, lean records where not."""
 
-    def encode(self, chunk: Chunk) -> list[Cut]:
+    def encode(self, chunk: TextChunk) -> list[EncodedRun]:
         """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
         work = _Blocks(chunk)
         work.all()
@@ -123,12 +140,20 @@ class BlockEncoder:
 
 
 class _Blocks:
-    """One call's work: the chunk's data, and the runs made of it so far. Places count from the data's beginning."""
+    """One call's work: the chunk's data, and the runs made of it so far.
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.text, self.begin, self.end, self.open_end = chunk.data, chunk.begin, chunk.end, chunk.open_end
+    Places count from the data's beginning.
+    """
+
+    def __init__(self, chunk: TextChunk) -> None:
+        self.text, self.begin, self.end, self.open_end = (
+            chunk.data,
+            chunk.begin,
+            chunk.end,
+            chunk.open_end,
+        )
         self.zero = chunk.start - chunk.begin  # the position of place 0
-        self.cuts = Cuts()
+        self.cuts = EncodedRuns()
 
     def all(self) -> None:
         text, at = self.text, self.begin
@@ -154,26 +179,32 @@ class _Blocks:
         except UnicodeDecodeError:
             self._line_by_line(at, end)
             return
-        lines = len(data) - len(data.replace(b"\n", b""))  # a third of what count() takes for lines of this length
+        # a third of what count() takes for lines of this length
+        lines = len(data) - len(data.replace(b"\n", b""))
         payload = record.block(self.zero + at, self.zero + end, lines, text)
         if len(payload) <= RECORD_BYTES:
             self.cuts.add(payload, self.zero + end, lines)
         elif lines == 1:
             self._pieces(at, end)
         else:  # escaped too long: a block of NULs is six times its text (history 23)
-            middle = self.text.rfind(b"\n", at, (at + end) // 2) + 1 or self.text.find(b"\n", at) + 1
+            middle = (
+                self.text.rfind(b"\n", at, (at + end) // 2) + 1 or self.text.find(b"\n", at) + 1
+            )
             self._block(at, middle)
             if not self.cuts.enough:
                 self._block(middle, end)
 
     def _line_by_line(self, at: int, end: int) -> None:
-        """Add lines of which some are not UTF-8: those as lean records, the stretches between them as blocks.
+        """Add lines of which some are not UTF-8: those as lean records, the stretches between them
+        as blocks.
 
-        About 2 µs for each that is not: the file may have nothing else. All are decoded at once, which makes of a line what it
-        would by itself: no character goes on beyond a newline.
+        About 2 µs for each that is not: the file may have nothing else. All are decoded at once,
+        which makes of a line what it would by itself: no character goes on beyond a newline.
         """
         data, text_from, after = self.text[at:end], at, at
-        for line, shown in zip(data.split(b"\n"), data.decode(errors="replace").split("\n"), strict=True):
+        for line, shown in zip(
+            data.split(b"\n"), data.decode(errors="replace").split("\n"), strict=True
+        ):
             line_at, after = after, after + len(line) + 1
             if _REPLACEMENT not in shown or _is_utf8(line):
                 continue
@@ -182,7 +213,11 @@ class _Blocks:
             if self.cuts.enough:
                 return
             if len(line) < PIECE_BYTES and line[-1] != _RETURN:
-                self.cuts.add(record.lean_exact(self.zero + line_at, self.zero + after, shown, line), self.zero + after, 1)
+                self.cuts.add(
+                    record.lean_exact(self.zero + line_at, self.zero + after, shown, line),
+                    self.zero + after,
+                    1,
+                )
             else:
                 self._pieces(line_at, after)
             text_from = after
@@ -195,10 +230,12 @@ class _Blocks:
             self.cuts.add(piece.lean(), piece.end, 1)
 
 
-def pieces(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> Iterator[Piece]:
-    """Yield the line *text[at:end]* as one piece, or as several where it is longer than `PIECE_BYTES`; no byte is left out.
+def pieces(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> Iterator[LinePart]:
+    """Yield the line *text[at:end]* as one piece, or as several where it is longer than
+    `PIECE_BYTES`; no byte is left out.
 
-    *zero* is the position at which *text* begins; *open_end* counts where the line lacks its newline.
+    *zero* is the position at which *text* begins; *open_end* counts where the line lacks its
+    newline.
     """
     while end - at > PIECE_BYTES:
         cut = _character_start(text, at + PIECE_BYTES)
@@ -213,16 +250,20 @@ def pieces(text: bytes, at: int, end: int, zero: int, *, open_end: bool) -> Iter
         yield _piece(line, zero + at, "", PARTIAL if open_end else ())
 
 
-def _piece(data: bytes, start: int, eol: str, flags: tuple[str, ...] = ()) -> Piece:
+def _piece(data: bytes, start: int, eol: str, flags: tuple[str, ...] = ()) -> LinePart:
     end = start + len(data) + len(eol)
     try:
-        return Piece(start, end, data.decode(), eol, None, flags)
+        return LinePart(start, end, data.decode(), eol, None, flags)
     except UnicodeDecodeError:
-        return Piece(start, end, data.decode(errors="replace"), eol, base64.b64encode(data).decode(), flags)
+        return LinePart(
+            start, end, data.decode(errors="replace"), eol, base64.b64encode(data).decode(), flags
+        )
 
 
 def _character_start(text: bytes, at: int) -> int:
-    """Return *at*, or the place up to three bytes before it where a character begins that *at* would cut."""
+    """Return *at*, or the place up to three bytes before it where a character begins that *at*
+    would cut.
+    """
     for back in range(4):
         if text[at - back] & 0xC0 != 0x80:
             return at - back
@@ -238,7 +279,9 @@ def line_places(text: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_utf8(line: bytes) -> bool:
-    """Tell whether *line* is UTF-8, though there is a replacement character in what it decodes to."""
+    """Tell whether *line* is UTF-8, though there is a replacement character in what it decodes
+    to.
+    """
     if _REPLACEMENT_BYTES not in line:
         return False
     try:

@@ -11,8 +11,9 @@ CHUNK_BYTES: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """Text from position *start* on, whole lines unless the last is cut on purpose; with *open_end* more of that line follows.
+class TextChunk:
+    """Text from position *start* on, whole lines unless the last is cut on purpose; with *open_end*
+    more of that line follows.
 
     The text is *data[begin:end]*, uncopied; before it stand the up to 256 bytes before *start*.
     """
@@ -24,7 +25,7 @@ class Chunk:
     open_end: bool = False
 
     @classmethod
-    def whole(cls, data: bytes) -> "Chunk":
+    def whole(cls, data: bytes) -> "TextChunk":
         """Return all there is of a file."""
         return cls(0, data, 0, len(data))
 

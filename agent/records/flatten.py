@@ -1,7 +1,8 @@
 """An input's fields and tags as Lumberjack v1 has them: pairs of text, tables flattened with dots.
 
-Fields stand at the top, where logstash-forwarder put them: `fields = { service = "web", app = { name = "shop" } }` becomes
-`service` and `app.name`. One that is named like a pair of the agent's own gets `fields.` before its name.
+Fields stand at the top, where logstash-forwarder put them: `fields = { service = "web", app = {
+name = "shop" } }` becomes `service` and `app.name`. One that is named like a pair of the agent's
+own gets `fields.` before its name.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,9 @@ def flat(fields: dict[str, Any], tags: list[str]) -> list[tuple[str, str]]:
     for name, value in _leaves("", orjson.loads(orjson.dumps(fields))):
         key = f"fields.{name}" if name in OWN else name
         if key in pairs:
-            raise ValueError(f"two fields are {key!r} once they are flat, as Lumberjack v1 has them: rename one")
+            raise ValueError(
+                f"two fields are {key!r} once they are flat, as Lumberjack v1 has them: rename one"
+            )
         pairs[key] = value if isinstance(value, str) else orjson.dumps(value).decode()
     if tags:
         pairs[TAGS] = orjson.dumps(tags).decode()

@@ -1,30 +1,39 @@
 """Chunks of a file cut into runs of one record a line, whatever these records look like.
 
-No Python runs for a line (`logdrive.kernel`), but for lines that are not plain: those with CRLF ends, without an end, that are
-not UTF-8, or too long for a record.
+No Python runs for a line (`logdrive.kernel`), but for lines that are not plain: those with CRLF
+ends, without an end, that are not UTF-8, or too long for a record.
 """
 
 from typing import Final, Protocol
 
-from agent.records.blocks import PIECE_BYTES, Cut, Cuts, Piece, Records, line_places, pieces
-from agent.records.chunk import Chunk
+from agent.records.blocks import (
+    PIECE_BYTES,
+    EncodedRun,
+    EncodedRuns,
+    LinePart,
+    Records,
+    line_places,
+    pieces,
+)
+from agent.records.chunk import TextChunk
 from logdrive.kernel.loops import place_lines
 
 RUN_EVENTS: Final = 512
 """Four runs make a window of 2,048 events, what Lumberjack's writers usually send."""
 
 
-class Form(Protocol):
+class RecordForm(Protocol):
     """What a line's record looks like. Made anew for each chunk."""
 
     def records(self, data: bytes, offsets: bytes, count: int) -> Records | None:
-        """Return the *count* lines *data*, all ended by LF, as records; None where `record` must make each by itself.
+        """Return the *count* lines *data*, all ended by LF, as records; None where `record` must
+        make each by itself.
 
         *offsets* are where the lines begin, in decimal, commas between them.
         """
         ...
 
-    def record(self, piece: Piece) -> bytes:
+    def record(self, piece: LinePart) -> bytes:
         """Return one line, or a part of one, as a record."""
         ...
 
@@ -33,7 +42,7 @@ class Form(Protocol):
         ...
 
 
-def cut_lines(chunk: Chunk, form: Form) -> list[Cut]:
+def cut_lines(chunk: TextChunk, form: RecordForm) -> list[EncodedRun]:
     """Return the runs for *chunk*, or, where they would be too many, for its beginning."""
     work = _Lines(chunk, form)
     work.all()
@@ -43,11 +52,16 @@ def cut_lines(chunk: Chunk, form: Form) -> list[Cut]:
 class _Lines:
     """One call's work. Places count from the data's beginning."""
 
-    def __init__(self, chunk: Chunk, form: Form) -> None:
-        self._text, self._begin, self._end, self._open_end = chunk.data, chunk.begin, chunk.end, chunk.open_end
+    def __init__(self, chunk: TextChunk, form: RecordForm) -> None:
+        self._text, self._begin, self._end, self._open_end = (
+            chunk.data,
+            chunk.begin,
+            chunk.end,
+            chunk.open_end,
+        )
         self._zero = chunk.start - chunk.begin  # the position of place 0
         self._form = form
-        self.cuts = Cuts(RUN_EVENTS, form.singles)
+        self.cuts = EncodedRuns(RUN_EVENTS, form.singles)
 
     def all(self) -> None:
         text, at = self._text, self._begin
@@ -64,7 +78,9 @@ class _Lines:
             self._pieces(at, self._end)
 
     def _run(self, at: int, end: int) -> int:
-        """Add a run of the lines in *text[at:end]*, or of as many as fit one; return up to where they go."""
+        """Add a run of the lines in *text[at:end]*, or of as many as fit one; return up to where
+        they go.
+        """
         data = self._text[at:end]
         offsets, count, length = place_lines(data, self._zero + at, RUN_EVENTS)
         data, end = data[:length], at + length
@@ -73,7 +89,7 @@ class _Lines:
             for line_at, line_end in line_places(self._text, at, end):
                 self._pieces(line_at, line_end)
         else:
-            self.cuts.add_run(Cut(self._zero + end, records, count, records.size))
+            self.cuts.add_run(EncodedRun(self._zero + end, records, count, records.size))
         return end
 
     def _pieces(self, at: int, end: int) -> None:

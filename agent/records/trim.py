@@ -1,4 +1,6 @@
-"""Runs that can't be read again, told from another number on (rules D3, D5, P4): what the store has already is cut off, to the byte."""
+"""Runs that can't be read again, told from another number on (rules D3, D5, P4): what the store has
+already is cut off, to the byte.
+"""
 
 import base64
 from dataclasses import replace
@@ -13,7 +15,10 @@ from logdrive.model.records import END, GAP, file_bytes
 
 
 def rebased(run: Run, previous: int) -> Run:
-    """Return *run* from another *previous* number on, which must lie before its end. Costs a parse a record, and is seldom needed."""
+    """Return *run* from another *previous* number on, which must lie before its end.
+
+    Costs a parse a record, and is seldom needed.
+    """
     if run.previous == previous:
         return run
     if run.kind == GAP and run.mark is not None:
@@ -26,11 +31,19 @@ def rebased(run: Run, previous: int) -> Run:
         if later is not None:
             records.append(later[0])
             events += later[1]
-    return replace(run, previous=previous, records=records, events=events, size=sum(map(len, records)) + EVENT_HEAD * len(records))
+    return replace(
+        run,
+        previous=previous,
+        records=records,
+        events=events,
+        size=sum(map(len, records)) + EVENT_HEAD * len(records),
+    )
 
 
 def rebased_all(runs: list[Run], previous: int) -> list[Run]:
-    """Return what is left of *runs*, which follow one another, where the store has reached *previous*."""
+    """Return what is left of *runs*, which follow one another, where the store has reached
+    *previous*.
+    """
     left: list[Run] = []
     for run in runs:
         if is_closed(run.number) or run.position > position_of(previous):
@@ -40,7 +53,9 @@ def rebased_all(runs: list[Run], previous: int) -> list[Run]:
 
 
 def _from(payload: bytes, at: int) -> tuple[bytes, int] | None:
-    """Return the part of a data record from position *at* on and its events; None where nothing is left of it."""
+    """Return the part of a data record from position *at* on and its events; None where nothing is
+    left of it.
+    """
     value: dict[str, Any] = orjson.loads(payload)
     log = value["log"]
     start, data = log["offset"], file_bytes(value)

@@ -1,12 +1,15 @@
-"""The checkpoint: a cache of what the store knows, and the few things that only the agent decided (rules D5, G6, P2).
+"""The checkpoint: a cache of what the store knows, and the few things that only the agent decided
+(rules D5, G6, P2).
 
-One JSON file, `checkpoint.json` in the state directory, replaced atomically and never changed in place:
+One JSON file, `checkpoint.json` in the state directory, replaced atomically and never changed in
+place:
 
-    {"version": 1, "agent": "…", "written": ms, "entries": [{"origin": "…", "number": …, "store": "…", …}, …]}
+    {"version": 1, "agent": "…", "written": ms,
+     "entries": [{"origin": "…", "number": …, "store": "…", …}, …]}
 
-Recovery: whole or not at all. A file that can't be read is moved aside and the agent starts as without one: it asks the
-receiver for every file (rule G3), so that nothing is lost or doubled. What is written lags behind what is acknowledged by
-about a second; the receiver's P makes up for it.
+Recovery: whole or not at all. A file that can't be read is moved aside and the agent starts as
+without one: it asks the receiver for every file (rule G3), so that nothing is lost or doubled. What
+is written lags behind what is acknowledged by about a second; the receiver's P makes up for it.
 """
 
 import base64
@@ -26,17 +29,22 @@ FILE_NAME: Final = "checkpoint.json"
 VERSION: Final = 1
 
 
-class Entry(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One source. *span* and *crc* tell its first line, *number* and *store* what was acknowledged last and by whom.
+class CheckpointEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One source.
 
-    *ended* is the reason why nothing more can be read, *done* when (ms) its end record was acknowledged. *seen* is the
-    largest size seen, *exact* whether the end is. *first* is the first line itself, kept while the count is not known.
+    *span* and *crc* tell its first line, *number* and *store* what was acknowledged last and by
+    whom.
 
-    By these the next start tells whether the file is the same (rule G4), 0 where they are not known: *last* is the number of
-    the last place before which the bytes are known, if it lies beyond *number*; *modified_ns* is when the file was changed last.
+    *ended* is the reason why nothing more can be read, *done* when (ms) its end record was
+    acknowledged. *seen* is the largest size seen, *exact* whether the end is. *first* is the first
+    line itself, kept while the count is not known.
 
-    *undecided*: the receiver has yet to say whether it begins at *start* (rule P2). *resend*: the receiver had another's bytes
-    under the count before (rule A4).
+    By these the next start tells whether the file is the same (rule G4), 0 where they are not
+    known: *last* is the number of the last place before which the bytes are known, if it lies
+    beyond *number*; *modified_ns* is when the file was changed last.
+
+    *undecided*: the receiver has yet to say whether it begins at *start* (rule P2). *resend*: the
+    receiver had another's bytes under the count before (rule A4).
     """
 
     origin: UUID
@@ -77,14 +85,14 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     version: int = VERSION
     agent: str
     written: int = 0
-    entries: list[Entry] = []
+    entries: list[CheckpointEntry] = []
 
     def snapshot(self) -> bytes:
         """Return it as it is written; entries change afterwards."""
         return msgspec.json.encode(self)
 
 
-class DamagedError(Exception):
+class CheckpointDamagedError(Exception):
     """The checkpoint can't be used; it is moved to *aside*. Never leaves the agent."""
 
     def __init__(self, reason: str, aside: str, *, ours: bool) -> None:
@@ -102,9 +110,13 @@ class CheckpointFile:
         self.path = os.path.join(directory, FILE_NAME)
 
     def read(self, agent: str, *, touch: bool = True) -> Checkpoint | None:
-        """Return it, None where there is none. Raises `DamagedError`, having moved aside what can't be used, unless *touch* forbids.
+        """Return it, None where there is none.
 
-        One of another agent id can't be, either: its names are not ours. Raises `StorageError` where the disk does not give it.
+        Raises `CheckpointDamagedError`, having moved aside what can't be used, unless *touch*
+        forbids.
+
+        One of another agent id can't be, either: its names are not ours. Raises `StorageError`
+        where the disk does not give it.
         """
         try:
             file = self._disk.open(self.path)
@@ -118,24 +130,32 @@ class CheckpointFile:
         if reason:
             if touch:
                 self._move_aside(reason)
-            raise DamagedError(reason, f"{self.path}.damaged", ours=checkpoint is None or checkpoint.agent == agent)
+            raise CheckpointDamagedError(
+                reason, f"{self.path}.damaged", ours=checkpoint is None or checkpoint.agent == agent
+            )
         return checkpoint
 
     def _move_aside(self, reason: str) -> None:
         try:
             self._disk.replace(self.path, f"{self.path}.damaged")
         except OSError as error:
-            raise StorageError(f"{self.path}: {reason}; nor can it be moved aside: {error.strerror or error}") from error
+            raise StorageError(
+                f"{self.path}: {reason}; nor can it be moved aside: {error.strerror or error}"
+            ) from error
 
     def write(self, snapshot: bytes) -> None:
         """Replace it, durably, by a checkpoint's *snapshot*."""
         faults.reach("agent.checkpoint.before_write")
-        write_atomically(self._disk, self.path, snapshot, before_rename="agent.checkpoint.before_rename")
+        write_atomically(
+            self._disk, self.path, snapshot, before_rename="agent.checkpoint.before_rename"
+        )
         faults.reach("agent.checkpoint.after_rename")
 
 
 def _judged(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
-    """Return the checkpoint in *data*, as far as there is one, and why it is of no use, "" where it is."""
+    """Return the checkpoint in *data*, as far as there is one, and why it is of no use, "" where it
+    is.
+    """
     try:
         checkpoint = msgspec.json.decode(data, type=Checkpoint)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,11 +1,13 @@
-"""Whether this agent was here before: asked of the store, for `start = "end"` without a checkpoint (rule P2, ADR 15).
+"""Whether this agent was here before: asked of the store, for `start = "end"` without a checkpoint
+(rule P2, ADR 15).
 
-One source stands for the agent itself. Its origin is made of agent and host alone, as no file's is; all that is ever stored of it
-is an end record, `first_run`. Where the store has that, this is no first run, and the checkpoint was lost: files that the store
-does not know came later, and are read from their beginning. Until the answer is there, files wait whose start depends on it.
+One source stands for the agent itself. Its origin is made of agent and host alone, as no file's is;
+all that is ever stored of it is an end record, `first_run`. Where the store has that, this is no
+first run, and the checkpoint was lost: files that the store does not know came later, and are read
+from their beginning. Until the answer is there, files wait whose start depends on it.
 
-The record is sent only once the checkpoint holds the decision. Otherwise an agent that is killed in between would take its own
-record for that of an earlier run.
+The record is sent only once the checkpoint holds the decision. Otherwise an agent that is killed in
+between would take its own record for that of an earlier run.
 """
 
 from typing import Any
@@ -13,39 +15,63 @@ from uuid import UUID
 
 from agent.records.batch import FIRST_RUN, Mark, end_run
 from agent.sources.identity import FirstLine, Identity
-from agent.sources.place import Place
-from agent.sources.queue import Demand
+from agent.sources.place import FileLocation
+from agent.sources.queue import SendQueue
 from agent.sources.readable import Labels
-from agent.sources.registry import Book
-from agent.sources.source import Outcome, Source
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import NextStep, Source
 from logdrive.host.clock import Clock
 from logdrive.model.numbers import LOST, NOT_KEPT
 
 
 def tell_start(log: Any, number: int, files: int) -> None:
-    """Log where *files* begin whose start depended on the answer *number* of the store, `record.NOT_KEPT` where none is to be had."""
+    """Log where *files* begin whose start depended on the answer *number* of the store,
+    `record.NOT_KEPT` where none is to be had.
+    """
     if number >= 0:
-        log.warning("checkpoint lost: files that the receiver does not know are read from their beginning", files=files)
+        log.warning(
+            "checkpoint lost: files that the receiver does not know are read from their beginning",
+            files=files,
+        )
     elif number in (NOT_KEPT, LOST):
-        log.warning("nobody can tell whether this agent was here before: files begin at their end", files=files)
+        log.warning(
+            "nobody can tell whether this agent was here before: files begin at their end",
+            files=files,
+        )
     else:
         log.info("first run: files begin at their end", files=files)
 
 
 class Arrival(Source):
-    """The source of the agent itself. It registers first on the first connection; later ones register what `Book.ended` has of it."""
+    """The source of the agent itself.
 
-    def __init__(self, book: Book, demand: Demand, clock: Clock, path: str, labels: Labels, log: Any) -> None:
+    It registers first on the first connection; later ones register what `SourceRegistry.ended` has
+    of it.
+    """
+
+    def __init__(
+        self,
+        book: SourceRegistry,
+        demand: SendQueue,
+        clock: Clock,
+        path: str,
+        labels: Labels,
+        log: Any,
+    ) -> None:
         identity = Identity(book.agent, book.host, "", 0, 0, b"")
-        super().__init__(None, book.family(identity.stem, identity), book.attributes(path, labels), count=0)
+        super().__init__(
+            None, book.family(identity.stem, identity), book.attributes(path, labels), count=0
+        )
         self._book, self._demand, self._clock, self._log = book, demand, clock, log
         self._deciding = False
         self.ended = Mark(FIRST_RUN)
         self.must_register = True
-        book.add(self, Place(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
+        book.add(self, FileLocation(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
 
-    def told(self, number: int, store: UUID, now_ms: int) -> Outcome:
-        """Take the store's answer: decide where files begin, and leave a record where it has none."""
+    def told(self, number: int, store: UUID, now_ms: int) -> NextStep:
+        """Take the store's answer: decide where files begin, and leave a record where it has
+        none.
+        """
         decided = self._book.decide_starts(here_before=number >= 0, now_ms=now_ms)
         for source in decided:
             self._demand.want(source, self._clock.monotonic())

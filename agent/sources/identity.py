@@ -11,7 +11,9 @@ from logdrive.model.limits import FIRST_LINE_BYTES
 
 @dataclass(frozen=True, slots=True)
 class FirstLine:
-    """*text* is what the name is made of; *crc* covers the file's first *span* bytes, the newline among them."""
+    """*text* is what the name is made of; *crc* covers the file's first *span* bytes, the newline
+    among them.
+    """
 
     text: bytes
     span: int
@@ -61,7 +63,7 @@ class Identity:
         return self.origin(0)
 
 
-class Namer:
+class Fingerprinter:
     """Knows who this agent is, and where file systems are mounted."""
 
     def __init__(self, agent: str, host: str, disk: Disk) -> None:
@@ -78,7 +80,10 @@ class Namer:
 
 
 def machine_agent_id(disk: Disk, path: str = "/etc/machine-id") -> str:
-    """Return an agent id made from the machine's own, which must not leave the machine as it is. Raises OSError without one."""
+    """Return an agent id made from the machine's own, which must not leave the machine as it is.
+
+    Raises OSError without one.
+    """
     file = disk.open(path)
     try:
         machine = file.pread(64, 0).decode(errors="replace").strip()

@@ -6,7 +6,7 @@ from agent.sources.identity import Identity
 from agent.sources.source import Counting, Source
 
 
-class Family:
+class Incarnations:
     """All that is known of one *stem*: living sources, and the highest count that has ended."""
 
     __slots__ = ("highest_ended", "identity", "members", "stem")
@@ -15,7 +15,8 @@ class Family:
         self.stem = stem
         self.identity = identity
         """What origin ids are made of; None as long as no file was seen that has this stem."""
-        self.members: tuple[Source, ...] = ()  # one, nearly always: a list would take half as much again
+        # one, nearly always: a list would take half as much again
+        self.members: tuple[Source, ...] = ()
         self.highest_ended = -1
 
     def add(self, source: Source) -> None:
@@ -35,8 +36,18 @@ class Family:
 
     def next_count(self, source: Source | None = None) -> int:
         """Return the lowest count above those of all known lives, *source* itself not counted."""
-        return max([self.highest_ended, *(member.count for member in self.members if member is not source)]) + 1
+        return (
+            max(
+                [
+                    self.highest_ended,
+                    *(member.count for member in self.members if member is not source),
+                ]
+            )
+            + 1
+        )
 
     def decided(self, source: Source | None = None) -> bool:
         """Tell whether the counts of all of them but *source* are known."""
-        return not any(member.counting is Counting.MANY for member in self.members if member is not source)
+        return not any(
+            member.counting is Counting.MANY for member in self.members if member is not source
+        )

@@ -2,21 +2,27 @@
 
 from typing import Protocol
 
-from agent.sources.readable import TruncatedError
+from agent.sources.readable import SourceTruncatedError
 from agent.sources.source import Source
 
 
 class Input(Protocol):
-    """An input, to those who read its sources. It alone judges whether a life goes on, and opens what is read."""
+    """An input, to those who read its sources.
+
+    It alone judges whether a life goes on, and opens what is read.
+    """
 
     def open_source(self, source: Source) -> None:
         """Make *source*, which is readable, ready for the next read. Raises OSError."""
         ...
 
     def prepare(self, source: Source) -> bool:
-        """Make sure that *source* can be read and still is what it was; it may have ended by that. False where neither can be told."""
+        """Make sure that *source* can be read and still is what it was; it may have ended by that.
+
+        False where neither can be told.
+        """
         ...
 
-    def failed(self, source: Source, error: TruncatedError | OSError) -> None:
+    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Act on what reading *source* raised."""
         ...

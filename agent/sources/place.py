@@ -1,4 +1,6 @@
-"""Where the bytes of a source are, as the checkpoint keeps it: for what is no file, a path and nothing else."""
+"""Where the bytes of a source are, as the checkpoint keeps it: for what is no file, a path and
+nothing else.
+"""
 
 from dataclasses import dataclass
 
@@ -11,8 +13,10 @@ def same_birth(one_ns: int, other_ns: int) -> bool:
 
 
 @dataclass(slots=True)
-class Place:
-    """Where a file is: *path* is the name that its lines are known by, *name* the one seen last, "" once it has none."""
+class FileLocation:
+    """Where a file is: *path* is the name that its lines are known by, *name* the one seen last, ""
+    once it has none.
+    """
 
     path: str
     name: str
@@ -28,4 +32,8 @@ class Place:
 
     def is_at(self, stat: FileStat) -> bool:
         """Tell whether *stat* describes this very file, and not a later one that got its inode."""
-        return stat.is_file and (stat.device, stat.inode) == self.key and same_birth(stat.birth_ns, self.birth_ns)
+        return (
+            stat.is_file
+            and (stat.device, stat.inode) == self.key
+            and same_birth(stat.birth_ns, self.birth_ns)
+        )

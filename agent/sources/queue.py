@@ -1,13 +1,16 @@
-"""Which sources want something of the connection: to be registered, or to send. Filled by the tailer, emptied by the session.
+"""Which sources want something of the connection: to be registered, or to send.
 
-Pacing is rule D9's: while nothing is in flight a line leaves at once; else a source's next run may wait, unless there is much.
+Filled by the tailer, emptied by the session.
+
+Pacing is rule D9's: while nothing is in flight a line leaves at once; else a source's next run may
+wait, unless there is much.
 """
 
 import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from agent.sources.source import Source, State
+from agent.sources.source import Source, SourceState
 from logdrive.model.units import KIB
 
 BULK_BYTES: Final = 256 * KIB
@@ -17,7 +20,7 @@ _SOURCES_PER_PAUSE: Final = 1000
 """With more open sources than this the pause grows with their number."""
 
 
-class Demand:
+class SendQueue:
     """Ordered by who came first. *changed* is set whenever something came to be wanted."""
 
     def __init__(self) -> None:
@@ -30,12 +33,14 @@ class Demand:
         return bool(self.waiting or self.ready)
 
     def want(self, source: Source, now: float) -> None:
-        """Take notice that *source* has something to send or to ask; while it awaits an answer, that comes first."""
-        if source.state is State.IDLE:
+        """Take notice that *source* has something to send or to ask; while it awaits an answer,
+        that comes first.
+        """
+        if source.state is SourceState.IDLE:
             if source not in self.waiting:
                 self.waiting[source] = None
                 self.changed.set()
-        elif source.state is State.OPEN:
+        elif source.state is SourceState.OPEN:
             if source not in self.ready:
                 self.ready[source] = now
                 self.changed.set()
@@ -82,17 +87,23 @@ class Demand:
         return None
 
     def _let_go(self) -> None:
-        """Keep no room in tables that are empty: a dictionary keeps that of the most it ever held."""
+        """Keep no room in tables that are empty: a dictionary keeps that of the most it ever
+        held.
+        """
         if not self.ready:
             self.ready, self._bulk = {}, {}
         if not self.waiting:
             self.waiting = {}
 
     def due_in(self, now: float, *, in_flight: bool, open_sources: int) -> float | None:
-        """Return in how many seconds the next window is due, None while nobody is ready (rule D9)."""
+        """Return in how many seconds the next window is due, None while nobody is ready (rule
+        D9).
+        """
         if not self.ready:
             return None
         if self._bulk or not in_flight:
             return 0.0
-        pause = min(LONGEST_PAUSE_SECONDS, PAUSE_SECONDS * max(1.0, open_sources / _SOURCES_PER_PAUSE))
+        pause = min(
+            LONGEST_PAUSE_SECONDS, PAUSE_SECONDS * max(1.0, open_sources / _SOURCES_PER_PAUSE)
+        )
         return max(0.0, next(iter(self.ready.values())) + pause - now)

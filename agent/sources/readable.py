@@ -2,13 +2,16 @@
 
 from typing import Any, Protocol
 
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.sources.identity import FirstLine
-from agent.sources.place import Place
+from agent.sources.place import FileLocation
 
 
-class TruncatedError(Exception):
-    """The life is over: the file is shorter, or other, than what was read of it. Never leaves the agent."""
+class SourceTruncatedError(Exception):
+    """The life is over: the file is shorter, or other, than what was read of it.
+
+    Never leaves the agent.
+    """
 
 
 class Labels(Protocol):
@@ -34,13 +37,19 @@ class LabelsByPath(Protocol):
 
 
 class Readable(Protocol):
-    """The bytes of one source, addressed by position. An input makes it, grows it and says when it is over."""
+    """The bytes of one source, addressed by position.
+
+    An input makes it, grows it and says when it is over.
+    """
 
     start: int
-    """Where to start, by rule P2; what lies before it is not wanted. The source sets it to 0 where that turns out to be wanted."""
+    """Where to start, by rule P2; what lies before it is not wanted.
+
+    The source sets it to 0 where that turns out to be wanted.
+    """
 
     @property
-    def place(self) -> Place:
+    def place(self) -> FileLocation:
         """Where the bytes are; its path is the name that their lines are known by."""
         ...
 
@@ -81,7 +90,9 @@ class Readable(Protocol):
 
     @property
     def last(self) -> int:
-        """The number of the last position before which the bytes are known, 0 where there is none."""
+        """The number of the last position before which the bytes are known, 0 where there is
+        none.
+        """
         ...
 
     @property
@@ -94,18 +105,27 @@ class Readable(Protocol):
         ...
 
     def fits(self, number: int) -> bool:
-        """Tell whether a stored *number* can be this life's (rule D4). Raises OSError where the bytes can't be had."""
+        """Tell whether a stored *number* can be this life's (rule D4).
+
+        Raises OSError where the bytes can't be had.
+        """
         ...
 
     def number_at(self, position: int) -> int:
-        """Return the number of *position*. Raises `TruncatedError` where its bytes are not there."""
+        """Return the number of *position*.
+
+        Raises `SourceTruncatedError` where its bytes are not there.
+        """
         ...
 
-    def read(self, now: float) -> Chunk | None:
-        """Return the next lines, None where there are none. Raises `TruncatedError` or OSError; *now* is the clock's, in seconds."""
+    def read(self, now: float) -> TextChunk | None:
+        """Return the next lines, None where there are none.
+
+        Raises `SourceTruncatedError` or OSError; *now* is the clock's, in seconds.
+        """
         ...
 
-    def take_back(self, chunk: Chunk, position: int) -> None:
+    def take_back(self, chunk: TextChunk, position: int) -> None:
         """Give out again what of *chunk*, the last one read, lies behind *position*."""
         ...
 

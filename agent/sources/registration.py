@@ -1,7 +1,8 @@
 """Which of the lives that look alike this one is (rule G3).
 
-With a checkpoint, or in memory, the count is known: one question. Without, the counts 0 to 7 are asked for at once, then 56
-more, and so on until one was never seen: the life is the highest open one that fits the file, else the first never seen.
+With a checkpoint, or in memory, the count is known: one question. Without, the counts 0 to 7 are
+asked for at once, then 56 more, and so on until one was never seen: the life is the highest open
+one that fits the file, else the first never seen.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ MOST_COUNTS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredNumber:
     """The number stored for one count, and where."""
 
     count: int
@@ -24,14 +25,14 @@ class Answer:
     store: UUID
 
 
-class Claims:
+class IncarnationSearch:
     """The questions of one source on one connection, and their answers."""
 
     def __init__(self, first: int, *, many: bool) -> None:
         self._next = first
         self._many = many
         self._asked: list[int] = []
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, StoredNumber] = {}
 
     def questions(self) -> list[int]:
         """Return the counts to ask for now."""
@@ -51,12 +52,14 @@ class Claims:
         """Whether answers are still to come."""
         return self.lacking > 0
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: StoredNumber) -> None:
         """Take the answer for one of the counts asked for."""
         self._answers[answer.count] = answer
 
-    def decide(self, fits: Callable[[int], bool]) -> Answer | None:
-        """Return the count to take and its number, None where more must be asked first; *fits* judges closed numbers, too."""
+    def decide(self, fits: Callable[[int], bool]) -> StoredNumber | None:
+        """Return the count to take and its number, None where more must be asked first; *fits*
+        judges closed numbers, too.
+        """
         if self.waiting:
             return None
         answers = [self._answers[count] for count in self._asked]

@@ -1,4 +1,5 @@
-"""What a P means for a source: where to go on, what to send again, what to write down as gone (rules D3, D4, D5, P4).
+"""What a P means for a source: where to go on, what to send again, what to write down as gone
+(rules D3, D4, D5, P4).
 
 Pure: the number and store told, and what the agent knows, go in; what to do comes out.
 """
@@ -14,8 +15,10 @@ from logdrive.model.records import END
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What the agent knows of a source. *kept* are its unacknowledged runs; they begin at *number*, the one acknowledged last.
+class KnownPosition:
+    """What the agent knows of a source.
+
+    *kept* are its unacknowledged runs; they begin at *number*, the one acknowledged last.
 
     *readable* tells whether its bytes can be read anew, *ended* what a gap says where they can't.
     """
@@ -31,7 +34,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Go on from *number* with the *kept* runs, then with what is read from there. *stepped_back*: the store lost what it had."""
+    """Go on from *number* with the *kept* runs, then with what is read from there.
+
+    *stepped_back*: the store lost what it had.
+    """
 
     number: int
     kept: list[Run] = field(default_factory=list)
@@ -40,7 +46,10 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The number can't be this life's: a second writer, or a rewound file. The next count is to be taken (rule D4)."""
+    """The number can't be this life's: a second writer, or a rewound file.
+
+    The next count is to be taken (rule D4).
+    """
 
     reason: str
 
@@ -50,7 +59,9 @@ class Closed:
     """The store has all of this life, its end record included."""
 
 
-def resume(standing: Standing, number: int, store: UUID, now_ms: int) -> Resumed | Misfit | Closed:
+def resume(
+    standing: KnownPosition, number: int, store: UUID, now_ms: int
+) -> Resumed | Misfit | Closed:
     """Return what the P (*number*, *store*) asks for."""
     if number == NOT_KEPT:
         return Resumed(standing.number, standing.kept)
@@ -58,7 +69,10 @@ def resume(standing: Standing, number: int, store: UUID, now_ms: int) -> Resumed
         return _closed(standing, number)
     told = 0 if number in (ABSENT, LOST) else number
     if told and not _known(standing, told) and not standing.fits(told):
-        return Misfit(f"the store has position {position_of(told)}, which this file contradicts: a second writer, or a rewound file")
+        return Misfit(
+            f"the store has position {position_of(told)}, which this file contradicts: a "
+            "second writer, or a rewound file"
+        )
     own, elsewhere = position_of(standing.number), number == LOST or standing.store != store
     if position_of(told) >= own:
         return Resumed(told, _from(standing, told))
@@ -67,23 +81,31 @@ def resume(standing: Standing, number: int, store: UUID, now_ms: int) -> Resumed
         return Resumed(told, [gap, *standing.kept])
     if standing.readable:
         return Resumed(told, stepped_back=True)
-    gap = gap_run(told, standing.number, Mark(standing.ended.reason if standing.ended else "removed"), now_ms)
+    gap = gap_run(
+        told, standing.number, Mark(standing.ended.reason if standing.ended else "removed"), now_ms
+    )
     return Resumed(told, [gap, *standing.kept], stepped_back=True)
 
 
-def _closed(standing: Standing, number: int) -> Misfit | Closed:
-    ends_so = bool(standing.kept) and standing.kept[-1].kind == END and standing.kept[-1].number == number
+def _closed(standing: KnownPosition, number: int) -> Misfit | Closed:
+    ends_so = (
+        bool(standing.kept) and standing.kept[-1].kind == END and standing.kept[-1].number == number
+    )
     if not standing.readable or ends_so or standing.complete_at(number):
         return Closed()
-    return Misfit("the store has this life as ended, but it goes on: a second writer, or a rewound file")
+    return Misfit(
+        "the store has this life as ended, but it goes on: a second writer, or a rewound file"
+    )
 
 
-def _known(standing: Standing, number: int) -> bool:
+def _known(standing: KnownPosition, number: int) -> bool:
     return number == standing.number or any(run.number == number for run in standing.kept)
 
 
-def _from(standing: Standing, number: int) -> list[Run]:
-    """Return the kept runs after *number*; none where it lies inside of one and the bytes can be read anew."""
+def _from(standing: KnownPosition, number: int) -> list[Run]:
+    """Return the kept runs after *number*; none where it lies inside of one and the bytes can be
+    read anew.
+    """
     boundaries = (standing.number, *(run.number for run in standing.kept))
     if standing.readable and position_of(number) not in map(position_of, boundaries):
         return []

@@ -1,7 +1,8 @@
-"""The C tools: igzip -1 | openssl s_client -> openssl s_server | igzip -d | dd conv=fdatasync, mutual TLS 1.3 on loopback.
+"""The C tools: igzip -1 | openssl s_client -> openssl s_server | igzip -d | dd conv=fdatasync,
+mutual TLS 1.3 on loopback.
 
-They get what is framed already; they neither validate nor acknowledge. It is the mark for how fast this machine's own
-compressor, TLS and disk are together, in five processes on its cores.
+They get what is framed already; they neither validate nor acknowledge. It is the mark for how fast
+this machine's own compressor, TLS and disk are together, in five processes on its cores.
 """
 
 import contextlib
@@ -15,7 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.certificates import Certificates
-from bench.processes import BenchmarkError, Child, demand_success, family, free_port, wait_all, wait_for_listener
+from bench.processes import (
+    BenchmarkError,
+    Child,
+    demand_success,
+    family,
+    free_port,
+    wait_all,
+    wait_for_listener,
+)
 
 INSTALL = "apt-get install isal openssl coreutils"
 _TOOLS = ("igzip", "openssl", "dd")
@@ -29,7 +38,9 @@ def missing() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One file's way through the pipeline: seconds until dd had synced, CPU seconds of the processes on each side."""
+    """One file's way through the pipeline: seconds until dd had synced, CPU seconds of the
+    processes on each side.
+    """
 
     seconds: float
     sender_cpu: float
@@ -37,7 +48,8 @@ class Passage:
 
 
 def carry(payload: Path, work: Path, certificates: Certificates, seconds: float) -> Passage:
-    """Send *payload* through the pipeline into a file in *work*, compare the two byte by byte, and remove the copy.
+    """Send *payload* through the pipeline into a file in *work*, compare the two byte by byte, and
+    remove the copy.
 
     The receiving half listens before the clock starts; the clock stops when dd has ended.
     """
@@ -46,14 +58,27 @@ def carry(payload: Path, work: Path, certificates: Certificates, seconds: float)
     to_disk = ["dd", f"of={copy}", "bs=1M", "iflag=fullblock", "conv=fdatasync", "status=none"]
     try:
         with family() as children, _silence() as silence:
-            receivers = _chain([_server(port, certificates), ["igzip", "-d", "-c"], to_disk], log, silence, children)
+            receivers = _chain(
+                [_server(port, certificates), ["igzip", "-d", "-c"], to_disk],
+                log,
+                silence,
+                children,
+            )
             wait_for_listener(port, receivers[0])
             began = time.monotonic()
-            senders = _chain([["igzip", "-1", "-c", payload], _client(port, certificates)], log, silence, children)
+            senders = _chain(
+                [["igzip", "-1", "-c", payload], _client(port, certificates)],
+                log,
+                silence,
+                children,
+            )
             wait_all(children, seconds)
             demand_success(children)
         if not filecmp.cmp(payload, copy, shallow=False):
-            raise BenchmarkError(f"the C tools delivered {copy.stat().st_size} bytes that are not the {payload.stat().st_size} sent")
+            raise BenchmarkError(
+                f"the C tools delivered {copy.stat().st_size} bytes that are not the "
+                f"{payload.stat().st_size} sent"
+            )
     finally:
         copy.unlink(missing_ok=True)
     ended = receivers[-1].usage
@@ -62,16 +87,43 @@ def carry(payload: Path, work: Path, certificates: Certificates, seconds: float)
 
 
 def _tls(mode: str, ca: Path, cert: Path, key: Path) -> list[str | Path]:
-    return ["openssl", mode, "-tls1_3", "-CAfile", ca, "-verify_return_error", "-cert", cert, "-key", key, "-quiet"]
+    return [
+        "openssl",
+        mode,
+        "-tls1_3",
+        "-CAfile",
+        ca,
+        "-verify_return_error",
+        "-cert",
+        cert,
+        "-key",
+        key,
+        "-quiet",
+    ]
 
 
 def _server(port: int, made: Certificates) -> list[str | Path]:
-    return [*_tls("s_server", made.ca, made.server_cert, made.server_key), "-accept", f"127.0.0.1:{port}", "-naccept", "1", "-Verify", "1"]
+    return [
+        *_tls("s_server", made.ca, made.server_cert, made.server_key),
+        "-accept",
+        f"127.0.0.1:{port}",
+        "-naccept",
+        "1",
+        "-Verify",
+        "1",
+    ]
 
 
 def _client(port: int, made: Certificates) -> list[str | Path]:
-    # -quiet alone would make s_client ignore the end of its input, and a line that begins with Q or R would be a command
-    return [*_tls("s_client", made.ca, made.client_cert, made.client_key), "-connect", f"127.0.0.1:{port}", "-no_ign_eof", "-nocommands"]
+    # -quiet alone would make s_client ignore the end of its input, and a line that begins with Q or
+    # R would be a command
+    return [
+        *_tls("s_client", made.ca, made.client_cert, made.client_key),
+        "-connect",
+        f"127.0.0.1:{port}",
+        "-no_ign_eof",
+        "-nocommands",
+    ]
 
 
 def _cpu(children: Sequence[Child]) -> float:
@@ -80,7 +132,9 @@ def _cpu(children: Sequence[Child]) -> float:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[int]:
-    """Give a standard input on which nothing comes and which does not end: s_server reads its own as words to send."""
+    """Give a standard input on which nothing comes and which does not end: s_server reads its own
+    as words to send.
+    """
     reading, writing = os.pipe()
     try:
         yield reading
@@ -89,13 +143,19 @@ def _silence() -> Iterator[int]:
         os.close(writing)
 
 
-def _chain(commands: Sequence[Sequence[str | Path]], log: Path, first: int, children: list[Child]) -> list[Child]:
-    """Start *commands* with each one's output as the next one's input, the first reading *first*; add them to *children*."""
+def _chain(
+    commands: Sequence[Sequence[str | Path]], log: Path, first: int, children: list[Child]
+) -> list[Child]:
+    """Start *commands* with each one's output as the next one's input, the first reading *first*;
+    add them to *children*.
+    """
     chain: list[Child] = []
     reading = first
     for command in commands:
         last = len(chain) == len(commands) - 1
-        child = Child(command, log=log, stdin=reading, stdout=subprocess.DEVNULL if last else subprocess.PIPE)
+        child = Child(
+            command, log=log, stdin=reading, stdout=subprocess.DEVNULL if last else subprocess.PIPE
+        )
         if chain:
             chain[-1].output.close()  # the pipe now belongs to the two processes alone
         chain.append(child)

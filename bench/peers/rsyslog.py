@@ -1,8 +1,10 @@
-"""rsyslog: imfile -> omrelp/TLS -> imrelp -> omfile, mutual TLS on loopback, tuned as well as we know how.
+"""rsyslog: imfile -> omrelp/TLS -> imrelp -> omfile, mutual TLS on loopback, tuned as well as we
+know how.
 
-RELP acknowledges, like Lumberjack, but rsyslog's receiver does so with the message in memory: it promises less than an
-acknowledgement after fdatasync. What made it fastest: a window of 16,384, a queue in memory before the sending action and in
-no other place, large batches, one large buffer before the file.
+RELP acknowledges, like Lumberjack, but rsyslog's receiver does so with the message in memory: it
+promises less than an acknowledgement after fdatasync. What made it fastest: a window of 16,384, a
+queue in memory before the sending action and in no other place, large batches, one large buffer
+before the file.
 """
 
 import contextlib
@@ -24,7 +26,8 @@ main_queue(queue.type="Direct")
 module(load="imrelp" tls.tlslib="{library}")
 template(name="line" type="string" string="%msg:2:$%\\n")
 ruleset(name="keep") {{ action(type="omfile" file="{copy}" template="line" ioBufferSize="1m") }}
-input(type="imrelp" port="{port}" address="127.0.0.1" ruleset="keep" maxDataSize="64k" tls="on" tls.caCert="{ca}" tls.myCert="{server_cert}"
+input(type="imrelp" port="{port}" address="127.0.0.1" ruleset="keep" maxDataSize="64k"
+      tls="on" tls.caCert="{ca}" tls.myCert="{server_cert}"
       tls.myPrivKey="{server_key}" tls.authMode="certvalid")
 """
 
@@ -34,7 +37,8 @@ main_queue(queue.type="Direct")
 module(load="imfile" mode="inotify")
 module(load="omrelp" tls.tlslib="{library}")
 input(type="imfile" file="{log}" tag="nginx" readMode="0")
-action(type="omrelp" target="127.0.0.1" port="{port}" windowSize="16384" queue.type="FixedArray" queue.size="200000"
+action(type="omrelp" target="127.0.0.1" port="{port}" windowSize="16384"
+       queue.type="FixedArray" queue.size="200000"
        queue.dequeueBatchSize="4096" tls="on" tls.caCert="{ca}" tls.myCert="{client_cert}"
        tls.myPrivKey="{client_key}" tls.authMode="certvalid")
 """
@@ -43,7 +47,11 @@ action(type="omrelp" target="127.0.0.1" port="{port}" windowSize="16384" queue.t
 def missing() -> str | None:
     """Return what this machine lacks and how to install it, None where nothing."""
     daemon = _daemon()
-    modules = [name for name in ("imrelp.so", "omrelp.so", "imfile.so") if not any(Path("/usr/lib").glob(f"*/rsyslog/{name}"))]
+    modules = [
+        name
+        for name in ("imrelp.so", "omrelp.so", "imfile.so")
+        if not any(Path("/usr/lib").glob(f"*/rsyslog/{name}"))
+    ]
     absent = (["rsyslogd"] if daemon is None else []) + modules
     return f"no {', '.join(absent)} here: {INSTALL}" if absent else None
 
@@ -54,7 +62,9 @@ def _daemon() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One file's way: seconds from the sender's start until the receiver's file was whole, CPU seconds and memory of each daemon."""
+    """One file's way: seconds from the sender's start until the receiver's file was whole, CPU
+    seconds and memory of each daemon.
+    """
 
     seconds: float
     sender_cpu: float
@@ -63,8 +73,12 @@ class Passage:
     receiver_rss: int
 
 
-def carry(log: Path, work: Path, certificates: Certificates, seconds: float, library: str = "gnutls") -> Passage:
-    """Send *log* through a sender and a receiver started for it, and compare what arrived byte by byte."""
+def carry(
+    log: Path, work: Path, certificates: Certificates, seconds: float, library: str = "gnutls"
+) -> Passage:
+    """Send *log* through a sender and a receiver started for it, and compare what arrived byte by
+    byte.
+    """
     home = work / "rsyslog"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
@@ -72,8 +86,13 @@ def carry(log: Path, work: Path, certificates: Certificates, seconds: float, lib
     for name, form in (("receiver", _RECEIVER), ("sender", _SENDER)):
         state = home / name
         state.mkdir()
-        values = {field: getattr(certificates, field) for field in ("ca", "server_cert", "server_key", "client_cert", "client_key")}
-        (home / f"{name}.conf").write_text(form.format(work=state, library=library, port=port, copy=copy, log=log, **values))
+        values = {
+            field: getattr(certificates, field)
+            for field in ("ca", "server_cert", "server_key", "client_cert", "client_key")
+        }
+        (home / f"{name}.conf").write_text(
+            form.format(work=state, library=library, port=port, copy=copy, log=log, **values)
+        )
     try:
         with family() as children:
             receiver = _start("receiver", home, children)
@@ -81,9 +100,18 @@ def carry(log: Path, work: Path, certificates: Certificates, seconds: float, lib
             began = time.monotonic()
             sender = _start("sender", home, children)
             ended = _whole(copy, log.stat().st_size, began + seconds, (sender, receiver))
-            passage = Passage(ended - began, sender.cpu_seconds(), receiver.cpu_seconds(), sender.peak_rss(), receiver.peak_rss())
+            passage = Passage(
+                ended - began,
+                sender.cpu_seconds(),
+                receiver.cpu_seconds(),
+                sender.peak_rss(),
+                receiver.peak_rss(),
+            )
         if not filecmp.cmp(log, copy, shallow=False):
-            raise BenchmarkError(f"rsyslog delivered {copy.stat().st_size} bytes that are not the {log.stat().st_size} sent")
+            raise BenchmarkError(
+                f"rsyslog delivered {copy.stat().st_size} bytes that are not the "
+                f"{log.stat().st_size} sent"
+            )
         return passage
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -92,7 +120,10 @@ def carry(log: Path, work: Path, certificates: Certificates, seconds: float, lib
 def _start(name: str, home: Path, children: list[Child]) -> Child:
     daemon = _daemon()
     assert daemon is not None
-    child = Child([daemon, "-n", "-f", home / f"{name}.conf", "-i", home / f"{name}.pid"], log=home / f"{name}.err")
+    child = Child(
+        [daemon, "-n", "-f", home / f"{name}.conf", "-i", home / f"{name}.pid"],
+        log=home / f"{name}.err",
+    )
     children.append(child)
     return child
 
@@ -109,6 +140,7 @@ def _whole(copy: Path, size: int, deadline: float, daemons: tuple[Child, Child])
                 raise BenchmarkError(f"rsyslogd ended: {daemon.said()}")
         if time.monotonic() > deadline:
             raise BenchmarkError(
-                f"rsyslog had {copy.stat().st_size if copy.exists() else 0} of {size} bytes when its time was over: {daemons[0].said()}"
+                f"rsyslog had {copy.stat().st_size if copy.exists() else 0} of {size} "
+                f"bytes when its time was over: {daemons[0].said()}"
             )
         time.sleep(_POLL_SECONDS)

@@ -1,4 +1,6 @@
-"""How commands come in where a service asks: certificates for TLS, user and password for a controller. The same options everywhere."""
+"""How commands come in where a service asks: certificates for TLS, user and password for a
+controller. The same options everywhere.
+"""
 
 import os
 from collections.abc import Callable
@@ -16,7 +18,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessOptions:
     """What a command was given to come in with."""
 
     tls: ClientTls | None
@@ -24,19 +26,35 @@ class Access:
 
 
 def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add options for certificates and a login; the command takes what was made of them as `access`."""
+    """Add options for certificates and a login; the command takes what was made of them as
+    `access`.
+    """
 
     def given(
-        *args: Any, ca: str | None, cert: str | None, key: str | None, server_name: str | None, login: Login | None, **others: Any
+        *args: Any,
+        ca: str | None,
+        cert: str | None,
+        key: str | None,
+        server_name: str | None,
+        login: Login | None,
+        **others: Any,
     ) -> Any:
-        return command(*args, access=Access(_tls(ca, cert, key, server_name), login), **others)
+        return command(
+            *args, access=AccessOptions(_tls(ca, cert, key, server_name), login), **others
+        )
 
     return _with(
         login_options(_standing_for(command, given)),
-        click.option("--ca", type=_FILE, help="PEM file: the CA of the store's face, where it speaks TLS."),
+        click.option(
+            "--ca", type=_FILE, help="PEM file: the CA of the store's face, where it speaks TLS."
+        ),
         click.option("--cert", type=_FILE, help="PEM file: your certificate."),
         click.option("--key", type=_FILE, help="PEM file: its private key."),
-        click.option("--server-name", metavar="NAME", help="The name in the face's certificate, where it is not the host in the URI."),
+        click.option(
+            "--server-name",
+            metavar="NAME",
+            help="The name in the face's certificate, where it is not the host in the URI.",
+        ),
     )
 
 
@@ -48,7 +66,13 @@ def login_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     return _with(
         _standing_for(command, given),
-        click.option("--user", metavar="NAME", envvar="LOGDRIVE_USER", show_envvar=True, help="Who you are to a controller that asks."),
+        click.option(
+            "--user",
+            metavar="NAME",
+            envvar="LOGDRIVE_USER",
+            show_envvar=True,
+            help="Who you are to a controller that asks.",
+        ),
         click.option(
             "--password-file",
             type=_FILE,
@@ -66,13 +90,17 @@ def _standing_for(command: Callable[..., Any], given: Callable[..., Any]) -> Cal
     return given
 
 
-def _with(command: Callable[..., Any], *options: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[..., Any]:
+def _with(
+    command: Callable[..., Any], *options: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def _tls(ca: str | None, cert: str | None, key: str | None, server_name: str | None) -> ClientTls | None:
+def _tls(
+    ca: str | None, cert: str | None, key: str | None, server_name: str | None
+) -> ClientTls | None:
     if (cert is None) != (key is None) or (cert is not None and ca is None):
         raise click.UsageError("--cert and --key go together, and with --ca")
     if server_name is not None and ca is None:
@@ -88,7 +116,9 @@ def _login(user: str | None, password_file: str | None) -> Login | None:
     if password_file is not None:
         return Login(user, password_in(password_file))
     if (password := os.environ.get(_PASSWORD_VARIABLE)) is None:
-        raise click.UsageError(f"--user goes with --password-file, or a password in the variable {_PASSWORD_VARIABLE}")
+        raise click.UsageError(
+            f"--user goes with --password-file, or a password in the variable {_PASSWORD_VARIABLE}"
+        )
     return Login(user, password)
 
 

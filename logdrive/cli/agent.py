@@ -16,14 +16,21 @@ from logdrive.cli.runtime import run as run_program
 from logdrive.config.load import load, naming
 from logdrive.host.heap import give_back_freed_memory
 
-_config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The agent's TOML file.")
+_config = click.option(
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="The agent's TOML file.",
+)
 
 
 @click.group(
     cls=Commands,
     lazily={"enroll": "logdrive.cli.enroll", "ship": "logdrive.cli.shipping"},
     short_help="Follow files, and deliver every line once.",
-    epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config agent.toml",
+    epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config "
+    "agent.toml",
 )
 def agent() -> None:
     """Follow files through rotation and restarts, and deliver every line once."""
@@ -34,9 +41,16 @@ def agent() -> None:
     epilog="Example: logdrive agent run --config /etc/logdrive/agent.toml",
 )
 @_config
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+)
 def run(path: str, log_level: str) -> None:
-    """Follow files until SIGTERM, then drain: what they hold by then is sent and acknowledged first."""
+    """Follow files until SIGTERM, then drain: what they hold by then is sent and acknowledged
+    first.
+    """
     set_up_logging(log_level)
     config = load(path, AgentConfig, os.environ)
 
@@ -64,7 +78,9 @@ def run(path: str, log_level: str) -> None:
 @_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(path: str, as_json: bool) -> int:
-    """Say which files would be read from where, and whether the receivers answer, without reading or sending a line."""
+    """Say which files would be read from where, and whether the receivers answer, without reading
+    or sending a line.
+    """
     set_up_logging("warning")
     config = load(path, AgentConfig, os.environ)
 
@@ -79,5 +95,8 @@ def check(path: str, as_json: bool) -> int:
     for file in checked.files:
         click.echo(f"{file.path}: {file.size:,} bytes, {file.plan}")
     for finding in checked.findings:
-        click.echo(f"{'NOT OK' if not finding.ok else 'WARN' if finding.warn else 'ok':6}  {finding.name}: {finding.detail}")
+        click.echo(
+            f"{'NOT OK' if not finding.ok else 'WARN' if finding.warn else 'ok':6}  "
+            f"{finding.name}: {finding.detail}"
+        )
     return 0 if ok else 1

@@ -11,13 +11,13 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from logdrive.cli.access import Access, access_options
+from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import emit_json, escaped, set_up_logging
-from logdrive.cli.replaying import Outcome, replay
+from logdrive.cli.replaying import ReplayOutcome, replay
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.cli.streams import (
-    Address,
+    AnyAddress,
     address_of,
     reached,
     segments_at,
@@ -26,7 +26,7 @@ from logdrive.cli.streams import (
 )
 from logdrive.model.pieces import DEAD_STREAM
 from logdrive.services.pravega.reader.dead_letters import DeadLetter, dead_letters
-from logdrive.services.pravega.reader.stream import Later, Readable
+from logdrive.services.pravega.reader.stream import Later, ReadableSegment
 
 _FAILED = 1
 
@@ -51,7 +51,7 @@ def dead_letters_group() -> None:
 @click.argument("uri")
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def list_(uri: str, access: Access, as_json: bool) -> None:
+def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     """List the dead letters of a stream: id, when it came, from whom, bytes, reason."""
     rows = _with_letters(uri, access, _rows)
     if as_json:
@@ -75,7 +75,7 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
 @click.argument("uri")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @access_options
-def cat(uri: str, ids: tuple[str, ...], access: Access) -> None:
+def cat(uri: str, ids: tuple[str, ...], access: AccessOptions) -> None:
     """Print dead letters, all or those named, as they came: JSON, one a line."""
 
     async def copy(letters: Sequence[DeadLetter]) -> None:
@@ -97,7 +97,9 @@ def cat(uri: str, ids: tuple[str, ...], access: Access) -> None:
 @access_options
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def replay_(uri: str, ids: tuple[str, ...], access: Access, dry_run: bool, as_json: bool) -> None:
+def replay_(
+    uri: str, ids: tuple[str, ...], access: AccessOptions, dry_run: bool, as_json: bool
+) -> None:
     """Append dead letters, all or those named, to their stream, where they become rows.
 
     A letter that was replayed before is left out, so this may be repeated. Ends with 1 where one
@@ -105,7 +107,7 @@ def replay_(uri: str, ids: tuple[str, ...], access: Access, dry_run: bool, as_js
     """
     address = address_of(uri)
 
-    async def program(machine: Machine) -> list[tuple[DeadLetter, Outcome]]:
+    async def program(machine: Machine) -> list[tuple[DeadLetter, ReplayOutcome]]:
         async with (
             reached(address, access, machine) as target,
             segments_at(_beside(address), target, machine) as (dead, _),
@@ -116,7 +118,9 @@ def replay_(uri: str, ids: tuple[str, ...], access: Access, dry_run: bool, as_js
     set_up_logging("warning")
     done = run_program(program)
     if as_json:
-        rows = [{"id": letter.id, "bytes": letter.size, "outcome": outcome} for letter, outcome in done]
+        rows = [
+            {"id": letter.id, "bytes": letter.size, "outcome": outcome} for letter, outcome in done
+        ]
         emit_json({"uri": uri, "dry_run": dry_run, "dead_letters": rows})
     else:
         for letter, outcome in done:
@@ -125,8 +129,11 @@ def replay_(uri: str, ids: tuple[str, ...], access: Access, dry_run: bool, as_js
 
 
 async def _replayed(
-    dead: Sequence[Readable], segments: Sequence[Readable], ids: Sequence[str], dry_run: bool
-) -> list[tuple[DeadLetter, Outcome]]:
+    dead: Sequence[ReadableSegment],
+    segments: Sequence[ReadableSegment],
+    ids: Sequence[str],
+    dry_run: bool,
+) -> list[tuple[DeadLetter, ReplayOutcome]]:
     chosen = _chosen(await dead_letters(dead), ids)
     try:
         return [(letter, await replay(letter, segments, dry_run=dry_run)) for letter in chosen]
@@ -134,7 +141,7 @@ async def _replayed(
         raise click.ClickException(str(error)) from error
 
 
-def _remedy(outcome: Outcome) -> str:
+def _remedy(outcome: ReplayOutcome) -> str:
     if outcome == "too long":
         return ", over 16 MiB: see it with `logdrive store dead-letters cat`"
     if outcome == "not whole":
@@ -142,22 +149,26 @@ def _remedy(outcome: Outcome) -> str:
     return ""
 
 
-def _with_letters(uri: str, access: Access, act: Any) -> Any:
-    async def ask(segments: Sequence[Readable], later: Later) -> Any:
+def _with_letters(uri: str, access: AccessOptions, act: Any) -> Any:
+    async def ask(segments: Sequence[ReadableSegment], later: Later) -> Any:
         return await act(await dead_letters(segments))
 
     return with_segments(_beside(address_of(uri)), access, ask)
 
 
-def _beside(address: Address) -> Address:
+def _beside(address: AnyAddress) -> AnyAddress:
     return replaced(address, stream=address.stream + DEAD_STREAM)
+
+
+def _shown(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 async def _rows(letters: Sequence[DeadLetter]) -> list[dict[str, Any]]:
     return [
         {
             "id": letter.id,
-            "received": f"{datetime.fromtimestamp(letter.header.received / 1000, UTC):%Y-%m-%d %H:%M:%S}",
+            "received": _shown(letter.header.received),
             "source": letter.header.source,
             "peer": msgspec.json.decode(letter.header.peer),
             "bytes": letter.size,

@@ -63,9 +63,13 @@ exclude = [
     help="The receiver; port 5044 where none is given.",
 )
 @click.option(
-    "--dir", "directory", default="/etc/logdrive", show_default=True, type=click.Path(file_okay=False),
+    "--dir",
+    "directory",
+    default="/etc/logdrive",
+    show_default=True,
+    type=click.Path(file_okay=False),
     help="Where agent.toml is, and tls/ beside it.",
-)  # fmt: skip
+)
 @click.option(
     "--force",
     is_flag=True,
@@ -132,7 +136,9 @@ def _content(path: str) -> bytes | None:
         return None
 
 
-def _write_config(path: str, document: dict[str, Any] | None, receiver: str, paths: dict[str, str]) -> str:
+def _write_config(
+    path: str, document: dict[str, Any] | None, receiver: str, paths: dict[str, str]
+) -> str:
     """Add [output] to agent.toml where it has none, and return what became of the file."""
     quoted = {name: json.dumps(value) for name, value in {"host": receiver, **paths}.items()}
     table = _OUTPUT.format(**quoted)
@@ -144,4 +150,7 @@ def _write_config(path: str, document: dict[str, Any] | None, receiver: str, pat
         with open(path, "a", encoding="utf-8") as file:  # in place: its owner and mode stay
             file.write("\n" + table.lstrip("\n"))
         return f"{path} has an [output] to {receiver} now"
-    return f"{path} has an [output] of its own, and stays as it is. For this receiver it needs:\n{table}"
+    return (
+        f"{path} has an [output] of its own, and stays as it is. For this receiver it needs:\n"
+        f"{table}"
+    )

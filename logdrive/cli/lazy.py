@@ -12,7 +12,8 @@ import click
 
 
 class Commands(click.Group):
-    """A group some of whose commands stand in modules of their own: *lazily* names these by command.
+    """A group some of whose commands stand in modules of their own: *lazily* names these by
+    command.
 
     The command in a module is called as on the command line.
     """
@@ -34,7 +35,9 @@ class Commands(click.Group):
 
 
 def import_structlog() -> None:
-    """Import structlog as where rich is not installed: it would take 5 MiB, for tracebacks of a kind that is not used here."""
+    """Import structlog as where rich is not installed: it would take 5 MiB, for tracebacks of a
+    kind that is not used here.
+    """
     if "rich" in sys.modules or "structlog" in sys.modules:
         return
     sys.modules["rich"] = None  # type: ignore[assignment]  # said by the import system for what can't be imported

@@ -22,24 +22,35 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=Commands, lazily=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="logdrive", message=f"%(prog)s, version %(version)s, {'compiled' if COMPILED else 'Python'} loops")
+@click.group(
+    cls=Commands,
+    lazily=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(
+    package_name="logdrive",
+    message=f"%(prog)s, version %(version)s, {'compiled' if COMPILED else 'Python'} loops",
+)
 def cli() -> None:
     """Ship log lines from files to tables, and prove that none was lost or doubled.
 
     \b
-    Try it out:                  logdrive demo
-    A CA and certificates:       logdrive certs /etc/logdrive/tls --name logs.example.com
-    Receive and store:           logdrive receiver run --config receiver.toml
-    Ship what files hold:        logdrive agent ship /var/log/*.log --to localhost:5044 --ca ca.pem --cert client.pem --key client.key
-    Follow files:                logdrive agent run --config agent.toml
-    Into tables:                 logdrive pipeline run --from file:///var/lib/logdrive/store#logs/events --to /data/logs --once
-    Complete?                    logdrive pipeline audit /data/logs
+    Try it out:             logdrive demo
+    A CA and certificates:  logdrive certs /etc/logdrive/tls --name logs.example.com
+    Receive and store:      logdrive receiver run --config receiver.toml
+    Ship what files hold:   logdrive agent ship /var/log/*.log --to logs.example.com:5044 \\
+                              --ca ca.pem --cert client.pem --key client.key
+    Follow files:           logdrive agent run --config agent.toml
+    Into tables:            logdrive pipeline run --to /data/logs --once \\
+                              --from file:///var/lib/logdrive/store#logs/events
+    Complete?               logdrive pipeline audit /data/logs
     """
 
 
 def main() -> None:
-    """Run the command line; end with 0 done, 1 failed, 2 usage or configuration: the same again would end the same."""
+    """Run the command line; end with 0 done, 1 failed, 2 usage or configuration: the same again
+    would end the same.
+    """
     import_structlog()
     try:
         code = cli.main(standalone_mode=False)
@@ -56,7 +67,8 @@ def main() -> None:
         complain(str(error))
         code = FAILED
     except BrokenPipeError:  # the reader of what is printed has enough, as with `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered has nowhere to go
+        # what is buffered has nowhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except OSError as error:  # a full disk, a missing permission: a traceback says no more
         complain(words_of(error))

@@ -1,4 +1,6 @@
-"""What the command line says and where: results on standard output, everything else on standard error."""
+"""What the command line says and where: results on standard output, everything else on standard
+error.
+"""
 
 import logging
 import sys
@@ -25,7 +27,9 @@ def set_up_logging(level: str = "info") -> None:
     import structlog  # not sooner: see `import_structlog`
 
     on_terminal = sys.stderr.isatty()
-    plain = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
+    plain = structlog.processors.LogfmtRenderer(
+        key_order=["timestamp", "level", "event"], bool_as_flag=False
+    )
     renderer: Any = structlog.dev.ConsoleRenderer() if on_terminal else plain
     structlog.configure(
         processors=[
@@ -41,8 +45,12 @@ def set_up_logging(level: str = "info") -> None:
     )
 
 
-def printable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape the texts of *event*: peers and file names choose some of them, and must not steer a terminal or fake a line."""
+def printable(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Escape the texts of *event*: peers and file names choose some of them, and must not steer a
+    terminal or fake a line.
+    """
     for key, value in event.items():
         if isinstance(value, str):
             event[key] = escaped(value)
@@ -53,4 +61,6 @@ def escaped(text: str) -> str:
     """Return *text* with escapes for what can't be printed."""
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logdrive.cli.access import Access, access_options
+from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.cli.runtime import ending_signals
@@ -26,28 +26,64 @@ if TYPE_CHECKING:
 _INCOMPLETE = 1
 
 
-@click.group(epilog="Example: logdrive pipeline run --config pipeline.toml --once && logdrive pipeline audit /data/logs")
+@click.group(
+    epilog="Example: logdrive pipeline run --config pipeline.toml --once && logdrive pipeline "
+    "audit /data/logs"
+)
 def pipeline() -> None:
     """Spark: from streams to tables, audited byte by byte."""
 
 
 @pipeline.command(
     short_help="Read a stream into tables, each byte once.",
-    epilog="Example: logdrive pipeline run --from file:///var/lib/logdrive/store#logs/events --to /data/logs --once",
+    epilog="Example: logdrive pipeline run --from file:///var/lib/logdrive/store#logs/events "
+    "--to /data/logs --once",
 )
-@click.option("--config", "path", type=click.Path(dir_okay=False), help="A TOML file, instead of --from and --to.")
-@click.option("--from", "source", metavar="URI", help="The stream: file:///path#scope/stream or pravega://host:port/scope/stream.")
-@click.option("--to", "target", metavar="DIR", type=click.Path(file_okay=False), help="Where the tables are, made where missing.")
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(dir_okay=False),
+    help="A TOML file, instead of --from and --to.",
+)
+@click.option(
+    "--from",
+    "source",
+    metavar="URI",
+    help="The stream: file:///path#scope/stream or pravega://host:port/scope/stream.",
+)
+@click.option(
+    "--to",
+    "target",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where the tables are, made where missing.",
+)
 @click.option("--once", is_flag=True, help="End when all that is there now has been read.")
-@click.option("--reader", metavar="NAME", help="Name under which retention waits for these tables; '' for none.  [default: pipeline]")
-@click.option("--master", metavar="URL", help="A Spark cluster, such as spark://host:7077; without it Spark runs here.")
+@click.option(
+    "--reader",
+    metavar="NAME",
+    help="Name under which retention waits for these tables; '' for none.  [default: pipeline]",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="A Spark cluster, such as spark://host:7077; without it Spark runs here.",
+)
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def run(
-    path: str | None, source: str | None, target: str | None, once: bool, reader: str | None, master: str | None,
-    access: Access, as_json: bool,
-) -> None:  # fmt: skip
-    """Read a stream into the tables DIR/bronze/events and DIR/bronze/batches, each byte once, until SIGTERM or --once is done."""
+    path: str | None,
+    source: str | None,
+    target: str | None,
+    once: bool,
+    reader: str | None,
+    master: str | None,
+    access: AccessOptions,
+    as_json: bool,
+) -> None:
+    """Read a stream into the tables DIR/bronze/events and DIR/bronze/batches, each byte once, until
+    SIGTERM or --once is done.
+    """
     _require_spark()
     from logdrive.pipeline.run import run as run_plan
 
@@ -62,17 +98,27 @@ def run(
     if as_json:
         emit_json(outcome.as_json() | {"seconds": seconds})
     else:
-        print(f"{outcome.events:,} events of {outcome.batches:,} batches, {outcome.bytes:,} stored bytes, in {seconds} s")
+        print(
+            f"{outcome.events:,} events of {outcome.batches:,} batches, {outcome.bytes:,} "
+            f"stored bytes, in {seconds} s"
+        )
 
 
 @pipeline.command(
-    short_help="Prove that no byte was lost or doubled, or list which were.", epilog="Example: logdrive pipeline audit /data/logs --json"
+    short_help="Prove that no byte was lost or doubled, or list which were.",
+    epilog="Example: logdrive pipeline audit /data/logs --json",
 )
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
-@click.option("--allow-unknown-ends", is_flag=True, help="End with 0 where all that is missing are ends of files that nobody saw.")
+@click.option(
+    "--allow-unknown-ends",
+    is_flag=True,
+    help="End with 0 where all that is missing are ends of files that nobody saw.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
-    """Prove from the tables in DIRECTORY that no byte was lost or doubled, or list which were; ends with 1 then."""
+    """Prove from the tables in DIRECTORY that no byte was lost or doubled, or list which were; ends
+    with 1 then.
+    """
     found = _audited(directory)
     if as_json:
         emit_json(found.as_json())
@@ -80,32 +126,46 @@ def audit(directory: str, allow_unknown_ends: bool, as_json: bool) -> int:
         from logdrive.pipeline.audit.text import tell
 
         tell(found, allow_unknown_ends=allow_unknown_ends)
-    return 0 if found.complete or (allow_unknown_ends and found.complete_but_for_ends) else _INCOMPLETE
+    return (
+        0 if found.complete or (allow_unknown_ends and found.complete_but_for_ends) else _INCOMPLETE
+    )
 
 
 @pipeline.command(
-    short_help="Write what the tables say as one HTML page.", epilog="Example: logdrive pipeline report /data/logs --out report.html"
+    short_help="Write what the tables say as one HTML page.",
+    epilog="Example: logdrive pipeline report /data/logs --out report.html",
 )
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.option(
-    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The HTML file to write: one file, nothing beside it."
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The HTML file to write: one file, nothing beside it.",
 )
 def report(directory: str, out: Path) -> None:
-    """Write what the tables in DIRECTORY say as one page: verdict, throughput, delay, every source's cover, gaps."""
+    """Write what the tables in DIRECTORY say as one page: verdict, throughput, delay, every
+    source's cover, gaps.
+    """
     found = _audited(directory)
     from logdrive.pipeline.audit.report import page
 
     out.write_text(page(directory, found), encoding="utf-8")
-    print(f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} sources, {found.events:,} events")
+    print(
+        f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} "
+        f"sources, {found.events:,} events"
+    )
 
 
 @pipeline.command(
-    short_help="Print the file of one source, byte for byte.", epilog="Example: logdrive pipeline cat /data/logs /var/log/app.log > app.log"
+    short_help="Print the file of one source, byte for byte.",
+    epilog="Example: logdrive pipeline cat /data/logs /var/log/app.log > app.log",
 )
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.argument("source")
 def cat(directory: str, source: str) -> None:
-    """Print the file of one source, byte for byte as it was; SOURCE is its id as the audit lists it, the id's beginning, or a path."""
+    """Print the file of one source, byte for byte as it was; SOURCE is its id as the audit lists
+    it, the id's beginning, or a path.
+    """
     _require_spark()
     from logdrive.pipeline.bronze.rebuild import find_source, source_pieces
 
@@ -158,12 +218,16 @@ def _configured(path: str, once: bool, master: str | None) -> "Plan":
     )
 
 
-def _asked(source: str | None, target: str | None, once: bool, master: str | None, access: Access) -> "Plan":
+def _asked(
+    source: str | None, target: str | None, once: bool, master: str | None, access: AccessOptions
+) -> "Plan":
     from logdrive.pipeline.run import Plan
 
     if source is None or target is None:
         raise click.UsageError("give --from URI and --to DIR, or --config FILE")
-    return Plan(uri=source, directory=target, once=once, master=master, tls=access.tls, login=access.login)
+    return Plan(
+        uri=source, directory=target, once=once, master=master, tls=access.tls, login=access.login
+    )
 
 
 @contextmanager

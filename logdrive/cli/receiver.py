@@ -16,27 +16,48 @@ from receiver.check import Finding, usable_certificates
 from receiver.check import check as check_receiver
 from receiver.config import ReceiverConfig
 
-_config = click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The receiver's TOML file.")
+_config = click.option(
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="The receiver's TOML file.",
+)
 
 
 @click.group(
     short_help="Take what agents and Beats send, and keep it durably.",
-    epilog="Example: logdrive receiver check --config receiver.toml && logdrive receiver run --config receiver.toml",
+    epilog="Example: logdrive receiver check --config receiver.toml && logdrive receiver run "
+    "--config receiver.toml",
 )
 def receiver() -> None:
-    """Take connections from agents and Beats, append what they send to durable segments, acknowledge after that."""
+    """Take connections from agents and Beats, append what they send to durable segments,
+    acknowledge after that.
+    """
 
 
-@receiver.command(short_help="Receive until SIGTERM.", epilog="Example: logdrive receiver run --config /etc/logdrive/receiver.toml")
+@receiver.command(
+    short_help="Receive until SIGTERM.",
+    epilog="Example: logdrive receiver run --config /etc/logdrive/receiver.toml",
+)
 @_config
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+)
 def run(path: str, log_level: str) -> None:
-    """Receive until SIGTERM, then drain: what was received is made durable and acknowledged first."""
+    """Receive until SIGTERM, then drain: what was received is made durable and acknowledged
+    first.
+    """
     set_up_logging(log_level)
     config = load(path, ReceiverConfig, os.environ)
 
     def started(found: Started) -> None:
-        structlog.get_logger("receiver").info("listening", address=_text(found.address), pravega=_text(found.pravega))
+        structlog.get_logger("receiver").info(
+            "listening", address=_text(found.address), pravega=_text(found.pravega)
+        )
 
     async def program(machine: Machine) -> None:
         await usable_certificates(config, machine.transport)
@@ -62,16 +83,25 @@ def run(path: str, log_level: str) -> None:
 @_config
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(path: str, as_json: bool) -> int:
-    """Say what `run` would meet, without serving anybody: certificates, addresses, directory, disk."""
+    """Say what `run` would meet, without serving anybody: certificates, addresses, directory,
+    disk.
+    """
     set_up_logging("warning")
     config = load(path, ReceiverConfig, os.environ)
 
     async def program(machine: Machine) -> list[Finding]:
-        return await check_receiver(config, clock=machine.clock, disk=machine.disk, transport=machine.transport)
+        return await check_receiver(
+            config, clock=machine.clock, disk=machine.disk, transport=machine.transport
+        )
 
     findings = run_program(program)
     if as_json:
-        emit_json({"ok": all(finding.ok for finding in findings), "findings": [asdict(finding) for finding in findings]})
+        emit_json(
+            {
+                "ok": all(finding.ok for finding in findings),
+                "findings": [asdict(finding) for finding in findings],
+            }
+        )
     else:
         for finding in findings:
             click.echo(f"{'ok' if finding.ok else 'NOT OK':6}  {finding.name}: {finding.detail}")

@@ -12,17 +12,21 @@ from uuid import UUID, uuid5
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.reader.dead_letters import DeadLetter
-from logdrive.services.pravega.reader.stream import Readable
+from logdrive.services.pravega.reader.stream import ReadableSegment
 from receiver.batch import ForeignBatches
 
-Outcome = Literal["replayed", "already replayed", "would be replayed", "too long", "not whole"]
+ReplayOutcome = Literal[
+    "replayed", "already replayed", "would be replayed", "too long", "not whole"
+]
 
 _DONE: Final = 1 << 32
 _NAMESPACE: Final = UUID("5f1d9b0e-8f43-5c0e-9d6a-6b7a3f0c2e91")
 """Of the writers; changing it makes every letter one that was never replayed."""
 
 
-async def replay(letter: DeadLetter, segments: Sequence[Readable], *, dry_run: bool) -> Outcome:
+async def replay(
+    letter: DeadLetter, segments: Sequence[ReadableSegment], *, dry_run: bool
+) -> ReplayOutcome:
     """Append *letter* to one of *segments*, the stream's, unless it is there already.
 
     Raises `TransientError`, `StorageError`, and ValueError where no segment takes anything.
@@ -42,14 +46,14 @@ async def replay(letter: DeadLetter, segments: Sequence[Readable], *, dry_run: b
     return "replayed"
 
 
-def _taking(letter: DeadLetter, segments: Sequence[Readable]) -> Readable:
+def _taking(letter: DeadLetter, segments: Sequence[ReadableSegment]) -> ReadableSegment:
     open_ones = [one for one in segments if not one.state.sealed]
     if not open_ones:
         raise ValueError("the stream is sealed: nothing can be appended")
     return open_ones[UUID(letter.id).int % len(open_ones)]
 
 
-async def _append(letter: DeadLetter, payload: bytes, there: Readable, writer: UUID) -> None:
+async def _append(letter: DeadLetter, payload: bytes, there: ReadableSegment, writer: UUID) -> None:
     header = letter.header
     batches = ForeignBatches(UUID(header.source), header.peer, header.store)
     place = await there.client.set_up(there.state.segment, writer)

@@ -1,4 +1,6 @@
-"""Runs an asyncio program with the real clock, disk, network and threads, until it ends or a signal asks it to."""
+"""Runs an asyncio program with the real clock, disk, network and threads, until it ends or a signal
+asks it to.
+"""
 
 import asyncio
 import gc
@@ -37,7 +39,10 @@ class Machine:
 
 
 def lift_limit_of_open_files() -> int:
-    """Let the process have as many files open as it may at all, and return how many. The usual limit is low for old programs' sake."""
+    """Let the process have as many files open as it may at all, and return how many.
+
+    The usual limit is low for old programs' sake.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -47,21 +52,35 @@ def lift_limit_of_open_files() -> int:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return the signals that ask a program to end; SIGHUP is one unless it is ignored, as under nohup."""
+    """Return the signals that ask a program to end; SIGHUP is one unless it is ignored, as under
+    nohup.
+    """
     hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hangs_up else [])]
 
 
-def run(program: Callable[[Machine], Coroutine[Any, Any, T]], *, threads: int = 1, max_connections: int = 10_000) -> T:
-    """Return what *program* returns. `ending_signals` set `stop` once; a second one ends the process as usual."""
+def run(
+    program: Callable[[Machine], Coroutine[Any, Any, T]],
+    *,
+    threads: int = 1,
+    max_connections: int = 10_000,
+) -> T:
+    """Return what *program* returns.
+
+    `ending_signals` set `stop` once; a second one ends the process as usual.
+    """
 
     keep_freed_memory()
     open_files = lift_limit_of_open_files()
-    gc.freeze()  # modules stay: no collection, the one at the end included, has to look through them (0.1 s each)
+    # modules stay: no collection, the one at the end included, has to look through them (0.1 s
+    # each)
+    gc.freeze()
 
     async def whole() -> T:
         transport = SystemTransport(max_connections=max_connections)
-        machine = Machine(executor=ThreadExecutor("logdrive", threads), transport=transport, open_files=open_files)
+        machine = Machine(
+            executor=ThreadExecutor("logdrive", threads), transport=transport, open_files=open_files
+        )
         loop = asyncio.get_running_loop()
 
         def asked(number: signal.Signals) -> None:

@@ -11,9 +11,15 @@ from typing import Any, Literal, get_args
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
-from agent.config import Dialect, OutputTable
+from agent.config import DialectSetting, OutputTable
 from agent.ship import Shipped, output_to
 from agent.ship import ship as ship_files
 from agent.sources.identity import machine_agent_id
@@ -30,37 +36,83 @@ _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
 
 @click.command(
     short_help="Deliver files as they are now, and end.",
-    epilog="Example: logdrive agent ship /var/log/app/*.log --to logs:5044 --ca ca.pem --cert client.pem --key client.key",
+    epilog="Example: logdrive agent ship /var/log/app/*.log --to logs:5044 --ca ca.pem --cert "
+    "client.pem --key client.key",
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE...")
-@click.option("--to", "receiver", required=True, metavar="HOST:PORT", help="The receiver; port 5044 where none is given.")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE...",
+)
+@click.option(
+    "--to",
+    "receiver",
+    required=True,
+    metavar="HOST:PORT",
+    help="The receiver; port 5044 where none is given.",
+)
 @click.option("--ca", type=_PEM, help="PEM file: the CA that signed the receiver's certificate.")
 @click.option("--cert", type=_PEM, help="PEM file: your certificate.")
 @click.option("--key", type=_PEM, help="PEM file: its private key.")
-@click.option("--server-name", metavar="NAME", help="The name in the receiver's certificate, where it is not HOST.")
-@click.option("--plain", is_flag=True, help="Plain TCP, readable by everybody on the way; needs no saying to a loopback address.")
-@click.option("--id", "agent_id", metavar="NAME", help="Who the files belong to; else made from this machine's id.")
+@click.option(
+    "--server-name",
+    metavar="NAME",
+    help="The name in the receiver's certificate, where it is not HOST.",
+)
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Plain TCP, readable by everybody on the way; needs no saying to a loopback address.",
+)
+@click.option(
+    "--id",
+    "agent_id",
+    metavar="NAME",
+    help="Who the files belong to; else made from this machine's id.",
+)
 @click.option(
     "--dialect",
-    type=click.Choice(get_args(Dialect)),
+    type=click.Choice(get_args(DialectSetting)),
     default="logdrive/1",
     show_default=True,
-    help="What to speak; auto: logdrive/1 where the receiver does, else plain Lumberjack, with a warning.",
+    help="What to speak; auto: logdrive/1 where the receiver does, else plain Lumberjack, with "
+    "a warning.",
 )
-@click.option("--give-up", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds without progress to bear.")
+@click.option(
+    "--give-up",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    help="Seconds without progress to bear.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def ship(
-    files: tuple[str, ...], receiver: str, ca: str | None, cert: str | None, key: str | None, server_name: str | None, plain: bool,
-    agent_id: str | None, dialect: Dialect, give_up: float, as_json: bool,
-) -> int:  # fmt: skip
+    files: tuple[str, ...],
+    receiver: str,
+    ca: str | None,
+    cert: str | None,
+    key: str | None,
+    server_name: str | None,
+    plain: bool,
+    agent_id: str | None,
+    dialect: DialectSetting,
+    give_up: float,
+    as_json: bool,
+) -> int:
     """Deliver FILEs as they are now, and end when all of them is acknowledged.
 
-    A second run sends only what was added. Not so under lumberjack/2 and lumberjack/1, whose peers keep no positions: it sends all anew.
+    A second run sends only what was added. Not so under lumberjack/2 and lumberjack/1, whose peers
+    keep no positions: it sends all anew.
     """
     set_up_logging("warning")
     tls = _tls(receiver, ca, cert, key, server_name, plain)
     if dialect == "auto" and tls == "off":
-        raise click.UsageError("--dialect auto needs TLS, which tells what the receiver speaks: give --ca, or name one dialect")
+        raise click.UsageError(
+            "--dialect auto needs TLS, which tells what the receiver speaks: give --ca, "
+            "or name one dialect"
+        )
     output = output_to(receiver, tls, dialect=dialect)
     name, started = agent_id or _machine_name(), time.monotonic()
 
@@ -90,15 +142,27 @@ def ship(
     if as_json:
         emit_json(asdict(shipped) | _costs(seconds))
     else:
-        known = "; the receiver had all of it before" if shipped.complete and shipped.there and not shipped.bytes else ""
-        print(f"{shipped.events:,} lines, {shipped.bytes:,} bytes of {shipped.files} files sent and acknowledged in {seconds:.1f} s{known}")
+        known = (
+            "; the receiver had all of it before"
+            if shipped.complete and shipped.there and not shipped.bytes
+            else ""
+        )
+        print(
+            f"{shipped.events:,} lines, {shipped.bytes:,} bytes of {shipped.files} files "
+            f"sent and acknowledged in {seconds:.1f} s{known}"
+        )
     if not shipped.complete:
         complain(f"interrupted: {shipped.left:,} bytes are left; run it again to send them")
     return 0 if shipped.complete else 1
 
 
 def _tls(
-    receiver: str, ca: str | None, cert: str | None, key: str | None, server_name: str | None, plain: bool
+    receiver: str,
+    ca: str | None,
+    cert: str | None,
+    key: str | None,
+    server_name: str | None,
+    plain: bool,
 ) -> ClientTlsConfig | Literal["off"]:
     try:
         host, _ = host_port(receiver)
@@ -111,7 +175,9 @@ def _tls(
             raise click.UsageError("--cert and --key go together")
         return ClientTlsConfig(ca=ca, cert=cert, key=key, server_name=server_name)
     if cert is not None or key is not None:
-        raise click.UsageError("--cert and --key need --ca, the CA that signed the receiver's certificate")
+        raise click.UsageError(
+            "--cert and --key need --ca, the CA that signed the receiver's certificate"
+        )
     if not plain and not is_loopback(host):
         raise click.UsageError(f"give --ca, --cert and --key for TLS to {host}, or say --plain")
     return "off"
@@ -123,23 +189,41 @@ def _hint(output: OutputTable, error: RejectedError) -> str:
         return "does it want TLS? give --ca, --cert and --key"
     if output.tls.cert is None:
         return "does it want a certificate? give --cert and --key"
-    return "" if error.sure else "does it take plain TCP? leave --ca, --cert and --key out, and on other hosts say --plain"
+    return (
+        ""
+        if error.sure
+        else (
+            "does it take plain TCP? leave --ca, --cert and --key out, and on other hosts say "
+            "--plain"
+        )
+    )
 
 
 def _machine_name() -> str:
-    """Return who the files belong to: made from the machine's id, else its name, which some containers share."""
+    """Return who the files belong to: made from the machine's id, else its name, which some
+    containers share.
+    """
     try:
         return machine_agent_id(SystemDisk())
     except OSError:
         name = os.uname().nodename
-        complain(f"this machine has no id: its files are named after {name!r}; give --id where several machines share that name")
+        complain(
+            f"this machine has no id: its files are named after {name!r}; give --id where "
+            "several machines share that name"
+        )
         return name
 
 
 def _costs(seconds: float) -> dict[str, Any]:
-    """Return what the run took: wall and CPU seconds, the latter with the interpreter's start, and peak memory in bytes."""
+    """Return what the run took: wall and CPU seconds, the latter with the interpreter's start, and
+    peak memory in bytes.
+    """
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return {"seconds": round(seconds, 3), "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3), "peak_bytes": usage.ru_maxrss * 1024}
+    return {
+        "seconds": round(seconds, 3),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
+        "peak_bytes": usage.ru_maxrss * 1024,
+    }
 
 
 @contextmanager
@@ -150,4 +234,6 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Shipped], None] | None]:
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress("shipping", *columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=None)
-        yield lambda shipped: progress.update(task, total=shipped.there, completed=max(0, shipped.there - shipped.left))
+        yield lambda shipped: progress.update(
+            task, total=shipped.there, completed=max(0, shipped.there - shipped.left)
+        )

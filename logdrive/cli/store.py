@@ -8,11 +8,18 @@ from dataclasses import asdict
 import click
 import structlog
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 
 from logdrive.address import ServiceAddress
-from logdrive.cli.access import Access, access_options
+from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dead_letters import dead_letters_group
 from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.runtime import Machine
@@ -23,7 +30,14 @@ from logdrive.config.load import load, naming
 from logdrive.host.disk import SystemDisk
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import position, set_position
-from logdrive.services.pravega.reader.stream import Contents, Later, Readable, contents, followed, merged
+from logdrive.services.pravega.reader.stream import (
+    Contents,
+    Later,
+    ReadableSegment,
+    contents,
+    followed,
+    merged,
+)
 from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.services.serve import run as serve
 from logdrive.store.verify.verify import Verification
@@ -43,10 +57,22 @@ store.add_command(dead_letters_group)
 
 
 @store.command(
-    short_help="Serve a store by Pravega's segment-store protocol.", epilog="Example: logdrive store run --config /etc/logdrive/store.toml"
+    short_help="Serve a store by Pravega's segment-store protocol.",
+    epilog="Example: logdrive store run --config /etc/logdrive/store.toml",
 )
-@click.option("--config", "path", required=True, type=click.Path(dir_okay=False), help="The store's TOML file.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+@click.option(
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="The store's TOML file.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+)
 def run(path: str, log_level: str) -> None:
     """Serve a store by Pravega's segment-store protocol until SIGTERM."""
     set_up_logging(log_level)
@@ -61,7 +87,9 @@ def run(path: str, log_level: str) -> None:
             executor=machine.executor,
             stop=machine.stop,
             random=machine.random,
-            started=lambda address: structlog.get_logger("store").info("listening", address=f"{address[0]}:{address[1]}"),
+            started=lambda address: structlog.get_logger("store").info(
+                "listening", address=f"{address[0]}:{address[1]}"
+            ),
         )
 
     with naming(path, config):
@@ -76,14 +104,15 @@ def run(path: str, log_level: str) -> None:
 @click.argument("uri")
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def list_(uri: str, access: Access, as_json: bool) -> None:
+def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     """List the segments of a stream: lengths, batches, events, sources.
 
-    The store of a running receiver is reached through its network face: its configuration needs [listen.pravega].
+    The store of a running receiver is reached through its network face: its configuration needs
+    [listen.pravega].
     """
     address = address_of(uri)
 
-    async def ask(segments: Sequence[Readable], later: Later) -> list[Contents]:
+    async def ask(segments: Sequence[ReadableSegment], later: Later) -> list[Contents]:
         return [await contents(segment.client, segment.state) for segment in segments]
 
     found = with_segments(address, access, ask)
@@ -114,16 +143,17 @@ def list_(uri: str, access: Access, as_json: bool) -> None:
 
 @store.command(
     short_help="Print the lines of a stream as their files had them.",
-    epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/events --follow | grep ERROR",
+    epilog="Example: logdrive store cat file:///var/lib/logdrive/store#logs/events --follow | "
+    "grep ERROR",
 )
 @click.argument("uri")
 @access_options
 @click.option("--follow", is_flag=True, help="Go on with what arrives.")
-def cat(uri: str, access: Access, follow: bool) -> None:
+def cat(uri: str, access: AccessOptions, follow: bool) -> None:
     """Print the lines of a stream as their files had them, segment after segment."""
     address = address_of(uri)
 
-    async def copy(segments: Sequence[Readable], later: Later) -> None:
+    async def copy(segments: Sequence[ReadableSegment], later: Later) -> None:
         async for text in followed(segments, later) if follow else merged(segments):
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
@@ -139,21 +169,37 @@ def cat(uri: str, access: Access, follow: bool) -> None:
 @click.argument("reader")
 @access_options
 @click.option("--at-end", "at_end", is_flag=True, help="Let it need nothing of what is there now.")
-@click.option("--forget", is_flag=True, help="Let it be as if it had never read: it needs everything.")
+@click.option(
+    "--forget", is_flag=True, help="Let it be as if it had never read: it needs everything."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, as_json: bool) -> None:
-    """Show how far READER, which a [[retention]] table names, has read a stream, and how many bytes it is behind."""
+def readers(
+    uri: str, reader: str, access: AccessOptions, at_end: bool, forget: bool, as_json: bool
+) -> None:
+    """Show how far READER, which a [[retention]] table names, has read a stream, and how many bytes
+    it is behind.
+    """
     if at_end and forget:
         raise click.UsageError("--at-end and --forget exclude each other")
     address = address_of(uri)
 
-    async def ask(segments: Sequence[Readable], later: Later) -> list[tuple[SegmentState, int | None]]:
+    async def ask(
+        segments: Sequence[ReadableSegment], later: Later
+    ) -> list[tuple[SegmentState, int | None]]:
         for one in segments if at_end or forget else ():
-            await set_position(one.client, one.state.segment, reader, one.state.length if at_end else None)
-        return [(one.state, await position(one.client, one.state.segment, reader)) for one in segments]
+            await set_position(
+                one.client, one.state.segment, reader, one.state.length if at_end else None
+            )
+        return [
+            (one.state, await position(one.client, one.state.segment, reader)) for one in segments
+        ]
 
     rows = [
-        {"segment": state.segment, "position": place, "behind": state.length - max(state.start, place or 0)}
+        {
+            "segment": state.segment,
+            "position": place,
+            "behind": state.length - max(state.start, place or 0),
+        }
         for state, place in with_segments(address, access, ask, update=at_end or forget)
     ]
     if as_json:
@@ -162,23 +208,47 @@ def readers(uri: str, reader: str, access: Access, at_end: bool, forget: bool, a
     table = Table("segment", "position", "behind", box=None)
     table.columns[1].justify = table.columns[2].justify = "right"
     for row in rows:
-        table.add_row(str(row["segment"]), "never" if row["position"] is None else f"{row['position']:,}", f"{row['behind']:,}")
+        table.add_row(
+            str(row["segment"]),
+            "never" if row["position"] is None else f"{row['position']:,}",
+            f"{row['behind']:,}",
+        )
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-@store.command(short_help="Check every byte of a store.", epilog="Example: logdrive store verify /var/lib/logdrive/store --json")
+@store.command(
+    short_help="Check every byte of a store.",
+    epilog="Example: logdrive store verify /var/lib/logdrive/store --json",
+)
 @click.argument("place", metavar="URI|DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(place: str, as_json: bool) -> None:
-    """Check every byte of a store, in use or not, against checksums, links and indexes. Changes nothing; exits with 1 on damage."""
+    """Check every byte of a store, in use or not, against checksums, links and indexes.
+
+    Changes nothing; exits with 1 on damage.
+    """
     address = address_of(place) if "://" in place else None
     if isinstance(address, ServiceAddress):
-        raise click.BadParameter("files are looked at where they are: name the store's directory", param_hint="URI|DIR")
+        raise click.BadParameter(
+            "files are looked at where they are: name the store's directory", param_hint="URI|DIR"
+        )
     directory = os.path.abspath(address.path if address is not None else place)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bars:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as bars:
         bar = bars.add_task("reading", total=None)
-        found = verify_store(SystemDisk(), directory, lambda done, whole: bars.update(bar, completed=done, total=whole))
+        found = verify_store(
+            SystemDisk(),
+            directory,
+            lambda done, whole: bars.update(bar, completed=done, total=whole),
+        )
     if as_json:
         emit_json({"intact": found.intact, **asdict(found)})
     else:
@@ -189,7 +259,20 @@ def verify(place: str, as_json: bool) -> None:
 
 
 def _verdict(found: Verification) -> str:
-    verdict = "every byte is as it was written" if found.intact else f"{len(found.damages)} damaged places"
-    seen = f"{found.files} files, {found.bytes:,} bytes, {found.entries:,} entries, {found.segments:,} segments"
-    torn = f", {found.torn_bytes} torn bytes at the end, which the next start cuts off" if found.torn_bytes else ""
-    return f"{found.directory}: {verdict} ({seen}{torn}{', in use meanwhile' if found.held else ''})"
+    verdict = (
+        "every byte is as it was written"
+        if found.intact
+        else f"{len(found.damages)} damaged places"
+    )
+    seen = (
+        f"{found.files} files, {found.bytes:,} bytes, {found.entries:,} entries, "
+        f"{found.segments:,} segments"
+    )
+    torn = (
+        f", {found.torn_bytes} torn bytes at the end, which the next start cuts off"
+        if found.torn_bytes
+        else ""
+    )
+    return (
+        f"{found.directory}: {verdict} ({seen}{torn}{', in use meanwhile' if found.held else ''})"
+    )

@@ -13,21 +13,21 @@ from typing import TypeVar
 import click
 
 from logdrive.address import ServiceAddress, StreamAddress, sink_address
-from logdrive.cli.access import Access
+from logdrive.cli.access import AccessOptions
 from logdrive.cli.output import set_up_logging
 from logdrive.cli.runtime import Machine
 from logdrive.cli.runtime import run as run_program
 from logdrive.services.embedded.attach import attached
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.reader.segments import placed, readable
-from logdrive.services.pravega.reader.stream import Later, Readable
+from logdrive.services.pravega.reader.segments import locate_segments, readable
+from logdrive.services.pravega.reader.stream import Later, ReadableSegment
 from logdrive.services.pravega.reader.token_renewal import renewed
 
 T = TypeVar("T")
-Address = StreamAddress | ServiceAddress
+AnyAddress = StreamAddress | ServiceAddress
 
 
-def address_of(uri: str) -> Address:
+def address_of(uri: str) -> AnyAddress:
     """Return the address in *uri*. Raises `click.BadParameter`."""
     try:
         return sink_address(uri)
@@ -36,9 +36,9 @@ def address_of(uri: str) -> Address:
 
 
 def with_segments(
-    address: Address,
-    access: Access,
-    ask: Callable[[Sequence[Readable], Later], Awaitable[T]],
+    address: AnyAddress,
+    access: AccessOptions,
+    ask: Callable[[Sequence[ReadableSegment], Later], Awaitable[T]],
     *,
     update: bool = False,
 ) -> T:
@@ -55,7 +55,9 @@ def with_segments(
     return run_program(program)
 
 
-def reached(address: Address, access: Access, machine: Machine) -> AbstractAsyncContextManager[Target]:
+def reached(
+    address: AnyAddress, access: AccessOptions, machine: Machine
+) -> AbstractAsyncContextManager[Target]:
     """Yield where the stream's service listens, for as long as the context lasts."""
     if isinstance(address, ServiceAddress):
         target = Target(address.host, address.port, access.tls, login=access.login)
@@ -72,17 +74,17 @@ def reached(address: Address, access: Access, machine: Machine) -> AbstractAsync
 
 @contextlib.asynccontextmanager
 async def segments_at(
-    address: Address, target: Target, machine: Machine, *, update: bool = False
-) -> AsyncIterator[tuple[list[Readable], Later]]:
+    address: AnyAddress, target: Target, machine: Machine, *, update: bool = False
+) -> AsyncIterator[tuple[list[ReadableSegment], Later]]:
     """Yield the segments of a stream at *target*, and what finds later ones."""
     transport, scope, stream = machine.transport, address.scope, address.stream
     async with AsyncExitStack() as stack:
-        there = await placed(transport, target, scope, stream, update=update)
+        there = await locate_segments(transport, target, scope, stream, update=update)
         renewing = renewed(target, there, clock=machine.clock, update=update)
         token = await stack.enter_async_context(renewing)
 
-        async def later(known: AbstractSet[str]) -> list[Readable]:
-            now = await placed(transport, target, scope, stream, update=update)
+        async def later(known: AbstractSet[str]) -> list[ReadableSegment]:
+            now = await locate_segments(transport, target, scope, stream, update=update)
             fresh = [one for one in now if one.state.segment not in known]
             return await stack.enter_async_context(readable(transport, fresh, token))
 

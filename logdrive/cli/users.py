@@ -14,15 +14,35 @@ from logdrive.services.auth.permissions import Grants, Permission
     epilog="Example: logdrive store user fleet --update 'logs/*' >> /etc/logdrive/users.toml",
 )
 @click.argument("name")
-@click.option("--read", multiple=True, metavar="PATTERN", help='Streams to read: scope/stream, with *, or "*". May be repeated.')
-@click.option("--update", multiple=True, metavar="PATTERN", help="Streams to read, append to, make and delete. May be repeated.")
-@click.option("--password-file", type=click.Path(exists=True, dir_okay=False), help="File with the password, which is asked for otherwise.")
-def user(name: str, read: tuple[str, ...], update: tuple[str, ...], password_file: str | None) -> None:
+@click.option(
+    "--read",
+    multiple=True,
+    metavar="PATTERN",
+    help='Streams to read: scope/stream, with *, or "*". May be repeated.',
+)
+@click.option(
+    "--update",
+    multiple=True,
+    metavar="PATTERN",
+    help="Streams to read, append to, make and delete. May be repeated.",
+)
+@click.option(
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="File with the password, which is asked for otherwise.",
+)
+def user(
+    name: str, read: tuple[str, ...], update: tuple[str, ...], password_file: str | None
+) -> None:
     """Print a [[user]] table for NAME, with a hash of the password and not the password itself."""
     if not (read or update):
-        raise click.UsageError("give --read or --update: a user who may do nothing needs no password")
+        raise click.UsageError(
+            "give --read or --update: a user who may do nothing needs no password"
+        )
     if not name or ":" in name or not name.isprintable() or '"' in name or "\\" in name:
-        raise click.UsageError(f"{name!r} is no name for a user: letters, digits and most signs, but no colon")
+        raise click.UsageError(
+            f"{name!r} is no name for a user: letters, digits and most signs, but no colon"
+        )
     grants = dict.fromkeys(read, Permission.READ) | dict.fromkeys(update, Permission.READ_UPDATE)
     try:
         Grants(grants)

@@ -1,8 +1,9 @@
 """Compares a parsed document with a msgspec Struct and finds every mistake, not only the first.
 
-msgspec stops at the first thing wrong. So each table is walked here and each value converted by itself, from the leaves up:
-a table is only judged as a whole (its `__post_init__`) once nothing in it is wrong. What that says is about one key of the
-table where it begins with the `repr` of that key's value, or with the key's name and a colon; else about the table.
+msgspec stops at the first thing wrong. So each table is walked here and each value converted by
+itself, from the leaves up: a table is only judged as a whole (its `__post_init__`) once nothing in
+it is wrong. What that says is about one key of the table where it begins with the `repr` of that
+key's value, or with the key's name and a colon; else about the table.
 """
 
 import difflib
@@ -76,7 +77,11 @@ def _inside(value: Any, found: inspect.Type, key: str) -> Iterator[Mistake]:
     """Walk into tables and lists of tables."""
     if isinstance(value, dict) and (struct := table_of(found)) is not None:
         yield from _table(value, struct, key)
-    elif isinstance(value, list) and (items := items_of(found)) is not None and (struct := table_of(items)) is not None:
+    elif (
+        isinstance(value, list)
+        and (items := items_of(found)) is not None
+        and (struct := table_of(items)) is not None
+    ):
         for index, item in enumerate(value):
             if isinstance(item, dict):
                 yield from _value(item, struct, f"{key}[{index}]")
@@ -89,11 +94,15 @@ def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Ite
         if name in fields:
             yield from _value(value, fields[name].type, path)
         else:
-            yield Mistake(path, shown(value), f"there is no such key: {suggestion(name, list(fields))}")
+            yield Mistake(
+                path, shown(value), f"there is no such key: {suggestion(name, list(fields))}"
+            )
     for name, field in fields.items():
         if field.required and name not in table:
             words = described(inspect.type_info(field.type))
-            yield Mistake(f"{key}.{name}" if key else name, "", f"this key is missing: write {words}")
+            yield Mistake(
+                f"{key}.{name}" if key else name, "", f"this key is missing: write {words}"
+            )
 
 
 def _refused(value: Any, found: inspect.Type, key: str, error: str) -> Mistake:
@@ -116,7 +125,11 @@ def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:
         path = name if key == "file" else f"{key}.{name}"
         if reason.startswith(f"{name}: "):
             return Mistake(path, shown(value), reason.removeprefix(f"{name}: "))
-        items = [(f"{path}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, list) else [(path, value)]
+        items = (
+            [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+            if isinstance(value, list)
+            else [(path, value)]
+        )
         for place, item in items:
             if isinstance(item, str) and reason.startswith(quoted := repr(item)):
                 return Mistake(place, shown(item), reason.removeprefix(quoted).lstrip(": "))

@@ -14,32 +14,58 @@ from logdrive.errors import Mistake
 
 PREFIX: Final = "LOGDRIVE_"
 RESERVED: Final = frozenset(
-    {"LOGDRIVE_FAULT", "LOGDRIVE_LOOPS", "LOGDRIVE_SHARED", "LOGDRIVE_USER", "LOGDRIVE_PASSWORD", "LOGDRIVE_PASSWORD_FILE"}
+    {
+        "LOGDRIVE_FAULT",
+        "LOGDRIVE_LOOPS",
+        "LOGDRIVE_SHARED",
+        "LOGDRIVE_USER",
+        "LOGDRIVE_PASSWORD",
+        "LOGDRIVE_PASSWORD_FILE",
+    }
 )
 """Variables with the prefix that are no configuration."""
 
 # Kubernetes puts these into every container beside a service whose name begins with logdrive.
-_SERVICE_LINK: Final = re.compile(r"LOGDRIVE_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
+_SERVICE_LINK: Final = re.compile(
+    r"LOGDRIVE_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
 
 
-def override(document: dict[str, Any], struct: type[msgspec.Struct], environ: Mapping[str, str]) -> tuple[dict[str, str], list[Mistake]]:
+def override(
+    document: dict[str, Any], struct: type[msgspec.Struct], environ: Mapping[str, str]
+) -> tuple[dict[str, str], list[Mistake]]:
     """Put the values of *environ* into *document*.
 
-    Returns the variable behind each key path, so that mistakes name it, and a mistake for each variable that names no key.
+    Returns the variable behind each key path, so that mistakes name it, and a mistake for each
+    variable that names no key.
     """
     names: dict[str, str] = {}
     mistakes: list[Mistake] = []
     for variable in sorted(environ):
-        if variable.startswith(PREFIX) and variable not in RESERVED and not _SERVICE_LINK.fullmatch(variable):
+        if (
+            variable.startswith(PREFIX)
+            and variable not in RESERVED
+            and not _SERVICE_LINK.fullmatch(variable)
+        ):
             try:
-                names[_set(document, struct, variable.removeprefix(PREFIX).lower().split("__"), environ[variable])] = variable
+                names[
+                    _set(
+                        document,
+                        struct,
+                        variable.removeprefix(PREFIX).lower().split("__"),
+                        environ[variable],
+                    )
+                ] = variable
             except LookupError as error:
                 mistakes.append(Mistake(variable, shown(environ[variable]), str(error.args[0])))
     return names, mistakes
 
 
 def _set(document: dict[str, Any], struct: type[msgspec.Struct], path: list[str], text: str) -> str:
-    """Set the value at *path* and return its key path. Raises LookupError, saying why, where the path leads nowhere."""
+    """Set the value at *path* and return its key path.
+
+    Raises LookupError, saying why, where the path leads nowhere.
+    """
     table, key = document, ""
     steps = list(path)
     while True:
@@ -63,7 +89,9 @@ def _set(document: dict[str, Any], struct: type[msgspec.Struct], path: list[str]
 def _item(
     table: dict[str, Any], name: str, found: inspect.Type, steps: list[str], key: str
 ) -> tuple[dict[str, Any], type[msgspec.Struct], str]:
-    """Go into the item, named by the next of *steps*, of the list of tables at *name*; the one after the last is made."""
+    """Go into the item, named by the next of *steps*, of the list of tables at *name*; the one
+    after the last is made.
+    """
     items = items_of(found)
     struct = table_of(items) if items is not None else None
     if struct is None:
@@ -73,16 +101,23 @@ def _item(
         raise LookupError(f"{key} is no list in the file: write [[{key}]] there")
     step = steps.pop(0)
     if not step.isdecimal() or int(step) > len(listed):
-        raise LookupError(f"{key} is a list: after its name goes the number of an item, at most {len(listed)} as it stands")
+        raise LookupError(
+            f"{key} is a list: after its name goes the number of an item, at most "
+            f"{len(listed)} as it stands"
+        )
     if not steps:
-        raise LookupError(f"{key}[{step}] is a table: after its number goes one of {', '.join(fields_of(struct))}")
+        raise LookupError(
+            f"{key}[{step}] is a table: after its number goes one of {', '.join(fields_of(struct))}"
+        )
     if int(step) == len(listed):
         listed.append({})
     return listed[int(step)], struct, f"{key}[{step}]"
 
 
 def _value(text: str, python_type: Any, found: inspect.Type) -> Any:
-    """Read *text* as TOML if that fits the key, else as the text itself, else as a list with commas."""
+    """Read *text* as TOML if that fits the key, else as the text itself, else as a list with
+    commas.
+    """
     candidates: list[Any] = []
     with contextlib.suppress(tomllib.TOMLDecodeError, KeyError):
         candidates.append(tomllib.loads(f"value = {text}")["value"])

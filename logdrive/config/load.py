@@ -1,10 +1,13 @@
-"""Configuration: a TOML file and the environment over it, checked against a msgspec Struct, all mistakes told at once.
+"""Configuration: a TOML file and the environment over it, checked against a msgspec Struct, all
+mistakes told at once.
 
-Every key can be set by a variable: `LOGDRIVE_OUTPUT__HOSTS` is `[output] hosts`, two underscores standing for the dot, a
-number for a place in a list (`LOGDRIVE_INPUT__0__PATHS`). Its value is TOML where that fits the key, else text; a list of
-texts may also be written with commas. The variable wins over the file.
+Every key can be set by a variable: `LOGDRIVE_OUTPUT__HOSTS` is `[output] hosts`, two underscores
+standing for the dot, a number for a place in a list (`LOGDRIVE_INPUT__0__PATHS`). Its value is TOML
+where that fits the key, else text; a list of texts may also be written with commas. The variable
+wins over the file.
 
-A key that takes either a word or a table is a union, `tls: Literal["off"] | ServerTlsConfig` (`logdrive.net.settings`):
+A key that takes either a word or a table is a union, `tls: Literal["off"] | ServerTlsConfig`
+(`logdrive.net.settings`):
 
     [listen]                      [listen.tls]
     tls = "off"                   ca = "ca.pem" …
@@ -23,11 +26,16 @@ from logdrive.config.environment import override
 from logdrive.errors import ConfigError, Mistake, UnavailableError
 
 T = TypeVar("T", bound=msgspec.Struct)
-_PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+_PLACE = re.compile(
+    r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)"
+)
 
 
 def load(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A002 - reads best at the call
-    """Return the configuration in the file at *path* with *environ* over it. Raises `ConfigError` with every mistake."""
+    """Return the configuration in the file at *path* with *environ* over it.
+
+    Raises `ConfigError` with every mistake.
+    """
     document = _parsed(path, _read(path))
     names, mistakes = override(document, type, environ)
     mistakes += [_named(mistake, names) for mistake in check(document, type)]
@@ -37,7 +45,10 @@ def load(path: str, type: type[T], environ: Mapping[str, str]) -> T:  # noqa: A0
 
 
 def parsed(path: str, text: str, type: type[T]) -> T:  # noqa: A002 - reads best at the call
-    """Return the configuration in *text*, which stands at *path*, as it is there. Raises `ConfigError` with every mistake."""
+    """Return the configuration in *text*, which stands at *path*, as it is there.
+
+    Raises `ConfigError` with every mistake.
+    """
     document = _parsed(path, text)
     if mistakes := check(document, type):
         raise ConfigError(path, mistakes)
@@ -48,7 +59,8 @@ def parsed(path: str, text: str, type: type[T]) -> T:  # noqa: A002 - reads best
 def naming(path: str, config: msgspec.Struct) -> Iterator[None]:
     """Add the file, and the whole keys, to a `ConfigError` of a part that knows neither.
 
-    A part that is given an address or a certificate and can't use it names the last word of the key, and the value.
+    A part that is given an address or a certificate and can't use it names the last word of the
+    key, and the value.
     """
     try:
         yield
@@ -56,9 +68,14 @@ def naming(path: str, config: msgspec.Struct) -> Iterator[None]:
         if error.file not in ("listen", "tls"):
             raise
         keys = dict(_leaves(msgspec.to_builtins(config), ""))
-        found = [(_key_of(mistake, keys) or f"{error.file}.{mistake.key}", mistake) for mistake in error.mistakes]
+        found = [
+            (_key_of(mistake, keys) or f"{error.file}.{mistake.key}", mistake)
+            for mistake in error.mistakes
+        ]
         kind = UnavailableError if isinstance(error, UnavailableError) else ConfigError
-        raise kind(path, [Mistake(key, mistake.value, mistake.remedy) for key, mistake in found]) from error
+        raise kind(
+            path, [Mistake(key, mistake.value, mistake.remedy) for key, mistake in found]
+        ) from error
 
 
 def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
@@ -70,7 +87,14 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def _key_of(mistake: Mistake, keys: Mapping[str, Any]) -> str | None:
-    return next((key for key, value in keys.items() if key.rpartition(".")[2] == mistake.key and value == mistake.value), None)
+    return next(
+        (
+            key
+            for key, value in keys.items()
+            if key.rpartition(".")[2] == mistake.key and value == mistake.value
+        ),
+        None,
+    )
 
 
 def _read(path: str) -> str:
@@ -78,12 +102,21 @@ def _read(path: str) -> str:
         with open(path, "rb") as file:
             return file.read().decode()
     except FileNotFoundError as error:
-        remedy = "there is no such file: name one with --config; config/*.toml are complete examples to start from"
+        remedy = (
+            "there is no such file: name one with --config; config/*.toml are complete "
+            "examples to start from"
+        )
         raise ConfigError(path, [Mistake("file", "", remedy)]) from error
     except OSError as error:
-        raise ConfigError(path, [Mistake("file", "", f"it can't be read: {(error.strerror or str(error)).lower()}")]) from error
+        raise ConfigError(
+            path,
+            [Mistake("file", "", f"it can't be read: {(error.strerror or str(error)).lower()}")],
+        ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(path, [Mistake(f"byte {error.start}", "", "TOML is UTF-8: save the file in that encoding")]) from error
+        raise ConfigError(
+            path,
+            [Mistake(f"byte {error.start}", "", "TOML is UTF-8: save the file in that encoding")],
+        ) from error
 
 
 def _parsed(path: str, text: str) -> dict[str, Any]:
@@ -92,10 +125,16 @@ def _parsed(path: str, text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = _PLACE.fullmatch(str(error))
         lines = text.splitlines()
-        line, column = (int(found["line"]), found["column"]) if found and found["line"] else (max(len(lines), 1), "end")
+        line, column = (
+            (int(found["line"]), found["column"])
+            if found and found["line"]
+            else (max(len(lines), 1), "end")
+        )
         reason = found["reason"] if found else str(error)
         shown = lines[line - 1].strip() if line <= len(lines) else ""
-        raise ConfigError(path, [Mistake(f"line {line}, column {column}", shown, f"this is not TOML: {reason}")]) from error
+        raise ConfigError(
+            path, [Mistake(f"line {line}, column {column}", shown, f"this is not TOML: {reason}")]
+        ) from error
 
 
 def _named(mistake: Mistake, names: Mapping[str, str]) -> Mistake:

@@ -7,7 +7,9 @@ from msgspec import inspect
 
 
 def described(found: inspect.Type) -> str:
-    """Return words such as `a whole number from 1 to 4096`; a description given by `msgspec.Meta` follows them."""
+    """Return words such as `a whole number from 1 to 4096`; a description given by `msgspec.Meta`
+    follows them.
+    """
     if isinstance(found, inspect.Metadata):
         description = (found.extra_json_schema or {}).get("description")
         return described(found.type) + (f" ({description})" if description else "")
@@ -15,7 +17,9 @@ def described(found: inspect.Type) -> str:
         words = [described(each) for each in found.types if not isinstance(each, inspect.NoneType)]
         return " or ".join(dict.fromkeys(words))
     if isinstance(found, inspect.IntType | inspect.FloatType):
-        return ("a whole number" if isinstance(found, inspect.IntType) else "a number") + _range(found)
+        return ("a whole number" if isinstance(found, inspect.IntType) else "a number") + _range(
+            found
+        )
     if isinstance(found, inspect.StrType):
         return _text(found)
     if isinstance(found, inspect.LiteralType):
@@ -45,14 +49,20 @@ def _bound(word: str, value: float | None) -> str:
 
 
 def _plain(value: float) -> str:
-    """Return *value* as it is written in a file: all its digits, and no exponent where it is whole."""
+    """Return *value* as it is written in a file: all its digits, and no exponent where it is
+    whole.
+    """
     return str(int(value)) if value == int(value) else repr(value)
 
 
 def _text(found: inspect.StrType) -> str:
     words = "a text"
     if found.min_length:
-        words = "a text that is not empty" if found.min_length == 1 else f"a text of at least {found.min_length} characters"
+        words = (
+            "a text that is not empty"
+            if found.min_length == 1
+            else f"a text of at least {found.min_length} characters"
+        )
     if found.max_length is not None:
         words += f", at most {found.max_length} characters"
     return words + (f" that matches {found.pattern}" if found.pattern else "")
@@ -60,7 +70,11 @@ def _text(found: inspect.StrType) -> str:
 
 def _list(found: inspect.ListType | inspect.VarTupleType) -> str:
     item = found.item_type
-    words = 'a list of texts, as in ["a", "b"]' if isinstance(item, inspect.StrType) else f"a list, each item {described(item)}"
+    words = (
+        'a list of texts, as in ["a", "b"]'
+        if isinstance(item, inspect.StrType)
+        else f"a list, each item {described(item)}"
+    )
     return words + (f", at least {found.min_length}" if found.min_length else "")
 
 

@@ -14,15 +14,19 @@ from logdrive.model.framing import Part
 from logdrive.model.units import KIB
 
 DIRECT_BLOCK: Final = 4 * KIB
-"""What a file that is written past the page cache is written in; file systems with larger blocks take it too."""
+"""What a file that is written past the page cache is written in; file systems with larger blocks
+take it too.
+"""
 
 
 class DirectFile(SystemFile):
-    """A file written past the page cache (O_DIRECT), which saves a copy and the kernel's work for each page.
+    """A file written past the page cache (O_DIRECT), which saves a copy and the kernel's work for
+    each page.
 
-    The kernel takes whole blocks only, from aligned memory: what is appended is copied into one of two buffers, in turns. The
-    file's last block is kept, written again with what comes after it, and filled up with zeros on the disk; these are cut off when
-    the file is closed. Bytes of it that were durable are written again as they were, which is also what the page cache does with
+    The kernel takes whole blocks only, from aligned memory: what is appended is copied into one of
+    two buffers, in turns. The file's last block is kept, written again with what comes after it,
+    and filled up with zeros on the disk; these are cut off when the file is closed. Bytes of it
+    that were durable are written again as they were, which is also what the page cache does with
     them.
     """
 
@@ -40,7 +44,10 @@ class DirectFile(SystemFile):
         """Return up to *size* bytes from *offset*; costs a copy more than elsewhere."""
         skip = offset % DIRECT_BLOCK
         size = max(0, min(size, self._size - offset))
-        with mmap.mmap(-1, skip + size + -(skip + size) % DIRECT_BLOCK or DIRECT_BLOCK) as room, memoryview(room) as view:
+        with (
+            mmap.mmap(-1, skip + size + -(skip + size) % DIRECT_BLOCK or DIRECT_BLOCK) as room,
+            memoryview(room) as view,
+        ):
             os.preadv(self._descriptor, [view], offset - skip)
             return bytes(view[skip : skip + size])
 
@@ -50,20 +57,23 @@ class DirectFile(SystemFile):
         stage.add(parts)
         stage.append()
 
-    def stage(self, room: int) -> "Blocks":
+    def stage(self, room: int) -> "BlockStage":
         """Return a stage for up to *room* bytes that come at the file's end."""
         return self.stage_at(self._size, self._rest, room)
 
-    def stage_at(self, offset: int, rest: bytes, room: int) -> "Blocks":
-        """Return a stage for what comes at *offset*, where *rest* stands before it in the same block."""
+    def stage_at(self, offset: int, rest: bytes, room: int) -> "BlockStage":
+        """Return a stage for what comes at *offset*, where *rest* stands before it in the same
+        block.
+        """
         wanted = room + 2 * DIRECT_BLOCK  # for what stands before it, and for what fills it up
         buffer = self._buffers.popleft() if len(self._buffers) == 2 else None
         if buffer is None or len(buffer) < wanted:
             buffer = mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            with contextlib.suppress(OSError):  # a kernel without them; with them the kernel's work for each write is a tenth less
+            # a kernel without them; with them the kernel's work for each write is a tenth less
+            with contextlib.suppress(OSError):
                 buffer.madvise(mmap.MADV_HUGEPAGE)
         self._buffers.append(buffer)
-        return Blocks(self, buffer, offset, rest)
+        return BlockStage(self, buffer, offset, rest)
 
     def write_blocks(self, buffer: mmap.mmap, size: int, at: int) -> None:
         """Write the first *size* bytes of *buffer*, whole blocks, at *at*."""
@@ -84,9 +94,15 @@ class DirectFile(SystemFile):
         self._load()
 
     def stat(self) -> FileStat:
-        """Return what the file is now, without the zeros that fill its last block up; with what a failed write has put there."""
+        """Return what the file is now, without the zeros that fill its last block up; with what a
+        failed write has put there.
+        """
         found = super().stat()
-        return found if self._torn or found.size > self._size + DIRECT_BLOCK else replace(found, size=self._size)
+        return (
+            found
+            if self._torn or found.size > self._size + DIRECT_BLOCK
+            else replace(found, size=self._size)
+        )
 
     def close(self) -> None:
         """Cut the zeros off, as far as the disk lets us, and close the descriptor."""
@@ -95,15 +111,20 @@ class DirectFile(SystemFile):
         super().close()
 
     def _load(self) -> None:
-        """Keep what stands in the block that the next write begins in. O_DIRECT is tried here first."""
+        """Keep what stands in the block that the next write begins in.
+
+        O_DIRECT is tried here first.
+        """
         rest = self._size % DIRECT_BLOCK
         with mmap.mmap(-1, DIRECT_BLOCK) as room, memoryview(room) as view:
             os.preadv(self._descriptor, [view], self._size - rest)
             self._rest = bytes(view[:rest])
 
 
-class Blocks:
-    """A stage of a `DirectFile`: *buffer* holds what stands at *offset* of it, after the *rest* of the block that it begins in."""
+class BlockStage:
+    """A stage of a `DirectFile`: *buffer* holds what stands at *offset* of it, after the *rest* of
+    the block that it begins in.
+    """
 
     __slots__ = ("_at", "_buffer", "_file", "_used")
 
@@ -121,7 +142,7 @@ class Blocks:
             used = end
         self._used = used
 
-    def following(self, room: int) -> "Blocks":
+    def following(self, room: int) -> "BlockStage":
         """Return a stage in the other buffer."""
         return self._file.stage_at(self._at + self._used, self._rest(), room)
 
@@ -136,11 +157,14 @@ class Blocks:
         return self._buffer[self._used - self._used % DIRECT_BLOCK : self._used]
 
 
-def past_the_cache(descriptor: int) -> SystemFile:
-    """Return the file to be written past the page cache; as usual where its file system can't do that, or wants other blocks."""
+def open_direct(descriptor: int) -> SystemFile:
+    """Return the file to be written past the page cache; as usual where its file system can't do
+    that, or wants other blocks.
+    """
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     try:
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_APPEND | os.O_DIRECT)  # `pwrite` would write at the end with O_APPEND
+        # `pwrite` would write at the end with O_APPEND
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_APPEND | os.O_DIRECT)
         return DirectFile(descriptor)  # reads a block first
     except (OSError, AttributeError):  # no O_DIRECT outside Linux
         fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)

@@ -1,4 +1,6 @@
-"""Blocking or heavy work off the event loop, as an argument: what may ask for it, and the real one."""
+"""Blocking or heavy work off the event loop, as an argument: what may ask for it, and the real
+one.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,14 +12,19 @@ Ts = TypeVarTuple("Ts")
 
 
 class Executor(Protocol):
-    """Runs a plain function elsewhere. With one thread, calls run in the order in which they were made."""
+    """Runs a plain function elsewhere.
+
+    With one thread, calls run in the order in which they were made.
+    """
 
     async def run(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Return what *function* returns, or raise what it raises."""
         ...
 
     def start(self, function: Callable[[*Ts], T], *arguments: *Ts) -> "asyncio.Future[T]":
-        """Return what *function* will return; it is under way from now on, whenever the future is awaited."""
+        """Return what *function* will return; it is under way from now on, whenever the future is
+        awaited.
+        """
         ...
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
 """Named places where a test may kill the process: inert unless the environment arms one.
 
-`LOGDRIVE_FAULT=agent.checkpoint.before_rename` sends SIGKILL to the process at its first passage there;
-`…before_rename:7` at the seventh. A simulator sets `on_reach` instead and decides for itself.
+`LOGDRIVE_FAULT=agent.checkpoint.before_rename` sends SIGKILL to the process at its first passage
+there; `…before_rename:7` at the seventh. A simulator sets `on_reach` instead and decides for
+itself.
 """
 
 import os
@@ -44,7 +45,9 @@ POINTS = (
 def _armed(setting: str) -> tuple[str, int]:
     name, _, count = setting.partition(":")
     if name and name not in POINTS:
-        raise ValueError(f"LOGDRIVE_FAULT={setting}: no such fault point; there are {', '.join(POINTS)}")
+        raise ValueError(
+            f"LOGDRIVE_FAULT={setting}: no such fault point; there are {', '.join(POINTS)}"
+        )
     return name, int(count or 1)
 
 
@@ -54,7 +57,10 @@ on_reach: Callable[[str], None] | None = None
 
 
 def reach(name: str) -> None:
-    """Pass the fault point *name*; costs one comparison when nothing is armed. Per batch, never per event."""
+    """Pass the fault point *name*; costs one comparison when nothing is armed.
+
+    Per batch, never per event.
+    """
     global _remaining
     if on_reach is not None:
         on_reach(name)

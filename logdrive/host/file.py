@@ -1,4 +1,7 @@
-"""An open file as an argument: what may be done with it, and the real one. Foreign errors come out as `OSError`."""
+"""An open file as an argument: what may be done with it, and the real one.
+
+Foreign errors come out as `OSError`.
+"""
 
 import os
 import stat
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from logdrive.host.statx import Told, told_of
+from logdrive.host.statx import StatResult, stat_handle
 from logdrive.model.framing import Part
 
 _IOV_MAX: Final = 1024
@@ -14,7 +17,10 @@ _IOV_MAX: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What identity and growth are judged by. *birth_ns* is 0 where the file system keeps no birth time (rule G2)."""
+    """What identity and growth are judged by.
+
+    *birth_ns* is 0 where the file system keeps no birth time (rule G2).
+    """
 
     device: int
     inode: int
@@ -26,21 +32,28 @@ class FileStat:
 
 
 class Stage(Protocol):
-    """Bytes put together for one write at a file's end. Nothing of them is on the disk before `append`."""
+    """Bytes put together for one write at a file's end.
+
+    Nothing of them is on the disk before `append`.
+    """
 
     def add(self, parts: Sequence[Part]) -> None:
         """Take in *parts*, copied or as they are."""
         ...
 
     def following(self, room: int) -> "Stage":
-        """Return a stage for up to *room* bytes that come after these; it can be filled while another thread appends this one.
+        """Return a stage for up to *room* bytes that come after these; it can be filled while
+        another thread appends this one.
 
         There are two at a time: one that was appended before this one is over.
         """
         ...
 
     def append(self) -> None:
-        """Write all of it at the file's end, in few system calls. After an error the end is undefined."""
+        """Write all of it at the file's end, in few system calls.
+
+        After an error the end is undefined.
+        """
         ...
 
 
@@ -52,7 +65,10 @@ class File(Protocol):
         ...
 
     def append(self, parts: Sequence[Part]) -> None:
-        """Write all *parts* at the end, in few system calls. After an error the end is undefined."""
+        """Write all *parts* at the end, in few system calls.
+
+        After an error the end is undefined.
+        """
         ...
 
     def stage(self, room: int) -> Stage:
@@ -76,7 +92,7 @@ class File(Protocol):
         ...
 
 
-def file_stat(told: Told) -> FileStat:
+def file_stat(told: StatResult) -> FileStat:
     """Return what the system told of a file."""
     return FileStat(
         device=told.device,
@@ -152,9 +168,17 @@ class SystemFile:
     def stat(self) -> FileStat:
         """Return what the file is now."""
         if self._birth_ns is None:
-            self._birth_ns = told_of(self._descriptor).birth_ns
+            self._birth_ns = stat_handle(self._descriptor).birth_ns
         found = os.fstat(self._descriptor)  # a tenth of what the other call costs
-        told = Told(found.st_dev, found.st_ino, found.st_size, found.st_nlink, found.st_mtime_ns, found.st_mode, self._birth_ns)
+        told = StatResult(
+            found.st_dev,
+            found.st_ino,
+            found.st_size,
+            found.st_nlink,
+            found.st_mtime_ns,
+            found.st_mode,
+            self._birth_ns,
+        )
         return file_stat(told)
 
     def close(self) -> None:

@@ -19,7 +19,8 @@ _SECONDS: Final = 5.0
 
 
 def keep_freed_memory() -> None:
-    """Let glibc reuse buffers of up to 32 MiB instead of giving each back to the kernel and getting it back zeroed, page by page.
+    """Let glibc reuse buffers of up to 32 MiB instead of giving each back to the kernel and getting
+    it back zeroed, page by page.
 
     Windows come and go by the hundred a second: this takes a fifth off a receiver's CPU.
     """
@@ -44,7 +45,11 @@ class Heap:
     and so is called after many connections only.
     """
 
-    def __init__(self, trim: Callable[[], None] = give_back_freed_memory, collect: Callable[[], object] = gc.collect) -> None:
+    def __init__(
+        self,
+        trim: Callable[[], None] = give_back_freed_memory,
+        collect: Callable[[], object] = gc.collect,
+    ) -> None:
         self._trim, self._collect = trim, collect
         self._held = self._peak = 0
         self._left = 0  # bytes of connections, since the last collection

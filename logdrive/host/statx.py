@@ -1,6 +1,8 @@
-"""What the system tells of a file, in one system call, when it was born included: Python's `os.stat` does not tell that.
+"""What the system tells of a file, in one system call, when it was born included: Python's
+`os.stat` does not tell that.
 
-One call, so that all of it is said of one file: between two calls a rotation may put another file in the path's place.
+One call, so that all of it is said of one file: between two calls a rotation may put another file
+in the path's place.
 """
 
 import ctypes
@@ -12,13 +14,18 @@ THIS_DIRECTORY: Final = -100
 """Stands for the working directory where a directory's descriptor is asked for (AT_FDCWD)."""
 _AT_EMPTY_PATH: Final = 0x1000
 _BASIC_STATS, _BTIME = 0x7FF, 0x800
-_NOT_THERE: Final = (errno.ENOSYS, errno.EPERM)  # EPERM: from a seccomp filter that is older than the call
+# EPERM: from a seccomp filter that is older than the call
+_NOT_THERE: Final = (errno.ENOSYS, errno.EPERM)
 _SECOND: Final = 1_000_000_000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Time(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_int64), ("nanoseconds", ctypes.c_uint32), ("reserved", ctypes.c_int32))
+    _fields_ = (
+        ("seconds", ctypes.c_int64),
+        ("nanoseconds", ctypes.c_uint32),
+        ("reserved", ctypes.c_int32),
+    )
 
 
 class _Statx(ctypes.Structure):
@@ -49,8 +56,11 @@ class _Statx(ctypes.Structure):
     )
 
 
-class Told(NamedTuple):
-    """What identity and growth are judged by. *birth_ns* is 0 where none is known, never ctime or mtime (rule G2)."""
+class StatResult(NamedTuple):
+    """What identity and growth are judged by.
+
+    *birth_ns* is 0 where none is known, never ctime or mtime (rule G2).
+    """
 
     device: int
     inode: int
@@ -61,27 +71,32 @@ class Told(NamedTuple):
     birth_ns: int
 
 
-def told_of_path(path: str) -> Told:
+def stat_path(path: str) -> StatResult:
     """Return what stands at *path*, symbolic links followed. Raises OSError."""
     return _told(THIS_DIRECTORY, path)
 
 
-def told_of(descriptor: int) -> Told:
+def stat_handle(descriptor: int) -> StatResult:
     """Return what the open file *descriptor* is. Raises OSError."""
     return _told(descriptor, "")
 
 
-def _told(descriptor: int, path: str) -> Told:
+def _told(descriptor: int, path: str) -> StatResult:
     found = _Statx()
     if not hasattr(_libc, "statx"):
         return _without_birth(descriptor, path)
     flags = 0 if path else _AT_EMPTY_PATH
-    if _libc.statx(descriptor, os.fsencode(path), flags, _BASIC_STATS | _BTIME, ctypes.byref(found)) != 0:
+    if (
+        _libc.statx(
+            descriptor, os.fsencode(path), flags, _BASIC_STATS | _BTIME, ctypes.byref(found)
+        )
+        != 0
+    ):
         number = ctypes.get_errno()
         if number in _NOT_THERE:
             return _without_birth(descriptor, path)
         raise OSError(number, os.strerror(number), path or None)
-    return Told(
+    return StatResult(
         device=os.makedev(found.dev_major, found.dev_minor),
         inode=found.ino,
         size=found.size,
@@ -92,9 +107,17 @@ def _told(descriptor: int, path: str) -> Told:
     )
 
 
-def _without_birth(descriptor: int, path: str) -> Told:
+def _without_birth(descriptor: int, path: str) -> StatResult:
     found = os.stat(path) if path else os.fstat(descriptor)
-    return Told(found.st_dev, found.st_ino, found.st_size, found.st_nlink, found.st_mtime_ns, found.st_mode, 0)
+    return StatResult(
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_nlink,
+        found.st_mtime_ns,
+        found.st_mode,
+        0,
+    )
 
 
 def _ns(time: _Time) -> int:

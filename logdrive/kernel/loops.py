@@ -1,7 +1,8 @@
-"""The loops that run once a line: compiled where that could be done when logdrive was installed, else in Python.
+"""The loops that run once a line: compiled where that could be done when logdrive was installed,
+else in Python.
 
-The compiled ones save about half of what a line costs in full records (docs/benchmarks.md); nothing else depends on them.
-`LOGDRIVE_LOOPS=plain` takes those in Python.
+The compiled ones save about half of what a line costs in full records (docs/benchmarks.md); nothing
+else depends on them. `LOGDRIVE_LOOPS=plain` takes those in Python.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""The loops that run once a line, in Python. `loops` has the compiled ones instead where there are any; these say what both do."""
+"""The loops that run once a line, in Python.
+
+`loops` has the compiled ones instead where there are any; these say what both do.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -9,19 +12,25 @@ from typing import Final
 
 import orjson
 
-_FRAME = struct.Struct("!HII")  # J: version and type as a number, which costs a sixth less than bytes to look at; sequence, length
+# J: version and type as a number, which costs a sixth less than bytes to look at; sequence, length
+_FRAME = struct.Struct("!HII")
 _LENGTH = struct.Struct("!I")
 _NO_EVENT_TYPE: Final = b"\0\0\0\0"  # Pravega's event type, before each length
 _SMALL: Final = [_LENGTH.pack(number) for number in range(2049)]
-"""Numbers as they travel: most are small, and taking one of these costs half of packing it. (A tuple's `__getitem__` is slower.)"""
+"""Numbers as they travel: most are small, and taking one of these costs half of packing it.
+
+(A tuple's `__getitem__` is slower.)
+"""
 
 
 def cut_events(data: bytes, at: int, end: int, limit: int, most: int) -> tuple[bytes, int, int]:
-    """Cut Lumberjack's J frames out of *data*, from *at* on and as far as their sequence numbers go up by one.
+    """Cut Lumberjack's J frames out of *data*, from *at* on and as far as their sequence numbers go
+    up by one.
 
-    Only the first *most*, and those of at most *limit* bytes of payload, none of them empty, that are whole before *end*. Return
-    their payloads as Pravega events (`i32 0, i32 length, payload`) back to back, how many they are, and their length in *data*.
-    Raises ValueError where the first is none.
+    Only the first *most*, and those of at most *limit* bytes of payload, none of them empty, that
+    are whole before *end*. Return their payloads as Pravega events (`i32 0, i32 length, payload`)
+    back to back, how many they are, and their length in *data*. Raises ValueError where the first
+    is none.
     """
     head, unpack = _FRAME.size, _FRAME.unpack_from
     if not 0 <= at <= end - head or end > len(data):
@@ -46,13 +55,16 @@ def cut_events(data: bytes, at: int, end: int, limit: int, most: int) -> tuple[b
 
 
 def place_lines(data: bytes, start: int, most: int) -> tuple[bytes, int, int]:
-    """Tell where the lines of *data* begin that end with LF, the first *most* of them, *data* itself beginning at position *start*.
+    """Tell where the lines of *data* begin that end with LF, the first *most* of them, *data*
+    itself beginning at position *start*.
 
-    Return the positions in decimal, commas between them, how many they are, and the length of the lines.
+    Return the positions in decimal, commas between them, how many they are, and the length of the
+    lines.
     """
     if most < 1:
         raise ValueError("at least one line")
-    lengths = list(map(len, islice(BytesIO(data), most)))  # finds newlines several times as fast as split()
+    # finds newlines several times as fast as split()
+    lengths = list(map(len, islice(BytesIO(data), most)))
     if lengths and not data.endswith(b"\n", 0, sum(lengths)):
         lengths.pop()  # the last one lacks its end
     places = list(accumulate(lengths, initial=start))
@@ -61,11 +73,20 @@ def place_lines(data: bytes, start: int, most: int) -> tuple[bytes, int, int]:
 
 
 def full_frames(
-    first: int, count: int, prefix: bytes, offsets: bytes, middle: bytes, messages: bytes, separator: bytes, tail: bytes
+    first: int,
+    count: int,
+    prefix: bytes,
+    offsets: bytes,
+    middle: bytes,
+    messages: bytes,
+    separator: bytes,
+    tail: bytes,
 ) -> bytes:
-    """Write *count* J frames, numbered from *first*: each *prefix*, an offset, *middle*, a message, *tail*.
+    """Write *count* J frames, numbered from *first*: each *prefix*, an offset, *middle*, a message,
+    *tail*.
 
-    *offsets* have commas between them, *messages* have *separator*, one byte. Raises ValueError where they are not *count*.
+    *offsets* have commas between them, *messages* have *separator*, one byte. Raises ValueError
+    where they are not *count*.
     """
     places, texts = offsets.split(b","), messages.split(separator)
     if not count == len(places) == len(texts) >= 1:
@@ -74,7 +95,9 @@ def full_frames(
     parts: list[bytes] = [tail + b"2J", b"", b"", prefix, b"", middle, b""] * count
     parts[0] = b"2J"
     parts[1::7] = packed_numbers(range(first, first + count))
-    parts[2::7] = packed_numbers([same + size for size in map(add, map(len, places), map(len, texts))])
+    parts[2::7] = packed_numbers(
+        [same + size for size in map(add, map(len, places), map(len, texts))]
+    )
     parts[4::7] = places
     parts[6::7] = texts
     parts.append(tail)

@@ -9,9 +9,12 @@ HEADER_PREFIX: Final = b'{"logdrive":{"v":1,'
 
 
 class BatchHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch's manifest. Positions are None for foreign writers; *size* (`bytes`) counts what follows, framing included.
+    """A batch's manifest.
 
-    *read* and *received* are ms since 1970: when the run's last byte was read, and when the receiver had it.
+    Positions are None for foreign writers; *size* (`bytes`) counts what follows, framing included.
+
+    *read* and *received* are ms since 1970: when the run's last byte was read, and when the
+    receiver had it.
     """
 
     v: int = 1
@@ -45,7 +48,10 @@ _decode = msgspec.json.Decoder(_Envelope).decode
 
 
 def parse_header(payload: bytes) -> BatchHeader:
-    """Return the header in *payload*, which the caller knows by its place. Raises ValueError where it is headless."""
+    """Return the header in *payload*, which the caller knows by its place.
+
+    Raises ValueError where it is headless.
+    """
     if not payload.startswith(HEADER_PREFIX):
         raise ValueError("no batch header here")
     try:

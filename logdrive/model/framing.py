@@ -1,4 +1,6 @@
-"""Events in a segment: an int32 of zero, an int32 length, and the payload, as Pravega's clients write them."""
+"""Events in a segment: an int32 of zero, an int32 length, and the payload, as Pravega's clients
+write them.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -7,7 +9,9 @@ from typing import Final
 _EVENT = struct.Struct("!ii")
 EVENT_HEAD: Final = _EVENT.size
 Part = bytes | memoryview
-"""One of the pieces, written one after the other, that an append is handed over in: a view is of what will not change."""
+"""One of the pieces, written one after the other, that an append is handed over in: a view is of
+what will not change.
+"""
 
 
 def event_head(length: int) -> bytes:
@@ -21,7 +25,9 @@ def framed(payload: bytes) -> bytes:
 
 
 def framed_all(payloads: Sequence[bytes]) -> bytes:
-    """Return *payloads* as Pravega events, back to back; one join, so cheap for a thousand of them."""
+    """Return *payloads* as Pravega events, back to back; one join, so cheap for a thousand of
+    them.
+    """
     parts: list[bytes] = []
     for payload in payloads:
         parts += (_EVENT.pack(0, len(payload)), payload)
@@ -44,7 +50,10 @@ def payloads_of(events: bytes) -> list[bytes]:
 
 
 def event_length(head: bytes) -> int:
-    """Return the payload length that the 8 bytes *head* announce. Raises ValueError where they are no event's."""
+    """Return the payload length that the 8 bytes *head* announce.
+
+    Raises ValueError where they are no event's.
+    """
     kind, length = _EVENT.unpack(head)
     if kind != 0 or length < 0:
         raise ValueError(f"no event: type {kind}, length {length}")

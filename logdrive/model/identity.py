@@ -11,9 +11,20 @@ NAMESPACE: Final = UUID("6a7d0f5e-5d0b-5c55-8f5b-2f9a3b1c7e41")
 
 
 @lru_cache(maxsize=16)
-def _lives(agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes) -> bytes:
-    """Return what the names of lives that look alike begin with; several counts are asked for in a row (rule G3)."""
-    parts = (agent.encode(), host.encode(), mount.encode(), b"%d" % inode, b"%d" % birth_ns, first_line)
+def _lives(
+    agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes
+) -> bytes:
+    """Return what the names of lives that look alike begin with; several counts are asked for in a
+    row (rule G3).
+    """
+    parts = (
+        agent.encode(),
+        host.encode(),
+        mount.encode(),
+        b"%d" % inode,
+        b"%d" % birth_ns,
+        first_line,
+    )
     return b"".join(map(_part, parts))
 
 
@@ -29,11 +40,17 @@ def _named(namespace: UUID, name: bytes) -> UUID:
     return UUID(bytes=bytes(digest))
 
 
-def origin_id(*, agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes, count: int) -> UUID:
+def origin_id(
+    *, agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes, count: int
+) -> UUID:
     """Name one life of one file (rule G2)."""
-    return _named(NAMESPACE, _lives(agent, host, mount, inode, birth_ns, first_line) + _part(b"%d" % count))
+    return _named(
+        NAMESPACE, _lives(agent, host, mount, inode, birth_ns, first_line) + _part(b"%d" % count)
+    )
 
 
 def source_id(origin: UUID, identity: str) -> UUID:
-    """Name an origin as spoken for by one client identity, so that no client moves another's position (rule D6)."""
+    """Name an origin as spoken for by one client identity, so that no client moves another's
+    position (rule D6).
+    """
     return _named(origin, identity.encode())

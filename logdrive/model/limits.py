@@ -1,4 +1,7 @@
-"""Every size that a peer or a file may ask of us. Compared before memory is taken; units stand in the comments."""
+"""Every size that a peer or a file may ask of us.
+
+Compared before memory is taken; units stand in the comments.
+"""
 
 from logdrive.model.units import GIB, KIB, MIB
 
@@ -8,7 +11,8 @@ RUN_BYTES = 896 * KIB  # sum of 8 + payload over the records of one run
 RUN_RECORDS = 999
 HEADER_BYTES = 32 * KIB
 ATTRIBUTES_BYTES = 16 * KIB
-ATTRIBUTES_DEPTH = 32  # tables and lists inside one another, so that no reader of a header need recurse far
+# tables and lists inside one another, so that no reader of a header need recurse far
+ATTRIBUTES_DEPTH = 32
 BLOCK_TEXT_BYTES = 256 * KIB  # text of one block record, before JSON
 
 # Events of foreign peers that are longer than a record, in pieces (rule R6).

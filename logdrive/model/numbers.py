@@ -6,7 +6,9 @@ from zlib import crc32
 from logdrive.model.limits import MAX_POSITION, TAIL_BYTES
 
 ABSENT: Final = -(1 << 63)
-"""The stored number of a source that was never seen (also Pravega's lastEventNumber of a new writer)."""
+"""The stored number of a source that was never seen (also Pravega's lastEventNumber of a new
+writer).
+"""
 NOT_KEPT: Final = ABSENT + 1
 """In a P frame: numbers are not kept here, go on from your checkpoint."""
 LOST: Final = ABSENT + 2
@@ -16,12 +18,16 @@ CLOSED: Final = 1 << 62
 
 
 def check_of(tail: bytes) -> int:
-    """Return the 16 bits that stand for the up to 256 bytes before a position; 1 instead of 0 (rule P1)."""
+    """Return the 16 bits that stand for the up to 256 bytes before a position; 1 instead of 0 (rule
+    P1).
+    """
     return crc32(tail[-TAIL_BYTES:]) & 0xFFFF or 1
 
 
 def number_of(position: int, tail: bytes | None) -> int:
-    """Return the number of *position*; *tail* ends with the bytes before it, or is None where they are gone."""
+    """Return the number of *position*; *tail* ends with the bytes before it, or is None where they
+    are gone.
+    """
     if not 0 <= position < MAX_POSITION:
         raise ValueError(f"position {position} is not in [0, 2^46)")
     if position == 0:
@@ -30,7 +36,9 @@ def number_of(position: int, tail: bytes | None) -> int:
 
 
 def position_of(number: int) -> int:
-    """Return the position inside *number*, open or closed; 0 for the numbers that stand for none."""
+    """Return the position inside *number*, open or closed; 0 for the numbers that stand for
+    none.
+    """
     return 0 if number < 0 else (number & (CLOSED - 1)) >> 16
 
 

@@ -16,7 +16,7 @@ from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
 
-Extent = tuple[int, int]
+ByteRange = tuple[int, int]
 """Where something begins and ends in its segment."""
 
 DEAD_LETTER = "dead_letter"
@@ -28,7 +28,7 @@ DEAD_STREAM = "-dead"
 _NULL = b"null"
 
 
-class Piece(msgspec.Struct, frozen=True):
+class EventPiece(msgspec.Struct, frozen=True):
     """The mark of a piece: bytes [*start*, *end*) of *event*, which has *bytes* of them."""
 
     event: str
@@ -58,18 +58,19 @@ class Letter(msgspec.Struct, frozen=True):
         return msgspec.Raw(msgspec.json.encode(self))
 
 
-_piece = msgspec.json.Decoder(Piece).decode
+_piece = msgspec.json.Decoder(EventPiece).decode
 _letter = msgspec.json.Decoder(Letter).decode
 
 
-def cuts(size: int) -> Iterator[Extent]:
+def cuts(size: int) -> Iterator[ByteRange]:
     """Yield the bytes that each piece of an event of *size* bytes has."""
     for start in range(0, size, RECORD_BYTES):
         yield start, min(start + RECORD_BYTES, size)
 
 
-def piece_of(header: BatchHeader) -> Piece | None:
-    """Return what *header*, of a foreign batch, says of its record as a piece; None where it is none.
+def piece_of(header: BatchHeader) -> EventPiece | None:
+    """Return what *header*, of a foreign batch, says of its record as a piece; None where it is
+    none.
 
     Raises ValueError where its mark is one that no receiver writes.
     """
@@ -96,14 +97,14 @@ def _check_letter(header: BatchHeader) -> None:
         raise ValueError("a mark of an unknown kind")
 
 
-class Whole(NamedTuple):
+class WholeEvent(NamedTuple):
     """An event all of whose pieces are there: where its last one begins, where the others are.
 
     *extents* are of batches, headers included; those next to each other are one.
     """
 
     last: int
-    extents: tuple[Extent, ...]
+    extents: tuple[ByteRange, ...]
 
 
 @dataclass(slots=True)
@@ -111,11 +112,11 @@ class _Begun:
     """An event whose last piece has not been met."""
 
     end: int
-    extents: list[Extent]
+    extents: list[ByteRange]
 
 
 @dataclass(slots=True)
-class Unfinished:
+class UnfinishedEvents:
     """The events of one segment that have begun, as a reader goes from header to header.
 
     An event whose first piece lies `PIECES_WITHIN` bytes back is given up.
@@ -123,10 +124,13 @@ class Unfinished:
 
     _begun: dict[str, _Begun] = field(default_factory=dict)
 
-    def meet(self, offset: int, following: int, event: str, start: int, end: int, *, last: bool) -> Whole | None:
+    def meet(
+        self, offset: int, following: int, event: str, start: int, end: int, *, last: bool
+    ) -> WholeEvent | None:
         """Take the next piece, whose batch is [*offset*, *following*); return the event it ends.
 
-        None too for a last piece whose others are not there: they were cut off, or lie too far back.
+        None too for a last piece whose others are not there: they were cut off, or lie too far
+        back.
         """
         begun = self._begun.pop(event, None)
         if start == 0:
@@ -134,7 +138,7 @@ class Unfinished:
         if begun is None or begun.end != start or self._given_up(begun, offset):
             return None
         if last:
-            return Whole(offset, tuple(begun.extents))
+            return WholeEvent(offset, tuple(begun.extents))
         if begun.extents and begun.extents[-1][1] == offset:
             begun.extents[-1] = (begun.extents[-1][0], following)
         else:
@@ -144,13 +148,19 @@ class Unfinished:
         return None
 
     def since(self, at: int) -> int:
-        """Return where the oldest event begins that may still become whole behind *at*; else *at*."""
-        firsts = [begun.extents[0][0] for begun in self._begun.values() if not self._given_up(begun, at)]
+        """Return where the oldest event begins that may still become whole behind *at*; else
+        *at*.
+        """
+        firsts = [
+            begun.extents[0][0] for begun in self._begun.values() if not self._given_up(begun, at)
+        ]
         return min(firsts, default=at)
 
-    def copy(self) -> "Unfinished":
+    def copy(self) -> "UnfinishedEvents":
         """Return one that goes on from here by itself."""
-        return Unfinished({event: _Begun(one.end, [*one.extents]) for event, one in self._begun.items()})
+        return UnfinishedEvents(
+            {event: _Begun(one.end, [*one.extents]) for event, one in self._begun.items()}
+        )
 
     @staticmethod
     def _given_up(begun: _Begun, at: int) -> bool:

@@ -1,22 +1,33 @@
-"""Waiting longer after each failure, spread at random so that a thousand clients don't come back at once.
+"""Waiting longer after each failure, spread at random so that a thousand clients don't come back at
+once.
 
-Full jitter: the n-th wait is uniform between 0 and initial · 2^(n-1), never beyond the maximum. Time and randomness are
-arguments, so that a seed repeats every wait.
+Full jitter: the n-th wait is uniform between 0 and initial · 2^(n-1), never beyond the maximum.
+Time and randomness are arguments, so that a seed repeats every wait.
 
-A connection that lives long wants `Backoff`: its loop asks for the next wait after each failure and resets it once the
-connection has proved itself. A single call that may be tried again wants `retrying`.
+A connection that lives long wants `Backoff`: its loop asks for the next wait after each failure and
+resets it once the connection has proved itself. A single call that may be tried again wants
+`retrying`.
 """
 
 import random as random_module
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_never, wait_exponential
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_never,
+    wait_exponential,
+)
 
 from logdrive.errors import TransientError
 from logdrive.host.clock import Clock
 
 
 class FullJitter(wait_exponential):
-    """tenacity's exponential wait as the ceiling of a draw from the given *random*, which its own jitter does not take."""
+    """tenacity's exponential wait as the ceiling of a draw from the given *random*, which its own
+    jitter does not take.
+    """
 
     def __init__(self, initial: float, maximum: float, random: random_module.Random) -> None:
         super().__init__(multiplier=initial, max=maximum)
@@ -43,12 +54,22 @@ class Backoff:
         return self._wait(state)
 
     def reset(self) -> None:
-        """Start anew: the connection has proved itself, by an acknowledgement rather than by its handshake."""
+        """Start anew: the connection has proved itself, by an acknowledgement rather than by its
+        handshake.
+        """
         self.failures = 0
 
 
-def retrying(*, initial: float, maximum: float, random: random_module.Random, clock: Clock, attempts: int | None = None) -> AsyncRetrying:
-    """Return what tries a call again after `TransientError`, at most *attempts* times in all; the last error is raised.
+def retrying(
+    *,
+    initial: float,
+    maximum: float,
+    random: random_module.Random,
+    clock: Clock,
+    attempts: int | None = None,
+) -> AsyncRetrying:
+    """Return what tries a call again after `TransientError`, at most *attempts* times in all; the
+    last error is raised.
 
     `await retrying(…)(call, argument)`, or `async for attempt in retrying(…): with attempt: …`.
     """

@@ -18,7 +18,8 @@ FILES: Final = ("ca.pem", "ca.key", "server.pem", "server.key", "client.pem", "c
 """What `write_certificates` makes, in one directory."""
 
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")  # in file names
-_SKEW: Final = timedelta(hours=1)  # hosts whose clocks are behind accept a fresh certificate all the same
+# hosts whose clocks are behind accept a fresh certificate all the same
+_SKEW: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,30 @@ class Issued:
     @property
     def key_pem(self) -> bytes:
         """The key as PKCS#8 in PEM form, without a passphrase."""
-        return self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        return self.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
 
 
 def write_certificates(
-    directory: str, names: Sequence[str], *, client: str, days: int, now: datetime, force: bool = False, more_clients: Sequence[str] = ()
+    directory: str,
+    names: Sequence[str],
+    *,
+    client: str,
+    days: int,
+    now: datetime,
+    force: bool = False,
+    more_clients: Sequence[str] = (),
 ) -> list[str]:
-    """Make the CA and both certificates in *directory*; returns the paths. Keys are readable by their owner only.
+    """Make the CA and both certificates in *directory*; returns the paths.
 
-    *names* are the DNS names and addresses that the server's certificate speaks for, *client* is the client's identity;
-    *more_clients* get files of their own name, as in `add_clients`. Raises FileExistsError naming the first file that is there
-    already, unless *force*.
+    Keys are readable by their owner only.
+
+    *names* are the DNS names and addresses that the server's certificate speaks for, *client* is
+    the client's identity; *more_clients* get files of their own name, as in `add_clients`. Raises
+    FileExistsError naming the first file that is there already, unless *force*.
     """
     os.makedirs(directory, exist_ok=True)
     paths = [os.path.join(directory, name) for name in FILES]
@@ -54,7 +68,9 @@ def write_certificates(
     if not force and (present := [path for path in paths + added if os.path.lexists(path)]):
         raise FileExistsError(present[0])
     authority = issue_authority("logdrive CA", now=now, days=days)
-    server = issue(authority, names[0], names, usage=ExtendedKeyUsageOID.SERVER_AUTH, now=now, days=days)
+    server = issue(
+        authority, names[0], names, usage=ExtendedKeyUsageOID.SERVER_AUTH, now=now, days=days
+    )
     clients = [_client(authority, name, now=now, days=days) for name in (client, *more_clients)]
     for path, issued in zip([*paths[::2], *added[::2]], (authority, server, *clients), strict=True):
         _write_both(path, issued)
@@ -62,16 +78,21 @@ def write_certificates(
 
 
 def add_clients(directory: str, clients: Sequence[str], *, days: int, now: datetime) -> list[str]:
-    """Make a certificate for each of *clients* with the CA in *directory*, in files of its name; returns the paths.
+    """Make a certificate for each of *clients* with the CA in *directory*, in files of its name;
+    returns the paths.
 
-    Raises ValueError where the CA can't be used, OSError where it can't be read, FileExistsError where a client's file is there.
+    Raises ValueError where the CA can't be used, OSError where it can't be read, FileExistsError
+    where a client's file is there.
     """
     paths = _client_paths(directory, clients)
     if present := [path for path in paths if os.path.lexists(path)]:
         raise FileExistsError(present[0])
     authority = _authority_in(directory)
     if authority.certificate.not_valid_after_utc < now:
-        raise ValueError(f"the CA in {directory} ended on {authority.certificate.not_valid_after_utc:%Y-%m-%d}: make a new one")
+        raise ValueError(
+            f"the CA in {directory} ended on "
+            f"{authority.certificate.not_valid_after_utc:%Y-%m-%d}: make a new one"
+        )
     made = [_client(authority, name, now=now, days=days) for name in clients]
     for path, issued in zip(paths[::2], made, strict=True):
         _write_both(path, issued)
@@ -88,11 +109,24 @@ def _authority_in(directory: str) -> Issued:
     with open(certificate_path, "rb") as certificate_file, open(key_path, "rb") as key_file:
         certificate_pem, key_pem = certificate_file.read(), key_file.read()
     try:
-        certificate, key = x509.load_pem_x509_certificate(certificate_pem), serialization.load_pem_private_key(key_pem, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key has a passphrase
-        raise ValueError(f"{certificate_path} and {key_path} must hold a CA and its key, in PEM form, without a passphrase") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise ValueError(f"{key_path} is not the key of {certificate_path}, or of another kind than `logdrive certs` makes")
+        certificate, key = (
+            x509.load_pem_x509_certificate(certificate_pem),
+            serialization.load_pem_private_key(key_pem, None),
+        )
+    # TypeError: the key has a passphrase
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(
+            f"{certificate_path} and {key_path} must hold a CA and its key, in PEM form, "
+            "without a passphrase"
+        ) from error
+    if (
+        not isinstance(key, ec.EllipticCurvePrivateKey)
+        or key.public_key() != certificate.public_key()
+    ):
+        raise ValueError(
+            f"{key_path} is not the key of {certificate_path}, or of another kind than "
+            "`logdrive certs` makes"
+        )
     return Issued(certificate, key)
 
 
@@ -101,7 +135,10 @@ def _client(authority: Issued, name: str, *, now: datetime, days: int) -> Issued
 
 
 def _client_paths(directory: str, clients: Sequence[str]) -> list[str]:
-    """Return where each client's certificate and key go. Raises ValueError for names that make no file name, or the same one."""
+    """Return where each client's certificate and key go.
+
+    Raises ValueError for names that make no file name, or the same one.
+    """
     stems = [_UNFIT.sub("-", name).strip("-.") for name in clients]
     for stem, name in zip(stems, clients, strict=True):
         if not stem or f"{stem}.pem" in FILES or stems.count(stem) > 1:
@@ -118,13 +155,26 @@ def issue_authority(name: str, *, now: datetime, days: int) -> Issued:
     """Make a CA that signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(name, name, key, now - _SKEW, now + timedelta(days=days))
-    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)  # certificates and revocation lists
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).add_extension(usage, critical=True)
+    # certificates and revocation lists
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    builder = builder.add_extension(
+        x509.BasicConstraints(ca=True, path_length=0), critical=True
+    ).add_extension(usage, critical=True)
     return Issued(builder.sign(key, hashes.SHA256()), key)
 
 
-def issue(authority: Issued, name: str, names: Sequence[str], *, usage: x509.ObjectIdentifier, now: datetime, days: int) -> Issued:
-    """Make a certificate signed by *authority*; *names* with "://" become URI names, addresses IP names, others DNS names."""
+def issue(
+    authority: Issued,
+    name: str,
+    names: Sequence[str],
+    *,
+    usage: x509.ObjectIdentifier,
+    now: datetime,
+    days: int,
+) -> Issued:
+    """Make a certificate signed by *authority*; *names* with "://" become URI names, addresses IP
+    names, others DNS names.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     signer = authority.certificate
     issuer = signer.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
@@ -133,15 +183,25 @@ def issue(authority: Issued, name: str, names: Sequence[str], *, usage: x509.Obj
     builder = (
         _builder(name, str(issuer), key, now - _SKEW, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.KeyUsage(True, False, False, False, False, False, False, False, False), critical=True)
+        .add_extension(
+            x509.KeyUsage(True, False, False, False, False, False, False, False, False),
+            critical=True,
+        )
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(each) for each in names]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general_name(each) for each in names]), critical=False
+        )
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
+            critical=False,
+        )
     )
     return Issued(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-def _builder(name: str, issuer: str, key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime) -> x509.CertificateBuilder:
+def _builder(
+    name: str, issuer: str, key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(_distinguished(name))
@@ -155,7 +215,8 @@ def _builder(name: str, issuer: str, key: ec.EllipticCurvePrivateKey, start: dat
 
 
 def _distinguished(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])  # X.520 ends a common name at 64
+    # X.520 ends a common name at 64
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
 
 
 def _general_name(name: str) -> x509.GeneralName:

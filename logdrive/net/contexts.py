@@ -1,4 +1,6 @@
-"""TLS contexts kept for as long as their files stand as they were: a renewed certificate is used from the next connection on."""
+"""TLS contexts kept for as long as their files stand as they were: a renewed certificate is used
+from the next connection on.
+"""
 
 import os
 from collections.abc import Callable
@@ -17,7 +19,8 @@ T = TypeVar("T", ClientTls, ServerTls)
 class Contexts(Generic[T]):
     """Contexts by their settings, made by *load* and made anew once a file has changed.
 
-    Files caught half-way through a renewal don't end what works: the former context goes on, with a warning.
+    Files caught half-way through a renewal don't end what works: the former context goes on, with a
+    warning.
     """
 
     def __init__(self, load: Callable[[T], SSL.Context]) -> None:
@@ -35,7 +38,9 @@ class Contexts(Generic[T]):
         except ConfigError as error:
             if kept is None:
                 raise
-            _log.warning("certificates can't be loaded, the former ones are used", reason=str(error))
+            _log.warning(
+                "certificates can't be loaded, the former ones are used", reason=str(error)
+            )
             context = kept[1]
         self._kept[tls] = (state, context)
         return context

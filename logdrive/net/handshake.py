@@ -1,4 +1,6 @@
-"""The TLS handshake on a non-blocking socket, within a time limit, and what it tells of the peer."""
+"""The TLS handshake on a non-blocking socket, within a time limit, and what it tells of the
+peer.
+"""
 
 import asyncio
 import socket
@@ -18,16 +20,25 @@ class SilentPeerError(TransientError):
     """The peer left without having said anything, as the probes of load balancers do."""
 
 
-async def shake_hands(connection: SSL.Connection, sock: socket.socket, address: str, seconds: float) -> Peer:
-    """Finish the handshake and return who the peer is. Raises `TransientError` saying why it failed."""
+async def shake_hands(
+    connection: SSL.Connection, sock: socket.socket, address: str, seconds: float
+) -> Peer:
+    """Finish the handshake and return who the peer is.
+
+    Raises `TransientError` saying why it failed.
+    """
     try:
         async with asyncio.timeout(seconds):
             await _finish(connection, sock)
     except TimeoutError as error:
-        raise TransientError(f"{address}: the TLS handshake did not end within {seconds:g} s") from error
+        raise TransientError(
+            f"{address}: the TLS handshake did not end within {seconds:g} s"
+        ) from error
     except SSL.Error as error:
         handshake = connection.get_app_data()
-        raise tls_failure(address, error, handshake if isinstance(handshake, Handshake) else None) from error
+        raise tls_failure(
+            address, error, handshake if isinstance(handshake, Handshake) else None
+        ) from error
     alpn = connection.get_alpn_proto_negotiated().decode("ascii", "replace")
     identity = identity_of(connection.get_peer_certificate(as_cryptography=True))
     return Peer(address, identity, alpn or None, secure=True)
@@ -53,7 +64,10 @@ async def first_byte(sock: socket.socket, address: str, seconds: float) -> None:
         if sock.recv(1, socket.MSG_PEEK):
             return
     except TimeoutError as error:
-        raise TransientError(f"{address}: it connected and said nothing for {seconds:g} s: the TLS handshake did not begin") from error
+        raise TransientError(
+            f"{address}: it connected and said nothing for {seconds:g} s: the TLS "
+            "handshake did not begin"
+        ) from error
     except OSError:  # a reset says no more than an end
         pass
     raise SilentPeerError(f"{address}: it left before the handshake")

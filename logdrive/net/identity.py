@@ -5,10 +5,11 @@ from cryptography.x509.oid import NameOID
 
 
 def identity_of(certificate: x509.Certificate | None) -> str:
-    """Return `uri:`, `dns:` or `cn:` and the smallest such name in byte order; "" without a certificate or a name.
+    """Return `uri:`, `dns:` or `cn:` and the smallest such name in byte order; "" without a
+    certificate or a name.
 
-    URI names go before DNS names, DNS names before common names, so a certificate renewed with the same names in another
-    order is the same identity.
+    URI names go before DNS names, DNS names before common names, so a certificate renewed with the
+    same names in another order is the same identity.
     """
     if certificate is None:
         return ""
@@ -17,7 +18,9 @@ def identity_of(certificate: x509.Certificate | None) -> str:
         for prefix, kind in (("uri", x509.UniformResourceIdentifier), ("dns", x509.DNSName)):
             if found := names.get_values_for_type(kind):
                 return f"{prefix}:{min(found, key=_as_bytes)}"
-    common = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    common = [
+        str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    ]
     return f"cn:{min(common, key=_as_bytes)}" if common else ""
 
 
@@ -32,7 +35,8 @@ def names_in(certificate: x509.Certificate) -> list[str]:
 def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):  # ValueError: names that are not well formed count as none
+    # ValueError: names that are not well formed count as none
+    except (x509.ExtensionNotFound, ValueError):
         return None
 
 

@@ -1,4 +1,6 @@
-"""A bound socket: takes connections, welcomes each in a task of its own, and turns away those beyond the limit."""
+"""A bound socket: takes connections, welcomes each in a task of its own, and turns away those
+beyond the limit.
+"""
 
 import asyncio
 import contextlib
@@ -34,25 +36,44 @@ class Admission:
         self._said = float("-inf")
 
     def read_bytes(self) -> int:
-        """Return how many bytes one read of a connection may bring: the less, the more of them there are."""
+        """Return how many bytes one read of a connection may bring: the less, the more of them
+        there are.
+        """
         return read_bytes(self.count)
 
     def refuse(self, peer: str, now: float) -> None:
         """Count a connection turned away, and say so, but not for each one of a flood."""
         self._refused += 1
         if now - self._said >= _QUIET_SECONDS:
-            _log.warning("too many connections, new ones are turned away", limit=self.limit, turned_away=self._refused, latest=peer)
+            _log.warning(
+                "too many connections, new ones are turned away",
+                limit=self.limit,
+                turned_away=self._refused,
+                latest=peer,
+            )
             self._said, self._refused = now, 0
 
 
 class SystemListener:
-    """Implements `Listener`. *welcome* makes a stream of an accepted socket, with TLS where that is wanted."""
+    """Implements `Listener`.
+
+    *welcome* makes a stream of an accepted socket, with TLS where that is wanted.
+    """
 
     def __init__(
-        self, sock: socket.socket, welcome: Callable[[socket.socket, str], Awaitable[SystemStream]], accept: Accept, admission: Admission
+        self,
+        sock: socket.socket,
+        welcome: Callable[[socket.socket, str], Awaitable[SystemStream]],
+        accept: Accept,
+        admission: Admission,
     ) -> None:
         self.address: tuple[str, int] = sock.getsockname()[:2]
-        self._socket, self._welcome, self._accept, self._admission = sock, welcome, accept, admission
+        self._socket, self._welcome, self._accept, self._admission = (
+            sock,
+            welcome,
+            accept,
+            admission,
+        )
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()  # keeps them from being collected
         self._resume: asyncio.TimerHandle | None = None
@@ -74,9 +95,15 @@ class SystemListener:
 
     def _pause(self, error: OSError) -> None:
         """Wait for descriptors to come free; the kernel's backlog holds the clients meanwhile."""
-        _log.warning("no connections are accepted for a second", reason=str(error), remedy="raise the limit on open files")
+        _log.warning(
+            "no connections are accepted for a second",
+            reason=str(error),
+            remedy="raise the limit on open files",
+        )
         self._loop.remove_reader(self._socket)
-        self._resume = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, self._socket, self._take)
+        self._resume = self._loop.call_later(
+            _PAUSE_SECONDS, self._loop.add_reader, self._socket, self._take
+        )
 
     def _start(self, accepted: socket.socket, peer: str) -> None:
         if self._admission.count >= self._admission.limit:
@@ -100,7 +127,9 @@ class SystemListener:
             except SilentPeerError:
                 return
             except (TransientError, ConfigError) as error:
-                _log.warning("connection refused", peer=peer, reason=str(error).removeprefix(f"{peer}: "))
+                _log.warning(
+                    "connection refused", peer=peer, reason=str(error).removeprefix(f"{peer}: ")
+                )
                 await drain(accepted, _ALERT_SECONDS)
                 return
             try:
@@ -123,7 +152,9 @@ class SystemListener:
 
 
 def _peer_name(address: Any) -> str:
-    """Return `host:port`; an IPv4 client of an IPv6 socket is written as the IPv4 client that it is."""
+    """Return `host:port`; an IPv4 client of an IPv6 socket is written as the IPv4 client that it
+    is.
+    """
     host, port = address[0], address[1]
     if ":" not in host:
         return f"{host}:{port}"

@@ -1,4 +1,6 @@
-"""Waiting for a non-blocking socket outside of a stream: handshakes, and the last words of a connection."""
+"""Waiting for a non-blocking socket outside of a stream: handshakes, and the last words of a
+connection.
+"""
 
 import asyncio
 import contextlib
@@ -14,7 +16,11 @@ async def until(sock: socket.socket, want: Want) -> None:
     """Return once *sock* is what *want* says."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
-    add, remove = (loop.add_reader, loop.remove_reader) if want is Want.READ else (loop.add_writer, loop.remove_writer)
+    add, remove = (
+        (loop.add_reader, loop.remove_reader)
+        if want is Want.READ
+        else (loop.add_writer, loop.remove_writer)
+    )
     add(sock, _resolve, ready)
     try:
         await ready
@@ -29,10 +35,11 @@ def _resolve(ready: "asyncio.Future[None]") -> None:
 
 
 async def drain(sock: socket.socket, seconds: float) -> None:
-    """Say that nothing more is written, and drop what still comes, until the peer's end or for *seconds*.
+    """Say that nothing more is written, and drop what still comes, until the peer's end or for
+    *seconds*.
 
-    A socket closed with bytes unread resets the connection, and the reset may overtake what was written last: an
-    acknowledgement, or the alert that says why.
+    A socket closed with bytes unread resets the connection, and the reset may overtake what was
+    written last: an acknowledgement, or the alert that says why.
     """
     left = _DRAIN_BYTES
     with contextlib.suppress(OSError, TimeoutError):

@@ -1,7 +1,7 @@
 """The TLS tables of every configuration, and the plain words that turn TLS off.
 
-A field of type `Literal["off"] | ServerTlsConfig` takes both `tls = "off"` and a table `[listen.tls]`; without a default,
-plain TCP is never had by forgetting something.
+A field of type `Literal["off"] | ServerTlsConfig` takes both `tls = "off"` and a table
+`[listen.tls]`; without a default, plain TCP is never had by forgetting something.
 """
 
 from typing import Literal
@@ -12,7 +12,10 @@ from logdrive.net.stream import ClientTls, ServerTls
 
 
 class ServerTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a listener shows and demands. Clients need a certificate of *ca*, unless *clients* says that anybody may come."""
+    """What a listener shows and demands.
+
+    Clients need a certificate of *ca*, unless *clients* says that anybody may come.
+    """
 
     cert: str
     key: str
@@ -22,7 +25,10 @@ class ServerTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def __post_init__(self) -> None:
         """Demand a CA unless clients go without certificates in so many words."""
         if self.clients == "certificate" and self.ca is None:
-            raise ValueError('ca is missing: name the CA that signs client certificates, or write clients = "any"')
+            raise ValueError(
+                "ca is missing: name the CA that signs client certificates, or write "
+                'clients = "any"'
+            )
         if self.clients == "any" and self.ca is not None:
             raise ValueError('clients = "any" and ca exclude each other: leave one of them out')
 
@@ -32,7 +38,10 @@ class ServerTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class ClientTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a client trusts and shows. *server_name* is verified instead of the host connected to."""
+    """What a client trusts and shows.
+
+    *server_name* is verified instead of the host connected to.
+    """
 
     ca: str
     cert: str | None = None
@@ -42,7 +51,9 @@ class ClientTlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def __post_init__(self) -> None:
         """Refuse half a pair."""
         if (self.cert is None) != (self.key is None):
-            raise ValueError("cert and key go together: give both, or neither where the server asks for none")
+            raise ValueError(
+                "cert and key go together: give both, or neither where the server asks for none"
+            )
 
     def settings(self, alpn: tuple[str, ...] = ()) -> ClientTls:
         """Return what `Transport.connect` takes."""

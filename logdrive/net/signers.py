@@ -42,6 +42,7 @@ def _signers(of: x509.Certificate, known: Sequence[x509.Certificate]) -> Iterato
 def _signed(certificate: x509.Certificate, by: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(by)
-    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):  # another's name, an unfit key, another's
+    # another's name, an unfit key, another's
+    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return False
     return True

@@ -1,7 +1,7 @@
 """Connections as an argument: ordered bytes both ways, whatever carries them.
 
-The real one is `logdrive.net.tcp`; tests join two ends in memory. TLS ends below this line: a `Stream` tells only who the
-peer is and which dialect was agreed on.
+The real one is `logdrive.net.tcp`; tests join two ends in memory. TLS ends below this line: a
+`ByteStream` tells only who the peer is and which dialect was agreed on.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +23,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """What a client brings and demands. Paths are PEM files; *server_name* is verified in the server's certificate."""
+    """What a client brings and demands.
+
+    Paths are PEM files; *server_name* is verified in the server's certificate.
+    """
 
     ca: str
     cert: str | None = None
@@ -42,8 +45,11 @@ class ServerTls:
     alpn: tuple[str, ...] = ()
 
 
-class Stream(Protocol):
-    """One connection. Broken connections raise `TransientError`; one task reads and one writes at a time."""
+class ByteStream(Protocol):
+    """One connection.
+
+    Broken connections raise `TransientError`; one task reads and one writes at a time.
+    """
 
     peer: Peer
 
@@ -74,16 +80,22 @@ class Listener(Protocol):
         ...
 
 
-Accept = Callable[[Stream], Awaitable[None]]
+Accept = Callable[[ByteStream], Awaitable[None]]
 
 
 class Transport(Protocol):
-    """Makes streams. With tls None they are plain, which only a configuration that says so may ask for."""
+    """Makes streams.
 
-    async def connect(self, host: str, port: int, tls: ClientTls | None) -> Stream:
+    With tls None they are plain, which only a configuration that says so may ask for.
+    """
+
+    async def connect(self, host: str, port: int, tls: ClientTls | None) -> ByteStream:
         """Return a connected stream, handshake done. Raises `TransientError` with the reason."""
         ...
 
     async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> Listener:
-        """Run *accept* as a task of its own for each connection, handshake done. Raises `ConfigError` where it can't bind."""
+        """Run *accept* as a task of its own for each connection, handshake done.
+
+        Raises `ConfigError` where it can't bind.
+        """
         ...

@@ -25,8 +25,9 @@ _CLOSED = "the connection was closed on this side"
 class SystemStream:
     """One connection; *wire* is ready to carry bytes over *sock*.
 
-    The socket is watched for bytes to read from the first read on; bytes are taken when it has some, so an idle
-    connection costs no calls and a busy one costs one try too many a turn. A turn takes up to 256 KiB and then lets the others run.
+    The socket is watched for bytes to read from the first read on; bytes are taken when it has
+    some, so an idle connection costs no calls and a busy one costs one try too many a turn. A turn
+    takes up to 256 KiB and then lets the others run.
     """
 
     __slots__ = (
@@ -52,7 +53,8 @@ class SystemStream:
     def __init__(self, sock: socket.socket, wire: Wire, peer: Peer) -> None:
         self.peer = peer
         self._socket, self._wire = sock, wire
-        self._number = sock.fileno()  # what selectors look for, and name in an error that asyncio makes at every registration
+        # what selectors look for, and name in an error that asyncio makes at every registration
+        self._number = sock.fileno()
         self._loop = asyncio.get_running_loop()
         self._arrived: bytes | None = None
         self._failure: TransientError | None = None  # of reading
@@ -65,10 +67,12 @@ class SystemStream:
         self._torn = self._closing = self._released = False
         self._patience: asyncio.Timeout | None = None
 
-    # Reading -----------------------------------------------------------------------------------------------------------
+    # Reading -------------------------------------------------------------------------------------
 
     async def read(self) -> bytes:
-        """Return the next bytes, at most 256 KiB, b"" at the end, which closing on this side is too."""
+        """Return the next bytes, at most 256 KiB, b"" at the end, which closing on this side is
+        too.
+        """
         while self._arrived is None:
             if self._failure is not None:
                 raise self._failure.with_traceback(None)  # it may be raised again and again
@@ -93,21 +97,25 @@ class SystemStream:
             self._loop.add_reader(self._number, self._on_readable)
 
     def _on_readable(self) -> None:
-        if self._reader is None or self._reader.done():  # nobody reads: leave the bytes to the kernel, which slows the peer
+        # nobody reads: leave the bytes to the kernel, which slows the peer
+        if self._reader is None or self._reader.done():
             self._watched = False
             self._loop.remove_reader(self._number)
         else:
             self._take()
 
     def _take(self) -> None:
-        """Take what is there and wake the reader, who may have been cancelled meanwhile: then it waits for the next one."""
+        """Take what is there and wake the reader, who may have been cancelled meanwhile: then it
+        waits for the next one.
+        """
         if self._released or self._reader is None or self._reader.done():
             return
         try:
             got = self._wire.receive()
         except TransientError as error:
             self._failure = error
-        except Exception as error:  # a bug: it must end this connection, not leave its reader waiting
+        # a bug: it must end this connection, not leave its reader waiting
+        except Exception as error:
             self._reader.set_exception(error)
             return
         else:
@@ -117,16 +125,20 @@ class SystemStream:
                 self._read_wants_write = True
                 self._loop.add_writer(self._number, self._on_writable)
                 return
-            if not got and self._broken is not None:  # TCP tells of a reset only once, and the writer has heard of it
+            # TCP tells of a reset only once, and the writer has heard of it
+            if not got and self._broken is not None:
                 self._failure = self._broken
             else:
                 self._arrived = got
         self._reader.set_result(None)
 
-    # Writing -----------------------------------------------------------------------------------------------------------
+    # Writing -------------------------------------------------------------------------------------
 
     async def write(self, parts: Sequence[Part]) -> None:
-        """Return once the kernel took all *parts*. A write that was cancelled half-way leaves the stream unfit for more."""
+        """Return once the kernel took all *parts*.
+
+        A write that was cancelled half-way leaves the stream unfit for more.
+        """
         if self._torn and not self._closing:
             raise TransientError(f"{self.peer.address}: an earlier write was given up half-way")
         self._torn = True
@@ -138,7 +150,8 @@ class SystemStream:
             self._broken = error
             raise
         self._torn = False
-        if self._since_wait >= _TURN_BYTES:  # a peer that takes all at once must not keep the others from running
+        # a peer that takes all at once must not keep the others from running
+        if self._since_wait >= _TURN_BYTES:
             self._since_wait = 0
             await asyncio.sleep(0)
 
@@ -152,7 +165,10 @@ class SystemStream:
             elif sent is Want.WRITE:
                 await self._until_writable()
             else:
-                raise TransientError(f"{self.peer.address}: the peer asked for a renegotiation, which is not done here")
+                raise TransientError(
+                    f"{self.peer.address}: the peer asked for a renegotiation, which is "
+                    "not done here"
+                )
 
     async def _until_writable(self) -> None:
         self._since_wait = 0
@@ -175,7 +191,7 @@ class SystemStream:
         elif not self._writer.done():
             self._writer.set_result(None)
 
-    # Ending ------------------------------------------------------------------------------------------------------------
+    # Ending --------------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Say goodbye, let the peer take what was written, and close, within two seconds."""
@@ -230,9 +246,11 @@ class SystemStream:
 
 
 def _pieces(parts: Sequence[Part]) -> Iterator[Part]:
-    """Join small neighbours up to 256 KiB, so that they share records and calls; longer parts go as they are.
+    """Join small neighbours up to 256 KiB, so that they share records and calls; longer parts go as
+    they are.
 
-    A head before a long part takes the beginning of that along: alone it would cost a packet, and wake the peer for nothing.
+    A head before a long part takes the beginning of that along: alone it would cost a packet, and
+    wake the peer for nothing.
     """
     run: list[Part] = []
     size = 0

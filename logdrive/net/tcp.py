@@ -18,10 +18,13 @@ from logdrive.net.tls import client_connection, client_context, server_connectio
 from logdrive.net.wires import PlainWire, TlsWire
 
 _BACKLOG: Final = 1024
-_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))  # s, s, tries
+# s, s, tries
+_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 _ADDRESS_REMEDIES: Final = {
     errno.EADDRINUSE: "another program listens there: stop it, or choose another port",
-    errno.EADDRNOTAVAIL: "this host does not have that address: 0.0.0.0 and [::] stand for all it has",
+    errno.EADDRNOTAVAIL: (
+        "this host does not have that address: 0.0.0.0 and [::] stand for all it has"
+    ),
     errno.EACCES: "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one, or grant it",
 }
 _MAY_PASS: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
@@ -29,9 +32,18 @@ _MAY_PASS: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 
 
 class SystemTransport:
-    """Implements `Transport`. *max_connections* bounds what all its listeners have accepted, the others are turned away."""
+    """Implements `Transport`.
 
-    def __init__(self, *, max_connections: int = 10_000, connect_timeout: float = 10.0, handshake_timeout: float = 10.0) -> None:
+    *max_connections* bounds what all its listeners have accepted, the others are turned away.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_connections: int = 10_000,
+        connect_timeout: float = 10.0,
+        handshake_timeout: float = 10.0,
+    ) -> None:
         self._connect_timeout, self._handshake_timeout = connect_timeout, handshake_timeout
         self._admission = Admission(max_connections)
         self._most = self._admission.read_bytes
@@ -39,7 +51,10 @@ class SystemTransport:
         self._server_contexts = Contexts(server_context)
 
     async def connect(self, host: str, port: int, tls: ClientTls | None) -> SystemStream:
-        """Return a connected stream, handshake done. Raises `TransientError`; `ConfigError` for certificates never loaded well."""
+        """Return a connected stream, handshake done.
+
+        Raises `TransientError`; `ConfigError` for certificates never loaded well.
+        """
         peer = _written(host, port)
         context = None if tls is None else self._client_contexts.get(tls)
         sock = await self._connected(host, port, peer)
@@ -51,7 +66,9 @@ class SystemTransport:
             else:
                 connection = client_connection(context, sock, tls.server_name or host)
                 known = await shake_hands(connection, sock, peer, self._handshake_timeout)
-                ours = f"our certificate {tls.cert}" if tls.cert else "a client without a certificate"
+                ours = (
+                    f"our certificate {tls.cert}" if tls.cert else "a client without a certificate"
+                )
                 stream = SystemStream(sock, TlsWire(connection, peer, ours), known)
             undo.pop_all()
         return stream
@@ -62,7 +79,9 @@ class SystemTransport:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 for family, address in await _addresses(host, port):
-                    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+                    sock = socket.socket(
+                        family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+                    )
                     try:
                         await asyncio.get_running_loop().sock_connect(sock, address)
                     except OSError as error:
@@ -80,8 +99,13 @@ class SystemTransport:
         reasons = ", ".join(dict.fromkeys(failures)) or "the name has no address"
         raise TransientError(f"{peer}: {reasons}: does the other side listen there?")
 
-    async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> SystemListener:
-        """Bind and take connections, each with a task of its own. Raises `ConfigError` for the address or the certificates."""
+    async def listen(
+        self, host: str, port: int, tls: ServerTls | None, accept: Accept
+    ) -> SystemListener:
+        """Bind and take connections, each with a task of its own.
+
+        Raises `ConfigError` for the address or the certificates.
+        """
         if tls is not None:
             self._server_contexts.get(tls)  # a mistake shows now, not with the first client
         sock = await _bound(host, port)
@@ -92,7 +116,10 @@ class SystemTransport:
         return SystemListener(sock, welcome, accept, self._admission)
 
     async def _welcome(self, sock: socket.socket, peer: str, tls: ServerTls | None) -> SystemStream:
-        """Turn an accepted socket into a stream. Raises `TransientError`; the caller closes the socket then."""
+        """Turn an accepted socket into a stream.
+
+        Raises `TransientError`; the caller closes the socket then.
+        """
         try:
             _tune(sock)
         except OSError as error:
@@ -130,10 +157,14 @@ async def _bound(host: str, port: int) -> socket.socket:
     where = _written(host, port)
     try:
         family, address = (await _addresses(host, port))[0]
-        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        sock = socket.socket(
+            family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        )
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UnavailableError("listen", [Mistake("address", where, f"{reason}: write host:port")]) from error
+        raise UnavailableError(
+            "listen", [Mistake("address", where, f"{reason}: write host:port")]
+        ) from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
@@ -141,7 +172,9 @@ async def _bound(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         sock.close()
         number = error.errno if isinstance(error, OSError) else None
-        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        reason = (
+            (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        )
         remedy = _ADDRESS_REMEDIES.get(number or 0, "write host:port of this host")
         kind = UnavailableError if number in _MAY_PASS else ConfigError
         raise kind("listen", [Mistake("address", where, f"{reason}: {remedy}")]) from error

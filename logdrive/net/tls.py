@@ -1,8 +1,10 @@
-"""TLS contexts and connections: what both sides bring, demand, and never do (TLS below 1.2, sessions, tickets, renegotiation).
+"""TLS contexts and connections: what both sides bring, demand, and never do (TLS below 1.2,
+sessions, tickets, renegotiation).
 
-A server that is given a CA demands a client certificate signed by it. A client always verifies the server: the chain up to
-its CA, and the name it asked for among the certificate's names. A certificate named as CA is trusted as it stands, whoever
-signed it, so that a server's own certificate can be pinned. (A TLS 1.3 server still sends tickets, which pyOpenSSL can't turn off;
+A server that is given a CA demands a client certificate signed by it. A client always verifies the
+server: the chain up to its CA, and the name it asked for among the certificate's names. A
+certificate named as CA is trusted as it stands, whoever signed it, so that a server's own
+certificate can be pinned. (A TLS 1.3 server still sends tickets, which pyOpenSSL can't turn off;
 they resume nothing.)
 """
 
@@ -25,7 +27,10 @@ _MODE_NO_AUTO_CHAIN = 8  # SSL_MODE_NO_AUTO_CHAIN
 
 
 def client_context(tls: ClientTls) -> SSL.Context:
-    """Return what a client connects with. Raises `ConfigError` naming the file that can't be used."""
+    """Return what a client connects with.
+
+    Raises `ConfigError` naming the file that can't be used.
+    """
     context = _context(SSL.TLS_CLIENT_METHOD)
     _trust(context, tls.ca)
     if tls.cert is not None and tls.key is not None:
@@ -33,7 +38,11 @@ def client_context(tls: ClientTls) -> SSL.Context:
         _send_no_root(context, tls.cert, tls.ca)
     elif tls.cert is not None or tls.key is not None:
         missing = "key" if tls.key is None else "cert"
-        raise _mistake(missing, "", "cert and key go together: give both, or neither where the server asks for none")
+        raise _mistake(
+            missing,
+            "",
+            "cert and key go together: give both, or neither where the server asks for none",
+        )
     context.set_verify(SSL.VERIFY_PEER, verify)
     if tls.alpn:
         context.set_alpn_protos([name.encode() for name in tls.alpn])
@@ -41,7 +50,10 @@ def client_context(tls: ClientTls) -> SSL.Context:
 
 
 def server_context(tls: ServerTls) -> SSL.Context:
-    """Return what a server accepts with. Raises `ConfigError` naming the file that can't be used."""
+    """Return what a server accepts with.
+
+    Raises `ConfigError` naming the file that can't be used.
+    """
     context = _context(SSL.TLS_SERVER_METHOD)
     _present(context, tls.cert, tls.key)
     if tls.ca is not None:
@@ -53,12 +65,18 @@ def server_context(tls: ServerTls) -> SSL.Context:
     return context
 
 
-def client_connection(context: SSL.Context, sock: socket.socket, server_name: str) -> SSL.Connection:
-    """Return a connection over *sock* that will accept only a peer that speaks for *server_name*."""
+def client_connection(
+    context: SSL.Context, sock: socket.socket, server_name: str
+) -> SSL.Connection:
+    """Return a connection over *sock* that will accept only a peer that speaks for
+    *server_name*.
+    """
     connection = SSL.Connection(context, sock)
     connection.set_app_data(Handshake(expected=server_name))
     if not is_address(server_name):  # SNI carries names only
-        connection.set_tlsext_host_name(server_name.rstrip(".").encode("ascii" if server_name.isascii() else "idna"))
+        connection.set_tlsext_host_name(
+            server_name.rstrip(".").encode("ascii" if server_name.isascii() else "idna")
+        )
     connection.set_connect_state()
     return connection
 
@@ -76,9 +94,11 @@ def _context(method: int) -> SSL.Context:
     context.set_min_proto_version(SSL.TLS1_2_VERSION)
     context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    context.set_session_id(b"logdrive")  # without it a client that offers a session is refused rather than shaken hands with anew
+    # without it a client that offers a session is refused rather than shaken hands with anew
+    context.set_session_id(b"logdrive")
     context.set_mode(SSL.MODE_RELEASE_BUFFERS)  # half the memory of an idle connection
-    context.clear_mode(_MODE_ENABLE_PARTIAL_WRITE)  # else a call into OpenSSL sends one record of 16 KiB, not the whole buffer
+    # else a call into OpenSSL sends one record of 16 KiB, not the whole buffer
+    context.clear_mode(_MODE_ENABLE_PARTIAL_WRITE)
     return context
 
 
@@ -91,9 +111,13 @@ def _trust(context: SSL.Context, path: str) -> None:
 
 
 def _present(context: SSL.Context, cert: str, key: str) -> None:
-    with _loading("cert", cert, "it must hold the certificate, then those that signed it, in PEM form"):
+    with _loading(
+        "cert", cert, "it must hold the certificate, then those that signed it, in PEM form"
+    ):
         context.use_certificate_chain_file(cert)
-    with _loading("key", key, "it must hold the certificate's private key in PEM form, without a passphrase"):
+    with _loading(
+        "key", key, "it must hold the certificate's private key in PEM form, without a passphrase"
+    ):
         context.use_privatekey(_private_key(key))
     try:
         context.check_privatekey()
@@ -101,11 +125,27 @@ def _present(context: SSL.Context, cert: str, key: str) -> None:
         raise _mistake("key", key, f"it is not the private key of {cert}") from None
 
 
-def _private_key(path: str) -> rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey:
-    """Read the key at *path*, PKCS#8 or of the older forms. Raises ValueError or TypeError where it is none."""
+def _private_key(
+    path: str,
+) -> (
+    rsa.RSAPrivateKey
+    | ec.EllipticCurvePrivateKey
+    | ed25519.Ed25519PrivateKey
+    | ed448.Ed448PrivateKey
+):
+    """Read the key at *path*, PKCS#8 or of the older forms.
+
+    Raises ValueError or TypeError where it is none.
+    """
     with open(path, "rb") as file:
         key = serialization.load_pem_private_key(file.read(), password=None)
-    if isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey):
+    if isinstance(
+        key,
+        rsa.RSAPrivateKey
+        | ec.EllipticCurvePrivateKey
+        | ed25519.Ed25519PrivateKey
+        | ed448.Ed448PrivateKey,
+    ):
         return key
     raise ValueError("a kind of key that TLS has no use for")
 
@@ -127,10 +167,17 @@ def _loading(name: str, path: str, demand: str) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         certs = "`logdrive certs DIR` makes certificates to try things out"
-        remedy = "let the user that this runs as read it" if isinstance(error, PermissionError) else certs
+        remedy = (
+            "let the user that this runs as read it"
+            if isinstance(error, PermissionError)
+            else certs
+        )
         raise _mistake(name, path, f"{reason}; {remedy}") from error
-    except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key has a passphrase
-        mismatch = "it is not the private key of the certificate" if "mismatch" in str(error) else demand
+    # TypeError: the key has a passphrase
+    except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        mismatch = (
+            "it is not the private key of the certificate" if "mismatch" in str(error) else demand
+        )
         raise _mistake(name, path, mismatch) from error
 
 
@@ -138,11 +185,16 @@ def _mistake(name: str, path: str, remedy: str) -> ConfigError:
     return ConfigError("tls", [Mistake(name, path, remedy)])
 
 
-def _alpn_choice(ours: tuple[str, ...]) -> "Callable[[SSL.Connection, list[bytes]], bytes | SSL._NoOverlappingProtocols]":
+def _alpn_choice(
+    ours: tuple[str, ...],
+) -> "Callable[[SSL.Connection, list[bytes]], bytes | SSL._NoOverlappingProtocols]":
     names = [name.encode() for name in ours]
 
-    def choose(_connection: SSL.Connection, theirs: list[bytes]) -> "bytes | SSL._NoOverlappingProtocols":
-        # None in common goes on without: deployed peers expect plain Lumberjack there, not an alert.
+    def choose(
+        _connection: SSL.Connection, theirs: list[bytes]
+    ) -> "bytes | SSL._NoOverlappingProtocols":
+        # None in common goes on without: deployed peers expect plain Lumberjack there, not an
+        # alert.
         return next((name for name in names if name in theirs), SSL.NO_OVERLAPPING_PROTOCOLS)
 
     return choose

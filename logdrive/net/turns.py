@@ -1,4 +1,5 @@
-"""Turns: who has more to do than a little does it in portions, one portion of one task a round of the loop.
+"""Turns: who has more to do than a little does it in portions, one portion of one task a round of
+the loop.
 
 So a round lasts as long as one portion, however many tasks have much to do: who has little, and
 waits for a byte or a timer, never waits for all of them.
@@ -52,7 +53,9 @@ class Portion:
         self._began, self._done = self._loop.time(), 0
 
     async def step(self) -> None:
-        """Say that a step was done; wait for the next turn where that was the portion's last one."""
+        """Say that a step was done; wait for the next turn where that was the portion's last
+        one.
+        """
         self._done += 1
         if self._done >= self._steps or self._loop.time() - self._began > PORTION_SECONDS:
             await self._turns.next()

@@ -1,7 +1,9 @@
-"""Why a peer's certificate is refused, and what to do about it, in words that an operator can act on.
+"""Why a peer's certificate is refused, and what to do about it, in words that an operator can act
+on.
 
-OpenSSL's error says only that a verification failed. The callback here notes the reason on the connection's `Handshake`,
-and checks there too that the certificate speaks for the name asked for, so that the refusal reaches the peer as an alert.
+OpenSSL's error says only that a verification failed. The callback here notes the reason on the
+connection's `Handshake`, and checks there too that the certificate speaks for the name asked for,
+so that the refusal reaches the peer as an alert.
 """
 
 import ipaddress
@@ -16,30 +18,53 @@ from service_identity.cryptography import verify_certificate_hostname, verify_ce
 from logdrive.net.identity import names_in
 
 _CODES: Final = SSL.X509VerificationCodes
-_UNKNOWN_CA: Final = "the CA given here did not sign it: give the CA that did (key ca), or the peer a certificate signed by this one"
+_UNKNOWN_CA: Final = (
+    "the CA given here did not sign it: give the CA that did (key ca), or the peer a "
+    "certificate signed by this one"
+)
 _REASONS: Final = {
     _CODES.ERR_CERT_HAS_EXPIRED: ("certificate has expired", "renew it"),
     _CODES.ERR_CERT_NOT_YET_VALID: ("certificate is not yet valid", "compare both hosts' clocks"),
     _CODES.ERR_UNABLE_TO_GET_ISSUER_CERT: ("unable to get issuer certificate", _UNKNOWN_CA),
-    _CODES.ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY: ("unable to get local issuer certificate", _UNKNOWN_CA),
-    _CODES.ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE: ("unable to verify the first certificate", _UNKNOWN_CA),
-    _CODES.ERR_SELF_SIGNED_CERT_IN_CHAIN: ("self-signed certificate in certificate chain", _UNKNOWN_CA),
-    _CODES.ERR_DEPTH_ZERO_SELF_SIGNED_CERT: ("self-signed certificate", "name it as the CA (key ca) if it is to be trusted"),
+    _CODES.ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY: (
+        "unable to get local issuer certificate",
+        _UNKNOWN_CA,
+    ),
+    _CODES.ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE: (
+        "unable to verify the first certificate",
+        _UNKNOWN_CA,
+    ),
+    _CODES.ERR_SELF_SIGNED_CERT_IN_CHAIN: (
+        "self-signed certificate in certificate chain",
+        _UNKNOWN_CA,
+    ),
+    _CODES.ERR_DEPTH_ZERO_SELF_SIGNED_CERT: (
+        "self-signed certificate",
+        "name it as the CA (key ca) if it is to be trusted",
+    ),
     _CODES.ERR_CERT_SIGNATURE_FAILURE: ("certificate signature failure", _UNKNOWN_CA),
     _CODES.ERR_INVALID_CA: ("invalid CA certificate", "the signing certificate lacks CA:TRUE"),
-    _CODES.ERR_INVALID_PURPOSE: ("unsuitable certificate purpose", "its extended key usage must allow this side of TLS"),
+    _CODES.ERR_INVALID_PURPOSE: (
+        "unsuitable certificate purpose",
+        "its extended key usage must allow this side of TLS",
+    ),
 }
 
 
 @dataclass(slots=True)
 class Handshake:
-    """What is known of one connection's verification. *expected* is the name or address that the peer must speak for."""
+    """What is known of one connection's verification.
+
+    *expected* is the name or address that the peer must speak for.
+    """
 
     expected: str | None = None
     refusal: str | None = None
 
 
-def verify(connection: SSL.Connection, certificate: crypto.X509, code: int, depth: int, ok: int) -> bool:
+def verify(
+    connection: SSL.Connection, certificate: crypto.X509, code: int, depth: int, ok: int
+) -> bool:
     """Decide on one certificate of the peer's chain, as OpenSSL's verification callback."""
     handshake = connection.get_app_data()
     assert isinstance(handshake, Handshake)
@@ -61,12 +86,18 @@ def is_address(name: str) -> bool:
 
 def _chain_refusal(certificate: x509.Certificate, code: int) -> str:
     reason, remedy = _REASONS.get(code, (_name_of(code), "see X509_verify_cert_error_string(3)"))
-    detail = f", on {certificate.not_valid_after_utc:%Y-%m-%d}" if code == _CODES.ERR_CERT_HAS_EXPIRED else ""
+    detail = (
+        f", on {certificate.not_valid_after_utc:%Y-%m-%d}"
+        if code == _CODES.ERR_CERT_HAS_EXPIRED
+        else ""
+    )
     return f"{reason}{detail} ({certificate.subject.rfc4514_string() or 'no subject'}): {remedy}"
 
 
 def _name_of(code: int) -> str:
-    names = (name for name, value in vars(_CODES).items() if name.startswith("ERR_") and value == code)
+    names = (
+        name for name, value in vars(_CODES).items() if name.startswith("ERR_") and value == code
+    )
     return next(names, f"ERR_{code}").removeprefix("ERR_").replace("_", " ").lower()
 
 
@@ -76,5 +107,8 @@ def _name_refusal(certificate: x509.Certificate, expected: str) -> str | None:
         check(certificate, expected)
     except (service_identity.VerificationError, service_identity.CertificateError, ValueError):
         names = ", ".join(names_in(certificate)) or "no name at all"
-        return f"hostname mismatch: it speaks for {names}, not for {expected}: connect by such a name, set server_name, or renew it"
+        return (
+            f"hostname mismatch: it speaks for {names}, not for {expected}: connect by such a "
+            "name, set server_name, or renew it"
+        )
     return None

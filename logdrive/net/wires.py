@@ -1,6 +1,8 @@
-"""What carries a stream's bytes over one non-blocking socket: plain TCP, or TLS with OpenSSL directly on the socket.
+"""What carries a stream's bytes over one non-blocking socket: plain TCP, or TLS with OpenSSL
+directly on the socket.
 
-OpenSSL reads and writes the socket itself; a memory BIO in between would cost three times the CPU to send.
+OpenSSL reads and writes the socket itself; a memory BIO in between would cost three times the CPU
+to send.
 """
 
 import enum
@@ -17,9 +19,14 @@ from logdrive.net.verification import Handshake
 
 READ_BYTES: Final = 256 * KIB
 READS_BYTES: Final = 64 * MIB
-"""What the reads of all accepted connections may bring in one round of the loop, in which nobody can be stopped any more."""
-_RECORD_BYTES: Final = 16 * KIB  # a TLS record's most; one read into OpenSSL returns no more than one record
-_RECORDS: Final = 64  # so many in one turn, however small: a peer that sends single bytes must not keep the others waiting
+"""What the reads of all accepted connections may bring in one round of the loop, in which nobody
+can be stopped any more.
+"""
+# a TLS record's most; one read into OpenSSL returns no more than one record
+_RECORD_BYTES: Final = 16 * KIB
+# so many in one turn, however small: a peer that sends single bytes must not keep the others
+# waiting
+_RECORDS: Final = 64
 
 
 class Want(enum.Enum):
@@ -30,7 +37,9 @@ class Want(enum.Enum):
 
 
 def read_bytes(connections: int) -> int:
-    """Return how many bytes one read may bring where there are so many *connections*: a TLS record's at the least."""
+    """Return how many bytes one read may bring where there are so many *connections*: a TLS
+    record's at the least.
+    """
     return max(_RECORD_BYTES, min(READ_BYTES, READS_BYTES // max(1, connections)))
 
 
@@ -42,14 +51,18 @@ class Wire(Protocol):
     """Non-blocking bytes. Failures are `TransientError`s."""
 
     more: bool
-    """Whether bytes may wait above the socket, so that its becoming readable must not be waited for."""
+    """Whether bytes may wait above the socket, so that its becoming readable must not be waited
+    for.
+    """
 
     def receive(self) -> bytes | Want:
         """Return up to 256 KiB, b"" at the end, or what to wait for."""
         ...
 
     def send(self, data: memoryview) -> int | Want:
-        """Return how many bytes were taken, or what to wait for; then the same *data* must be offered again."""
+        """Return how many bytes were taken, or what to wait for; then the same *data* must be
+        offered again.
+        """
         ...
 
     def say_goodbye(self) -> Want | None:
@@ -93,8 +106,9 @@ class PlainWire:
 class TlsWire:
     """A pyOpenSSL connection, its handshake done.
 
-    Costs what OpenSSL costs, and up to a fifth more to receive. *our_certificate* names what was shown to the peer: under
-    TLS 1.3 its refusal comes only with the first read or write. *most* is as `PlainWire`'s.
+    Costs what OpenSSL costs, and up to a fifth more to receive. *our_certificate* names what was
+    shown to the peer: under TLS 1.3 its refusal comes only with the first read or write. *most* is
+    as `PlainWire`'s.
     """
 
     __slots__ = ("_connection", "_ended", "_heard", "_late", "_most", "_ours", "_peer", "more")
@@ -147,7 +161,9 @@ class TlsWire:
         return None
 
     def _note(self, error: SSL.Error) -> None:
-        """Keep a failure for the read after the bytes that came before it; an end without a goodbye is an end too."""
+        """Keep a failure for the read after the bytes that came before it; an end without a goodbye
+        is an end too.
+        """
         if isinstance(error, SSL.SysCallError) and error.args[0] == -1 and self._heard:
             self._ended = True
         else:
@@ -157,11 +173,19 @@ class TlsWire:
         if isinstance(error, SSL.SysCallError):
             hint = ""
             if not self._heard and self._ours is not None:
-                hint = f" before it said anything: if this repeats, it may refuse {self._ours}; see its log"
-            text = f"{self._peer}: the connection was ended by the other side ({reasons_of(error)}){hint}"
+                hint = (
+                    f" before it said anything: if this repeats, it may refuse {self._ours}; "
+                    "see its log"
+                )
+            text = (
+                f"{self._peer}: the connection was ended by the other side "
+                f"({reasons_of(error)}){hint}"
+            )
             return RejectedError(text, sure=False) if hint else TransientError(text)
         handshake = self._connection.get_app_data()
-        failure = tls_failure(self._peer, error, handshake if isinstance(handshake, Handshake) else None)
+        failure = tls_failure(
+            self._peer, error, handshake if isinstance(handshake, Handshake) else None
+        )
         if isinstance(failure, RejectedError) and self._ours and "alert" in str(failure):
             return RejectedError(f"{failure} ({self._ours})", sure=failure.sure)
         return failure
@@ -175,16 +199,21 @@ class TlsWire:
         except SSL.WantReadError:
             return Want.READ
         except SSL.ZeroReturnError as error:
-            raise TransientError(f"{self._peer}: the connection was closed by the other side") from error
+            raise TransientError(
+                f"{self._peer}: the connection was closed by the other side"
+            ) from error
         except SSL.Error as error:
             raise self._why_broken(error) from error
 
     def _why_broken(self, error: SSL.Error) -> TransientError:
-        """Look for the alert that came before the socket broke: it says more than the socket does."""
+        """Look for the alert that came before the socket broke: it says more than the socket
+        does.
+        """
         self._late = self._explained(error)
         if isinstance(error, SSL.SysCallError):
             try:
-                while True:  # what else had arrived is lost with the connection, and will be sent again
+                # what else had arrived is lost with the connection, and will be sent again
+                while True:
                     self._connection.recv(_RECORD_BYTES)
             except SSL.Error as found:
                 if "alert" in reasons_of(found):

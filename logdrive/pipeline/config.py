@@ -1,4 +1,7 @@
-"""What the operator of a pipeline may set: parsed once at start, never changed. `config/pipeline.toml` explains it."""
+"""What the operator of a pipeline may set: parsed once at start, never changed.
+
+`config/pipeline.toml` explains it.
+"""
 
 import os.path
 from typing import Annotated, Literal
@@ -34,7 +37,9 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole pipeline.toml; *tls* is for a store's face that asks for certificates, *login* for a controller that asks who comes."""
+    """A whole pipeline.toml; *tls* is for a store's face that asks for certificates, *login* for a
+    controller that asks who comes.
+    """
 
     pipeline: PathsConfig
     spark: SparkConfig = SparkConfig()

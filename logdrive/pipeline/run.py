@@ -1,7 +1,8 @@
-"""`logdrive pipeline run`: a streaming query from a stream to the bronze tables, restarted where it fails, until told to stop.
+"""`logdrive pipeline run`: a streaming query from a stream to the bronze tables, restarted where it
+fails, until told to stop.
 
-The query's checkpoint is scratch: each query begins where the tables end (see `tables`), so a new one, a lost one or a restored
-one neither skips nor doubles.
+The query's checkpoint is scratch: each query begins where the tables end (see `tables`), so a new
+one, a lost one or a restored one neither skips nor doubles.
 """
 
 import os
@@ -26,9 +27,9 @@ from logdrive.pipeline.bronze.history import Known
 from logdrive.pipeline.bronze.tables import paths
 from logdrive.pipeline.bronze.writer import Bronze, Committed, MismatchError
 from logdrive.pipeline.read.connect import moved, reached
-from logdrive.pipeline.read.consumer_position import DEFAULT_READER, Reader
+from logdrive.pipeline.read.consumer_position import DEFAULT_READER, ConsumerPosition
 from logdrive.pipeline.read.offsets import NONE_BEGUN, Point, Progress
-from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.spark.failures import WorkerStartError, spark_failure, spark_failures
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY, session
 from logdrive.pipeline.spark.source import MAX_BYTES_PER_BATCH, LogdriveSource
@@ -43,7 +44,10 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do. Without *once* it goes on until told to stop, looking for more every *trigger_seconds*."""
+    """What to do.
+
+    Without *once* it goes on until told to stop, looking for more every *trigger_seconds*.
+    """
 
     uri: str
     directory: str
@@ -59,8 +63,10 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a run has added so far; *there* is how many stored bytes there were to read when it began."""
+class RunResult:
+    """What a run has added so far; *there* is how many stored bytes there were to read when it
+    began.
+    """
 
     micro_batches: int = 0
     batches: int = 0
@@ -85,7 +91,7 @@ class Outcome:
         self.bytes += more.bytes
 
 
-Tell = Callable[[Outcome], None]
+Tell = Callable[[RunResult], None]
 
 
 def run(
@@ -95,17 +101,27 @@ def run(
     clock: Clock | None = None,
     spark: Any = None,
     starting: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> Outcome:
-    """Read into the tables until all that was there at the start is (`once`), or until *stop*; then the running micro-batch ends first.
+) -> RunResult:
+    """Read into the tables until all that was there at the start is (`once`), or until *stop*; then
+    the running micro-batch ends first.
 
-    *tell* is called after every commit; *spark* is a session to use instead of one of its own, which starts inside *starting*.
-    Raises `ConfigError`, `StorageError`, and what ended the query for good.
+    *tell* is called after every commit; *spark* is a session to use instead of one of its own,
+    which starts inside *starting*. Raises `ConfigError`, `StorageError`, and what ended the query
+    for good.
     """
     with ExitStack() as held:
         face = held.enter_context(reached(plan.uri, plan.tls, plan.login))
-        _states(face, plan.uri)  # before tables are made: empty ones would tell an audit that the run had gone well
+        # before tables are made: empty ones would tell an audit that the run had gone well
+        _states(face, plan.uri)
         _make(plan.directory)
-        tables = held.enter_context(Bronze(plan.directory, clock=clock or SystemClock(), disk=SystemDisk(), compression=plan.compression))
+        tables = held.enter_context(
+            Bronze(
+                plan.directory,
+                clock=clock or SystemClock(),
+                disk=SystemDisk(),
+                compression=plan.compression,
+            )
+        )
         job = _Run(plan, tables, face, stop, tell)
         start = job.begin()
         held.callback(job.tell_store)  # once more, where it could not be told at the last commit
@@ -114,7 +130,9 @@ def run(
         if spark is None:
             job.log = Path(plan.directory, "spark.log")
             with starting():
-                own = session("logdrive pipeline", master=plan.master, memory=plan.memory, log=job.log)
+                own = session(
+                    "logdrive pipeline", master=plan.master, memory=plan.memory, log=job.log
+                )
                 spark = held.enter_context(own)
         spark.dataSource.register(LogdriveSource)
         return job.until_done(spark, start)
@@ -124,21 +142,21 @@ def run(
 class _Run:
     plan: Plan
     tables: Bronze
-    face: Face
+    face: StreamClient
     stop: threading.Event
     tell: Tell
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RunResult = field(default_factory=RunResult)
     failures: int = 0
     committing: threading.Lock = field(default_factory=threading.Lock)
     failure: Exception | None = None
     ending: bool = False
     log: Path | None = None  # of a Spark session of this run's own
-    reader: Reader = field(init=False)
+    reader: ConsumerPosition = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reader = Reader(self.plan.reader)
+        self.reader = ConsumerPosition(self.plan.reader)
 
-    def until_done(self, spark: Any, start: Progress) -> Outcome:
+    def until_done(self, spark: Any, start: Progress) -> RunResult:
         """Run queries, the first from *start*, until one ends well."""
         log = structlog.get_logger("logdrive.pipeline")
         begin: Progress | None = start
@@ -151,7 +169,9 @@ class _Run:
                 if self.failures >= _FAILURES or not self._is_tried_again(error):
                     raise
                 pause = min(0.5 * 2**self.failures, _LONGEST_PAUSE)
-                log.warning("the query failed and is started again", error=str(error), seconds=pause)
+                log.warning(
+                    "the query failed and is started again", error=str(error), seconds=pause
+                )
                 if self.stop.wait(pause):
                     return self.outcome
                 self.tables.reload()
@@ -162,11 +182,15 @@ class _Run:
         return not self.plan.once or isinstance(error, MismatchError | WorkerStartError)
 
     def begin(self) -> Progress:
-        """Return where the tables end, in segments that are still the ones they were read from (rule R5)."""
+        """Return where the tables end, in segments that are still the ones they were read from
+        (rule R5).
+        """
         log = structlog.get_logger("logdrive.pipeline")
         states = self.face.segments()
         if not states:
-            raise ConfigError("pipeline", [Mistake("from", self.plan.uri, f"there is no stream {self.face.name}")])
+            raise ConfigError(
+                "pipeline", [Mistake("from", self.plan.uri, f"there is no stream {self.face.name}")]
+            )
         points = {}
         for state in states:
             number = self.face.number(state.segment)
@@ -174,26 +198,42 @@ class _Run:
             standing = self._standing(state, chain)
             if standing < len(chain):
                 last = chain[standing - 1] if standing else None
-                log.warning("the store went back; reading again", segment=state.segment, had=chain[-1].next, now=last.next if last else 0)
+                log.warning(
+                    "the store went back; reading again",
+                    segment=state.segment,
+                    had=chain[-1].next,
+                    now=last.next if last else 0,
+                )
                 self.tables.go_back(state.segment, chain, last)
             if self.tables.end(state.segment) < state.start:
                 log.warning(
-                    "bytes were removed before they were read", segment=state.segment, start=self.tables.end(state.segment), end=state.start
+                    "bytes were removed before they were read",
+                    segment=state.segment,
+                    start=self.tables.end(state.segment),
+                    end=state.start,
                 )
                 self.tables.skip_to(state.segment, state.start)
             self.tables.begin(state.segment, chain[:standing])
             points[number] = self._point(state.segment, chain[standing - 1] if standing else None)
-            self.outcome.there += max(0, state.length - points[number].next) if not self.failures else 0
+            self.outcome.there += (
+                max(0, state.length - points[number].next) if not self.failures else 0
+            )
         self.tell_store()
         return Progress(points, {})
 
     def _point(self, segment: str, last: Known | None) -> Point:
         end, since = self.tables.end(segment), self.tables.since(segment)
         begun = since if since < end else NONE_BEGUN
-        return Point(end, last.offset, last.crc, begun) if last is not None else Point(end, since=begun)
+        return (
+            Point(end, last.offset, last.crc, begun)
+            if last is not None
+            else Point(end, since=begun)
+        )
 
     def _standing(self, state: SegmentState, chain: Sequence[Known]) -> int:
-        """Return how many headers of *chain* are still the segment's past; those that were cut off since can't be asked."""
+        """Return how many headers of *chain* are still the segment's past; those that were cut off
+        since can't be asked.
+        """
         there = [known for known in chain if known.offset >= state.start]
         if there:
             found = self.face.last_match(state.segment, there)
@@ -214,7 +254,11 @@ class _Run:
             "startingOffsets": orjson.dumps(start.as_json()).decode(),
         }
         options |= to_connect(self.face)
-        trigger = {"availableNow": True} if self.plan.once else {"processingTime": f"{self.plan.trigger_seconds} seconds"}
+        trigger = (
+            {"availableNow": True}
+            if self.plan.once
+            else {"processingTime": f"{self.plan.trigger_seconds} seconds"}
+        )
         with _scratch(self.plan.directory) as checkpoint:
             with spark_failures(self.log):
                 stream = spark.readStream.format("logdrive").options(**options).load()
@@ -226,7 +270,9 @@ class _Run:
                     pass
             finally:
                 self.ending = True
-                with self.committing:  # what runs is committed first; held no longer, since Spark waits for its callback in turn
+                # what runs is committed first; held no longer, since Spark waits for its callback
+                # in turn
+                with self.committing:
                     pass
                 query.stop()
             self._judge(query.exception())
@@ -238,8 +284,12 @@ class _Run:
                 return  # the next query begins where the tables end
             try:
                 directory, compression = paths(self.plan.directory)[0], self.plan.compression
-                messages = chunks.mapInArrow(lambda some: write_events(some, directory, compression), _spark_schema(MESSAGES))
-                committed = self.tables.commit(written_of(row) for row in messages.toArrow().to_pylist())
+                messages = chunks.mapInArrow(
+                    lambda some: write_events(some, directory, compression), _spark_schema(MESSAGES)
+                )
+                committed = self.tables.commit(
+                    written_of(row) for row in messages.toArrow().to_pylist()
+                )
             except Exception as error:
                 self.failure = error
                 raise
@@ -254,25 +304,40 @@ class _Run:
         if isinstance(self.failure, LogdriveError):
             raise self.failure
         if ended is not None or self.failure is not None:
-            raise spark_failure("the query failed", ended or self.failure, self.log) from self.failure
+            raise spark_failure(
+                "the query failed", ended or self.failure, self.log
+            ) from self.failure
 
 
-def to_connect(face: Face) -> dict[str, str]:
-    """Return the options by which Spark's workers come in; in what Spark itself shows, passwords and tokens are blanked."""
+def to_connect(face: StreamClient) -> dict[str, str]:
+    """Return the options by which Spark's workers come in; in what Spark itself shows, passwords
+    and tokens are blanked.
+    """
     target, login = face.target, face.target.login
     named = {"token": target.token or None}
     if target.tls is not None:
-        named |= {"ca": target.tls.ca, "cert": target.tls.cert, "key": target.tls.key, "serverName": target.tls.server_name}
+        named |= {
+            "ca": target.tls.ca,
+            "cert": target.tls.cert,
+            "key": target.tls.key,
+            "serverName": target.tls.server_name,
+        }
     if login is not None:
         named |= {"user": login.user, "password": login.password}
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _states(face: Face, uri: str) -> list[SegmentState]:
-    """Return what the segments of the stream *uri* are like. Raises `ConfigError` where there is none, `TransientError`."""
+def _states(face: StreamClient, uri: str) -> list[SegmentState]:
+    """Return what the segments of the stream *uri* are like.
+
+    Raises `ConfigError` where there is none, `TransientError`.
+    """
     if states := face.segments():
         return states
-    remedy = f"there is no stream {face.name}; which there are can't be asked over the network: compare `[sink] uri` of the receiver"
+    remedy = (
+        f"there is no stream {face.name}; which there are can't be asked over the network: "
+        "compare `[sink] uri` of the receiver"
+    )
     raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
 
 
@@ -291,7 +356,9 @@ def _spark_schema(schema: Any) -> Any:
 
 @contextmanager
 def _scratch(directory: str) -> Iterator[str]:
-    """Yield a fresh checkpoint directory, on the storage that the tables are on; those of killed runs go too."""
+    """Yield a fresh checkpoint directory, on the storage that the tables are on; those of killed
+    runs go too.
+    """
     base = os.path.join(os.path.abspath(directory), "bronze", "checkpoint")
     shutil.rmtree(base, ignore_errors=True)
     try:

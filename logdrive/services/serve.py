@@ -9,14 +9,14 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
-from logdrive.services.auth.open import accessing
+from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.server.config import StoreConfig
 from logdrive.services.pravega.server.controlled import controlled
 from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.limits import StoreLimits
-from logdrive.store.running import Failure, either, running
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.running import Failure, either, open_store
+from logdrive.store.streams.catalog import Catalog
 
 
 async def run(
@@ -29,20 +29,22 @@ async def run(
     stop: asyncio.Event,
     random: Random | None = None,
     started: Callable[[tuple[str, int]], None] = lambda address: None,
-    limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen
+    limits: StoreLimits = StoreLimits(),
     serving: Serving | None = None,
 ) -> None:
-    """Serve until *stop*; then let what was submitted become durable and be acknowledged. *executor* has one thread.
+    """Serve until *stop*; then let what was submitted become durable and be acknowledged.
 
-    *started* is called with the address once connections are taken; *serving* is how a controller is served, where it is not over
-    the network's own gRPC. Raises `ConfigError` where the address or the directory
-    can't be had, `StorageError` where the disk fails: the process must end then.
+    *executor* has one thread.
+
+    *started* is called with the address once connections are taken; *serving* is how a controller
+    is served, where it is not over the network's own gRPC. Raises `ConfigError` where the address
+    or the directory can't be had, `StorageError` where the disk fails: the process must end then.
     """
     failure, random = Failure(), random or SystemRandom()
     host, port = config.listen.pravega.where
     tls = config.listen.pravega.settings
     retention = [table.policy for table in config.retention]
-    store_runs = running(
+    store_runs = open_store(
         config.store.path,
         failure,
         disk=disk,
@@ -54,10 +56,25 @@ async def run(
     )
     controller = config.listen.controller
     async with (
-        accessing(config.listen.auth, disk=disk, clock=clock, random=random) as access,
+        open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
-        listening(store, host, port, tls, transport=transport, disk=disk, gate=access.gate if access else None) as address,
-        controlled(Catalogue(store, clock=clock, random=random), controller, address, disk=disk, serving=serving, access=access),
+        listening(
+            store,
+            host,
+            port,
+            tls,
+            transport=transport,
+            disk=disk,
+            gate=access.gate if access else None,
+        ) as address,
+        controlled(
+            Catalog(store, clock=clock, random=random),
+            controller,
+            address,
+            disk=disk,
+            serving=serving,
+            access=access,
+        ),
     ):
         started(address)
         await either(stop, failure.happened)

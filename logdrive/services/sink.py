@@ -10,7 +10,9 @@ from logdrive.model.framing import Part
 
 
 class NumberConflictError(LogdriveError):
-    """The append's *previous* is not the number submitted last for this writer; nothing was stored."""
+    """The append's *previous* is not the number submitted last for this writer; nothing was
+    stored.
+    """
 
 
 class NotOpenError(NumberConflictError):
@@ -18,7 +20,9 @@ class NotOpenError(NumberConflictError):
 
 
 class SegmentMovedError(LogdriveError):
-    """The segment takes nothing more, since its stream was scaled; `Sink.segment_for` names another by now."""
+    """The segment takes nothing more, since its stream was scaled; `Sink.segment_for` names another
+    by now.
+    """
 
 
 class Sink(Protocol):
@@ -33,18 +37,30 @@ class Sink(Protocol):
         ...
 
     async def open(self, segment: str, writer: UUID) -> int:
-        """Return the writer's durable number, read anew from the service; `record.ABSENT` when never seen, `record.LOST` (rule S3).
+        """Return the writer's durable number, read anew from the service; `record.ABSENT` when
+        never seen, `record.LOST` (rule S3).
 
-        It waits until what was submitted before for this writer is durable or has failed (rules D2, S2). Raises `SegmentMovedError`.
+        It waits until what was submitted before for this writer is durable or has failed (rules D2,
+        S2). Raises `SegmentMovedError`.
         """
         ...
 
-    def append(self, segment: str, writer: UUID, batch: Sequence[Part], events: int, previous: int, number: int) -> "asyncio.Future[None]":
-        """Submit one batch, given in parts, atomic, if *previous* is the number submitted last (`record.ABSENT`, or `LOST`: none).
+    def append(
+        self,
+        segment: str,
+        writer: UUID,
+        batch: Sequence[Part],
+        events: int,
+        previous: int,
+        number: int,
+    ) -> "asyncio.Future[None]":
+        """Submit one batch, given in parts, atomic, if *previous* is the number submitted last
+        (`record.ABSENT`, or `LOST`: none).
 
-        The future ends once the batch is durable. It fails with `TransientError` where the sink could not take it (a full
-        disk), with `StorageError` where it never will again. Raises `NumberConflictError` at once, storing nothing.
-        *events* is Pravega's numEvents. Appends of one process become durable in the order submitted.
+        The future ends once the batch is durable. It fails with `TransientError` where the sink
+        could not take it (a full disk), with `StorageError` where it never will again. Raises
+        `NumberConflictError` at once, storing nothing. *events* is Pravega's numEvents. Appends of
+        one process become durable in the order submitted.
         """
         ...
 

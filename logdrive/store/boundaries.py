@@ -1,4 +1,5 @@
-"""Where a segment may be cut: behind a whole batch, as its header tells, or behind a whole record where there is none (rules R4, S6).
+"""Where a segment may be cut: behind a whole batch, as its header tells, or behind a whole record
+where there is none (rules R4, S6).
 
 And where reading may begin in it: where an append does.
 """
@@ -10,40 +11,48 @@ from logdrive.model.framing import EVENT_HEAD, event_length
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError, NoSuchSegmentError
+from logdrive.store.errors import NoSuchSegmentError, StoreDamagedError
 from logdrive.store.index.index import SegmentInfo
 
 _HEADER_GUESS: Final = 4 * KIB
 _PIECE: Final = MIB
-"""Clients send an event that is too large for one append in pieces of 8 MiB, then a shorter one: what has less than this has no rest."""
+"""Clients send an event that is too large for one append in pieces of 8 MiB, then a shorter one:
+what has less than this has no rest.
+"""
 _PIECES: Final = 128
 """The largest event is one of 1 GiB."""
 
 
 def boundary_after(store: Store, segment: str, offset: int) -> int:
-    """Return where the batch or record ends that begins at *offset*, a boundary before the end of *segment*.
+    """Return where the batch or record ends that begins at *offset*, a boundary before the end of
+    *segment*.
 
-    Where the batch's end is also that of the append, as it is for all that a receiver writes, only its header is read. Bytes that
-    are no records end with their append. Raises `NoSuchSegmentError`, `SegmentTruncatedError`, `StorageError`.
+    Where the batch's end is also that of the append, as it is for all that a receiver writes, only
+    its header is read. Bytes that are no records end with their append. Raises
+    `NoSuchSegmentError`, `SegmentTruncatedError`, `StorageError`.
     """
     append = store.append_at(segment, offset)
     end = append.offset + append.length
     info = store.info(segment)
     length = info.length if info is not None else end
-    if offset == append.offset and _end_of(store.read(segment, offset, _HEADER_GUESS, check=False), offset, length) == end:
+    if (
+        offset == append.offset
+        and _end_of(store.read(segment, offset, _HEADER_GUESS, check=False), offset, length) == end
+    ):
         return end
     try:
         head = store.read(segment, offset, EVENT_HEAD + HEADER_BYTES)
-    except DamagedError:
+    except StoreDamagedError:
         return end
     return _end_of(head, offset, length) or end
 
 
 def boundary_from(store: Store, segment: str, offset: int) -> int:
-    """Return the first place from *offset* on, or the start, or the end of *segment*, where an append begins, or its end is.
+    """Return the first place from *offset* on, or the start, or the end of *segment*, where an
+    append begins, or its end is.
 
-    Costs a look into the index, whatever the segment's length. The pieces of a large event count as one append.
-    Raises `NoSuchSegmentError`, `StorageError`.
+    Costs a look into the index, whatever the segment's length. The pieces of a large event count as
+    one append. Raises `NoSuchSegmentError`, `StorageError`.
     """
     info = store.info(segment)
     if info is None:
@@ -58,7 +67,9 @@ def boundary_from(store: Store, segment: str, offset: int) -> int:
 
 
 def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> int:
-    """Return where the event ends that has a piece on both sides of *end*, where appends meet; *end* itself where none has."""
+    """Return where the event ends that has a piece on both sides of *end*, where appends meet;
+    *end* itself where none has.
+    """
     found = at = end
     for _ in range(_PIECES):
         if not info.start < at < info.length:
@@ -71,14 +82,18 @@ def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> i
         if (
             event_end is not None
             and event_end > end
-            and (event_end == info.length or store.append_at(segment, event_end).offset == event_end)
+            and (
+                event_end == info.length or store.append_at(segment, event_end).offset == event_end
+            )
         ):
             found = event_end
     return found
 
 
 def _end_of(head: bytes, offset: int, length: int) -> int | None:
-    """Return the end of what begins with *head* at *offset*; None where that is no record of a segment of *length*."""
+    """Return the end of what begins with *head* at *offset*; None where that is no record of a
+    segment of *length*.
+    """
     if len(head) < EVENT_HEAD:
         return None
     try:

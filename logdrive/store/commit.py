@@ -10,8 +10,8 @@ from logdrive.host.executor import Executor
 from logdrive.store.errors import OverloadedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.log import Log
-from logdrive.store.log.write_health import Complaint
-from logdrive.store.pending import Submission
+from logdrive.store.log.write_health import WriteHealth
+from logdrive.store.pending import PendingWrite
 
 TOLL = 512
 """What a submission counts beside its bytes: about what its objects take in memory."""
@@ -20,11 +20,12 @@ TOLL = 512
 class GroupCommit:
     """The queue before the log, and the one loop that empties it.
 
-    While one group is written, the next is put together from what is submitted, as far as it has room; the rest waits in the queue.
-    *settled* is told of each group once it is durable, as a rule while the next one is being written; *failed* of the reason
-    once a write failed, after which nothing waits: what was behind the failed group had been compared with it. Where there is
-    other work *due*, *between* is called between two groups, all being settled, for a little of it; True lets it be called again
-    without a group.
+    While one group is written, the next is put together from what is submitted, as far as it has
+    room; the rest waits in the queue. *settled* is told of each group once it is durable, as a rule
+    while the next one is being written; *failed* of the reason once a write failed, after which
+    nothing waits: what was behind the failed group had been compared with it. Where there is other
+    work *due*, *between* is called between two groups, all being settled, for a little of it; True
+    lets it be called again without a group.
     """
 
     def __init__(
@@ -33,8 +34,8 @@ class GroupCommit:
         executor: Executor,
         limits: StoreLimits,
         *,
-        settled: Callable[[Sequence[Submission]], None],
-        failed: Callable[[Sequence[Submission], LogdriveError], None],
+        settled: Callable[[Sequence[PendingWrite]], None],
+        failed: Callable[[Sequence[PendingWrite], LogdriveError], None],
         due: Callable[[], bool],
         between: Callable[[], Awaitable[bool]],
     ) -> None:
@@ -43,21 +44,28 @@ class GroupCommit:
         self._executor = executor
         self._limits = limits
         self._settled, self._failed, self._due, self._between = settled, failed, due, between
-        self._complaint = Complaint(log.files.directory)
-        self._durable: list[Submission] = []
-        self._writing: list[Submission] = []
-        self._open: list[Submission] = []
-        self._queue: deque[Submission] = deque()
+        self._complaint = WriteHealth(log.files.directory)
+        self._durable: list[PendingWrite] = []
+        self._writing: list[PendingWrite] = []
+        self._open: list[PendingWrite] = []
+        self._queue: deque[PendingWrite] = deque()
         self._wake = asyncio.Event()
         self._ending = False
 
     def check(self, size: int) -> None:
-        """Raise `OverloadedError` where *size* more bytes are too many; one submission alone always fits."""
+        """Raise `OverloadedError` where *size* more bytes are too many; one submission alone always
+        fits.
+        """
         if self.pending_bytes and self.pending_bytes + size + TOLL > self._limits.pending:
-            raise OverloadedError(f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed")
+            raise OverloadedError(
+                f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed"
+            )
 
-    def submit(self, submission: Submission) -> None:
-        """Add *submission* to the next group, or queue it for a later one. Raises `TransientError`, having done nothing, as `Log.add`."""
+    def submit(self, submission: PendingWrite) -> None:
+        """Add *submission* to the next group, or queue it for a later one.
+
+        Raises `TransientError`, having done nothing, as `Log.add`.
+        """
         entry = submission.entry
         if self._queue or not self._takes(entry.length):
             self._queue.append(submission)
@@ -116,18 +124,23 @@ class GroupCommit:
         self._durable, self._writing = self._writing, []
 
     async def _write(self) -> None:
-        """Let the disk have the open group, and meanwhile settle the one before and begin the next."""
+        """Let the disk have the open group, and meanwhile settle the one before and begin the
+        next.
+        """
         self._writing, self._open = self._open, []
         written = self._executor.start(self._log.commit, self._log.seal())
         try:
             self._settle()
-            with contextlib.suppress(TransientError):  # no memory: said once the group under way is durable
+            # no memory: said once the group under way is durable
+            with contextlib.suppress(TransientError):
                 self._fill()
         finally:
             await written
 
     def _fill(self) -> bool:
-        """Put what waits into the open group, as far as it fits, and tell whether there is anything in that."""
+        """Put what waits into the open group, as far as it fits, and tell whether there is anything
+        in that.
+        """
         queue, log = self._queue, self._log
         while queue and self._takes(queue[0].entry.length):
             log.add(queue[0].entry)
@@ -141,6 +154,8 @@ class GroupCommit:
     def _settle(self) -> None:
         """Tell of the group written last."""
         if group := self._durable:
-            self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(group)
+            self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(
+                group
+            )
             self._settled(group)
             self._durable = []

@@ -1,4 +1,7 @@
-"""What the operator of a store may set: parsed once at start, never changed. `config/store.toml` explains it."""
+"""What the operator of a store may set: parsed once at start, never changed.
+
+`config/store.toml` explains it.
+"""
 
 import ipaddress
 import os.path
@@ -12,7 +15,8 @@ from logdrive.store.retention import Policy
 class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [store] table: the directory, which belongs to one process at a time.
 
-    Without *direct_io* the log goes through the page cache, as a file system may want whose O_DIRECT is poor.
+    Without *direct_io* the log goes through the page cache, as a file system may want whose
+    O_DIRECT is poor.
     """
 
     path: str
@@ -25,7 +29,8 @@ class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One [[retention]] table: what is kept of the streams that *stream*, `scope/stream` with * and ?, names.
+    """One [[retention]] table: what is kept of the streams that *stream*, `scope/stream` with * and
+    ?, names.
 
     *readers* are the names of those who must have read what is cut off.
     """

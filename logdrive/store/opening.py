@@ -15,15 +15,22 @@ from logdrive.store.recovery import Recovered, recover
 LOCK_NAME = "lock"
 
 
-def opened(disk: Disk, path: str, limits: StoreLimits, random: Random, lock: ExitStack) -> Recovered:
-    """Return the store in *path*, whose lock *lock* then holds. Raises `StoreInUseError`, `DamagedError`, `StorageError`."""
+def opened(
+    disk: Disk, path: str, limits: StoreLimits, random: Random, lock: ExitStack
+) -> Recovered:
+    """Return the store in *path*, whose lock *lock* then holds.
+
+    Raises `StoreInUseError`, `DamagedError`, `StorageError`.
+    """
     try:
         _make_directory(disk, path)
         lock.enter_context(disk.lock(os.path.join(path, LOCK_NAME)))
     except BlockingIOError:
         raise StoreInUseError(path) from None
     except OSError as error:
-        raise StorageError(f"the store's directory {path} can't be used: {words_of(error)}") from error
+        raise StorageError(
+            f"the store's directory {path} can't be used: {words_of(error)}"
+        ) from error
     return recover(disk, path, limits, lambda: UUID(bytes=random.randbytes(16), version=4))
 
 
@@ -42,7 +49,9 @@ def is_held(disk: Disk, path: str) -> bool:
 
 
 def _make_directory(disk: Disk, path: str) -> None:
-    """Make *path* with its parents, durably; also what an earlier start made and was killed before it synced."""
+    """Make *path* with its parents, durably; also what an earlier start made and was killed before
+    it synced.
+    """
     missing = []
     there = path
     while not _exists(disk, there):

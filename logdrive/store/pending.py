@@ -12,23 +12,36 @@ from logdrive.errors import LogdriveError
 from logdrive.model.numbers import ABSENT
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index.index import Index
-from logdrive.store.log.format import APPEND, COPY, CREATE, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Change, Entry
+from logdrive.store.log.format import (
+    APPEND,
+    COPY,
+    CREATE,
+    DELETE,
+    MERGE,
+    SEAL,
+    TRUNCATE,
+    UPDATE,
+    LogEntry,
+    NumberChange,
+)
 
 
 @dataclass(slots=True, eq=False)
-class Submission:
-    """An entry on its way, of the segment *ahead*. *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
+class PendingWrite:
+    """An entry on its way, of the segment *ahead*.
 
-    *source* is the segment that a merge ends, *changes* come with it. *followers* are the futures of those who were told no because
-    of this one, which is true only once it is durable.
+    *future* is its submitter's, who may have cancelled it; it resolves to *answer*.
+
+    *source* is the segment that a merge ends, *changes* come with it. *followers* are the futures
+    of those who were told no because of this one, which is true only once it is durable.
     """
 
-    entry: Entry
-    ahead: "Ahead"
+    entry: LogEntry
+    ahead: "PendingState"
     future: "asyncio.Future[Any]"
     answer: int | bool | None
-    source: "Ahead | None" = None
-    changes: Sequence[Change] = ()
+    source: "PendingState | None" = None
+    changes: Sequence[NumberChange] = ()
     followers: "list[tuple[asyncio.Future[Any], Any]]" = field(default_factory=list)
 
     def numbers(self) -> dict[bytes, int]:
@@ -54,11 +67,12 @@ class Submission:
 
 
 @dataclass(slots=True, eq=False)
-class Ahead:
-    """One segment as it will be: *number* names it in entries, *writers* has each writer's last submission.
+class PendingState:
+    """One segment as it will be: *number* names it in entries, *writers* has each writer's last
+    submission.
 
-    *creating* and *cutting* are the creation and the last truncation, while they are not durable; *gone*: deleted, or merged
-    into another.
+    *creating* and *cutting* are the creation and the last truncation, while they are not durable;
+    *gone*: deleted, or merged into another.
     """
 
     name: str
@@ -67,33 +81,33 @@ class Ahead:
     start: int = 0
     sealed: bool = False
     gone: bool = False
-    creating: Submission | None = None
-    cutting: Submission | None = None
-    writers: dict[bytes, Submission] = field(default_factory=dict)
+    creating: PendingWrite | None = None
+    cutting: PendingWrite | None = None
+    writers: dict[bytes, PendingWrite] = field(default_factory=dict)
     waiting: int = 0
 
 
-class Submissions:
+class PendingWrites:
     """All segments that are ahead of *index*, by name; the others are as the index says."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._ahead: dict[str, Ahead] = {}
+        self._ahead: dict[str, PendingState] = {}
         self._creating = 0
 
-    def segment(self, name: str) -> Ahead:
+    def segment(self, name: str) -> PendingState:
         """Return the segment as submitted. Raises `NoSuchSegmentError`."""
         ahead = self._ahead.get(name)
         if ahead is None:
             durable = self._index.by_name.get(name)
             if durable is None:
                 raise NoSuchSegmentError(name)
-            return Ahead(name, durable.number, durable.length, durable.start, durable.sealed)
+            return PendingState(name, durable.number, durable.length, durable.start, durable.sealed)
         if ahead.gone:
             raise NoSuchSegmentError(name)
         return ahead
 
-    def pending(self, name: str, writer: bytes) -> Submission | None:
+    def pending(self, name: str, writer: bytes) -> PendingWrite | None:
         """Return the writer's last submission that is not yet durable."""
         ahead = self._ahead.get(name)
         return ahead.writers.get(writer) if ahead is not None else None
@@ -103,7 +117,9 @@ class Submissions:
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
         if ahead is not None and (pending := ahead.writers.get(writer)) is not None:
             return pending.numbers()[writer]
-        if durable is None or (ahead is not None and (ahead.gone or ahead.number != durable.number)):
+        if durable is None or (
+            ahead is not None and (ahead.gone or ahead.number != durable.number)
+        ):
             return ABSENT
         return self._index.number(durable, writer)
 
@@ -115,10 +131,14 @@ class Submissions:
     def ends(self, name: str) -> bool:
         """Tell whether a seal or the end of the segment is submitted and not yet durable."""
         ahead, durable = self._ahead.get(name), self._index.by_name.get(name)
-        return ahead is not None and (ahead.gone or (ahead.sealed and (durable is None or not durable.sealed)))
+        return ahead is not None and (
+            ahead.gone or (ahead.sealed and (durable is None or not durable.sealed))
+        )
 
     def check_place(self, name: str, offset: int) -> None:
-        """Raise `StorageError` where the index can't tell which append *offset* belongs to: what needs that could not be applied later."""
+        """Raise `StorageError` where the index can't tell which append *offset* belongs to: what
+        needs that could not be applied later.
+        """
         durable = self._index.by_name.get(name)
         if durable is not None and durable.start <= offset < durable.length:
             durable.extent_at(offset)
@@ -127,7 +147,7 @@ class Submissions:
         """Return the number that the next segment to be created gets."""
         return self._index.next_number + self._creating
 
-    def add(self, submission: Submission) -> None:
+    def add(self, submission: PendingWrite) -> None:
         """Count *submission* in."""
         ahead, entry = submission.ahead, submission.entry
         if entry.kind == COPY:
@@ -151,7 +171,7 @@ class Submissions:
             ahead.writers.update((change.writer, submission) for change in submission.changes)
             self._count(submission.source)
 
-    def settle(self, submission: Submission) -> None:
+    def settle(self, submission: PendingWrite) -> None:
         """Take *submission*, the oldest there is, out: the index has it now."""
         ahead = submission.ahead
         if submission.entry.kind == COPY:
@@ -173,16 +193,17 @@ class Submissions:
         self._ahead.clear()
         self._creating = 0
 
-    def _count(self, ahead: Ahead) -> None:
+    def _count(self, ahead: PendingState) -> None:
         self._ahead[ahead.name] = ahead
         ahead.waiting += 1
 
-    def _discount(self, ahead: Ahead) -> None:
+    def _discount(self, ahead: PendingState) -> None:
         ahead.waiting -= 1
-        if ahead.waiting == 0 and self._ahead.get(ahead.name) is ahead:  # another segment may have the name by now
+        # another segment may have the name by now
+        if ahead.waiting == 0 and self._ahead.get(ahead.name) is ahead:
             del self._ahead[ahead.name]
 
 
-def _drop(writers: dict[bytes, Submission], writer: bytes, submission: Submission) -> None:
+def _drop(writers: dict[bytes, PendingWrite], writer: bytes, submission: PendingWrite) -> None:
     if writers.get(writer) is submission:
         del writers[writer]

@@ -8,7 +8,7 @@ from logdrive.errors import StorageError
 from logdrive.host.disk import Disk, File
 from logdrive.model.framing import Part
 from logdrive.model.units import MIB
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Extent, SegmentIndex
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
@@ -18,15 +18,19 @@ _KEPT_BYTES = 16 * MIB
 _TOLL = 128
 """What an entry that is kept counts beside its bytes."""
 _UNREAD_ENTRIES = 1000
-"""Of a segment whose follower is not heard of any more, so many entries are still kept; what is kept goes after as many that are not."""
+"""Of a segment whose follower is not heard of any more, so many entries are still kept; what is
+kept goes after as many that are not.
+"""
 
 
 class LogReader:
-    """Reads on the event loop: where the bytes are in memory, as they are for those who follow the tail, that costs less than a hand-over.
+    """Reads on the event loop: where the bytes are in memory, as they are for those who follow the
+    tail, that costs less than a hand-over.
 
-    An entry's CRC is checked when it is read. Of the last ones that were read in part the checked bytes are kept, so that the
-    other pieces cost no check of their own, and none comes unchecked from a disk that may have changed since. What is committed of
-    a segment whose tail is followed is kept as well, since it goes past the page cache.
+    An entry's CRC is checked when it is read. Of the last ones that were read in part the checked
+    bytes are kept, so that the other pieces cost no check of their own, and none comes unchecked
+    from a disk that may have changed since. What is committed of a segment whose tail is followed
+    is kept as well, since it goes past the page cache.
     """
 
     def __init__(self, disk: Disk, files: LogFiles, limits: StoreLimits, seed: int) -> None:
@@ -41,10 +45,19 @@ class LogReader:
         self._window = b""
         self._window_at = -1
 
-    def read(self, segment: SegmentIndex, offset: int, limit: int, *, check: bool = True, most: int | None = None) -> list[Part]:
-        """Return up to *limit* durable bytes of *most* appends from *offset*, unseen where there is no *check*; about 7 µs for each append.
+    def read(
+        self,
+        segment: SegmentIndex,
+        offset: int,
+        limit: int,
+        *,
+        check: bool = True,
+        most: int | None = None,
+    ) -> list[Part]:
+        """Return up to *limit* durable bytes of *most* appends from *offset*, unseen where there is
+        no *check*; about 7 µs for each append.
 
-        Raises `DamagedError`, `StorageError`.
+        Raises `StoreDamagedError`, `StorageError`.
         """
         pieces: list[Part] = []
         end = min(segment.length, offset + limit)
@@ -52,23 +65,33 @@ class LogReader:
             for extent in islice(segment.extents(offset), most) if offset < end else ():
                 skip = offset - extent.offset
                 count = min(extent.length - skip, end - offset)
-                pieces.append(self._piece(extent.place, extent.length, skip, count) if check else self._raw(extent.place, skip, count))
+                pieces.append(
+                    self._piece(extent.place, extent.length, skip, count)
+                    if check
+                    else self._raw(extent.place, skip, count)
+                )
                 offset += count
                 if offset == end:
                     break
         except OSError as error:
-            raise StorageError(f"the store can't read its log in {self._files.directory}: {error}") from error
+            raise StorageError(
+                f"the store can't read its log in {self._files.directory}: {error}"
+            ) from error
         finally:
             self._window, self._window_at = b"", -1
         return pieces
 
     def follow(self, segment: SegmentIndex, offset: int) -> None:
-        """Take note that somebody reads *segment* at *offset*, and will come to its tail while that is still kept."""
+        """Take note that somebody reads *segment* at *offset*, and will come to its tail while that
+        is still kept.
+        """
         if segment.length - offset < _KEPT_BYTES:
             segment.followed = _UNREAD_ENTRIES
 
     def committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
-        """Take in the data of an entry of *segment* that was committed at *place*: who follows will want it next."""
+        """Take in the data of an entry of *segment* that was committed at *place*: who follows will
+        want it next.
+        """
         if segment.followed:
             segment.followed -= 1
             self._keep(place, memoryview(b"".join(parts)))
@@ -79,15 +102,25 @@ class LogReader:
             self._kept_bytes = 0
 
     def entry(self, extent: Extent) -> tuple[int, bytes]:
-        """Return all of *extent*, and when it was appended (ms since 1970). Raises `DamagedError`, OSError."""
+        """Return all of *extent*, and when it was appended (ms since 1970).
+
+        Raises `StoreDamagedError`, OSError.
+        """
         self._window, self._window_at = b"", -1
-        return self.time_ms(extent), bytes(self._piece(extent.place, extent.length, 0, extent.length))
+        return self.time_ms(extent), bytes(
+            self._piece(extent.place, extent.length, 0, extent.length)
+        )
 
     def time_ms(self, extent: Extent) -> int:
-        """Return when *extent* was appended (ms since 1970). Raises `DamagedError`, OSError."""
+        """Return when *extent* was appended (ms since 1970).
+
+        Raises `StoreDamagedError`, OSError.
+        """
         start = extent.place - ENTRY_HEAD
         base = self._files.base_of(start)
-        head = decode_head(self._file(base).pread(ENTRY_HEAD, start - base), 0, seed=self._seed, position=start)
+        head = decode_head(
+            self._file(base).pread(ENTRY_HEAD, start - base), 0, seed=self._seed, position=start
+        )
         if head is None:
             raise self._damage(base, start)
         return head.time_ms
@@ -118,15 +151,20 @@ class LogReader:
         if head is None or head.length != length or crc_of([data]) != head.data_crc:
             raise self._damage(base, start)
         if count < length:
-            self._keep(place, data if length >= self._limits.read_ahead else memoryview(bytes(data)))  # not all the window for a little
+            # not all the window for a little
+            self._keep(
+                place, data if length >= self._limits.read_ahead else memoryview(bytes(data))
+            )
         return data[skip : skip + count]
 
     def _raw(self, place: int, skip: int, count: int) -> bytes:
         base = self._files.base_of(place)
         return self._file(base).pread(count, place - base + skip)
 
-    def _damage(self, base: int, start: int) -> DamagedError:
-        return DamagedError(self._files.path(base), start - base, "an entry read back is not what was written")
+    def _damage(self, base: int, start: int) -> StoreDamagedError:
+        return StoreDamagedError(
+            self._files.path(base), start - base, "an entry read back is not what was written"
+        )
 
     def _keep(self, place: int, data: memoryview) -> None:
         """Keep *data*, and of what was kept before as much as there is room for."""

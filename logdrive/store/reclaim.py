@@ -1,8 +1,10 @@
 """Gives back to the disk what nobody can read any more: whole log files.
 
-A file in which nothing of any segment lies is removed once a start needs it no more (`Checkpoint.needed_from`). One of which less
-than a quarter is left is emptied first: what is left is appended to the log once more, as COPY entries, so that one small
-segment does not hold gigabytes. Each byte copied so frees three others, and all files together are less than four times what lives.
+A file in which nothing of any segment lies is removed once a start needs it no more
+(`IndexCheckpoint.needed_from`). One of which less than a quarter is left is emptied first: what is
+left is appended to the log once more, as COPY entries, so that one small segment does not hold
+gigabytes. Each byte copied so frees three others, and all files together are less than four times
+what lives.
 """
 
 import asyncio
@@ -18,8 +20,8 @@ from logdrive.errors import LogdriveError
 from logdrive.host import faults
 from logdrive.host.disk import Disk, words_of
 from logdrive.host.executor import Executor
-from logdrive.store.checkpoint import Checkpoint
-from logdrive.store.errors import DamagedError
+from logdrive.store.checkpoint import IndexCheckpoint
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Extent, Index, SegmentIndex
 from logdrive.store.limits import StoreLimits
 from logdrive.store.reader import LogReader
@@ -32,20 +34,23 @@ _REST_GROUPS: Final = 100
 _SEARCH: Final = 10_000
 """Segments looked at in one step, some milliseconds of the loop's time."""
 
-Copy = Callable[[SegmentIndex, Extent, int, bytes], "asyncio.Future[Any]"]
+CopyExtent = Callable[[SegmentIndex, Extent, int, bytes], "asyncio.Future[Any]"]
 
 
 @dataclass(slots=True)
 class _Victim:
-    """A file being emptied: *segments* are yet to be searched for what they have in it, the first one from *offset* on."""
+    """A file being emptied: *segments* are yet to be searched for what they have in it, the first
+    one from *offset* on.
+    """
 
     base: int
     segments: deque[int]
     offset: int = 0
 
 
-class Freeing:
-    """Works in steps between two groups, each of at most one file removed and some megabytes copied.
+class Reclaimer:
+    """Works in steps between two groups, each of at most one file removed and some megabytes
+    copied.
 
     *copy* submits a copy; *forget* is told of each file that is removed, just before.
     """
@@ -53,13 +58,13 @@ class Freeing:
     def __init__(
         self,
         index: Index,
-        checkpoint: Checkpoint,
+        checkpoint: IndexCheckpoint,
         reader: LogReader,
         *,
         disk: Disk,
         executor: Executor,
         limits: StoreLimits,
-        copy: Copy,
+        copy: CopyExtent,
         forget: Callable[[int], None],
     ) -> None:
         self._index, self._files = index, index.files
@@ -80,7 +85,10 @@ class Freeing:
         return bool(self._files.changed or self._victim is not None or self._copies or self._rest)
 
     async def step(self) -> bool:
-        """Do a little, between two groups. True where more can be done at once, without waiting for the next group."""
+        """Do a little, between two groups.
+
+        True where more can be done at once, without waiting for the next group.
+        """
         if self._rest:
             self._rest -= 1
             return False
@@ -107,10 +115,12 @@ class Freeing:
         self._files.changed = True
         self._rest = _REST_GROUPS
 
-    # Removing ----------------------------------------------------------------------------------------------------------
+    # Removing ------------------------------------------------------------------------------------
 
     async def _remove_one(self, empty: list[int]) -> bool:
-        """Remove one of the files in which nothing lives; write the index where one of them is waiting for that."""
+        """Remove one of the files in which nothing lives; write the index where one of them is
+        waiting for that.
+        """
         base = min(empty)
         end = self._files.ends[base]
         if self._victim is not None and self._victim.base == base:
@@ -143,39 +153,50 @@ class Freeing:
         self._disk.sync_directory(self._files.directory)
         faults.reach("store.free.after_remove")
 
-    # Copying -----------------------------------------------------------------------------------------------------------
+    # Copying -------------------------------------------------------------------------------------
 
     def _chosen(self) -> _Victim | None:
-        """Return the file with the least left, if that is little, and if what is left is known on disk: to be found without a search."""
+        """Return the file with the least left, if that is little, and if what is left is known on
+        disk: to be found without a search.
+        """
         sparse = [
             (self._files.live[base], base)
             for base, end in self._files.ends.items()
-            if self._files.live[base] * _SPARSE < end - base and base < self._index.paged_to and base not in self._spoilt
+            if self._files.live[base] * _SPARSE < end - base
+            and base < self._index.paged_to
+            and base not in self._spoilt
         ]
         return _Victim(min(sparse)[1], deque(self._index.by_number)) if sparse else None
 
     async def _copy_some(self, victim: _Victim) -> bool:
-        """Submit the next few copies; whether the file is empty then shows once they are durable."""
+        """Submit the next few copies; whether the file is empty then shows once they are
+        durable.
+        """
         try:
             extents = self._next_extents(victim)
             data = await self._executor.run(self._read, [extent for _, extent in extents])
             for (segment, extent), (time_ms, piece) in zip(extents, data, strict=True):
                 self._copies.append(self._copy(segment, extent, time_ms, piece))
-        except DamagedError as error:
+        except StoreDamagedError as error:
             self._spoilt.add(victim.base)
             self._victim = None
             self._log.error("a log file stays, though little of it is needed", reason=str(error))
         except (LogdriveError, OSError) as error:
-            self._log.warning("a log file stays for now, though little of it is needed", reason=str(error))
+            self._log.warning(
+                "a log file stays for now, though little of it is needed", reason=str(error)
+            )
             self._give_up()
         else:
             if not victim.segments:
                 self._victim, self._emptied = None, victim.base
-                self._files.changed = True  # to look again: what a merge carried past the search is found by another one
+                # to look again: what a merge carried past the search is found by another one
+                self._files.changed = True
         return not self._copies and self._victim is not None
 
     def _next_extents(self, victim: _Victim) -> list[tuple[SegmentIndex, Extent]]:
-        """Return what to copy next: up to the limit, one extent at least unless the search for it takes long."""
+        """Return what to copy next: up to the limit, one extent at least unless the search for it
+        takes long.
+        """
         extents: list[tuple[SegmentIndex, Extent]] = []
         size, looked = 0, 0
         while size < self._limits.copy and victim.segments and looked < _SEARCH:

@@ -1,4 +1,7 @@
-"""A start: finds out what is durable, cuts a torn tail, refuses damage. The rules stand in `logdrive.store.log.log`."""
+"""A start: finds out what is durable, cuts a torn tail, refuses damage.
+
+The rules stand in `logdrive.store.log.log`.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +10,7 @@ from uuid import UUID
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk, words_of
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import ContradictionError, Index
 from logdrive.store.index.index_file import INDEX_NAME, OLDER_NAME, load
 from logdrive.store.index.pages import PageFiles
@@ -21,7 +24,11 @@ from logdrive.store.log.scan import FileScan
 
 @dataclass(slots=True)
 class Recovery:
-    """What a start found. *index* says whether the checkpoint was used, and if not, why; *cut_file* is "" where nothing was cut."""
+    """What a start found.
+
+    *index* says whether the checkpoint was used, and if not, why; *cut_file* is "" where nothing
+    was cut.
+    """
 
     entries: int = 0
     read_bytes: int = 0
@@ -31,13 +38,22 @@ class Recovery:
     index: str = "used"
 
     def __str__(self) -> str:
-        text = f"index {self.index}, {self.entries} entries replayed from {self.read_bytes} bytes of log"
-        return text + (f", {self.cut_bytes} torn bytes cut from {self.cut_file} at offset {self.cut_offset}" if self.cut_file else "")
+        text = (
+            f"index {self.index}, {self.entries} entries replayed from {self.read_bytes} "
+            "bytes of log"
+        )
+        return text + (
+            f", {self.cut_bytes} torn bytes cut from {self.cut_file} at offset {self.cut_offset}"
+            if self.cut_file
+            else ""
+        )
 
 
 @dataclass(slots=True)
 class Recovered:
-    """The durable state, and the log ready to grow. *indexed* is the end that a good index on disk covers, None for none.
+    """The durable state, and the log ready to grow.
+
+    *indexed* is the end that a good index on disk covers, None for none.
 
     *names* are those of the paged files that this index needs.
     """
@@ -49,12 +65,19 @@ class Recovered:
     report: Recovery
 
 
-def recover(disk: Disk, directory: str, limits: StoreLimits, new_id: Callable[[], UUID]) -> Recovered:
-    """Return the store in *directory*, made anew where there is none. Raises `DamagedError`, `StorageError`."""
+def recover(
+    disk: Disk, directory: str, limits: StoreLimits, new_id: Callable[[], UUID]
+) -> Recovered:
+    """Return the store in *directory*, made anew where there is none.
+
+    Raises `StoreDamagedError`, `StorageError`.
+    """
     try:
         return _Start(disk, directory, limits).recover(new_id)
     except OSError as error:
-        raise StorageError(f"the store in {directory} can't be opened: {words_of(error)}") from error
+        raise StorageError(
+            f"the store in {directory} can't be opened: {words_of(error)}"
+        ) from error
 
 
 class _Start:
@@ -65,17 +88,22 @@ class _Start:
         self._limits = limits
         self._directory = directory
         self._there = LogFiles(directory, bases_in(disk.names(directory)))
-        self._ends = {base: base + disk.stat(self._there.path(base)).size for base in self._there.bases}
+        self._ends = {
+            base: base + disk.stat(self._there.path(base)).size for base in self._there.bases
+        }
         self._index = self._empty(self._there, UUID(int=0))
         self._tip = Tip(0)
         self._report = Recovery()
-        self._covered = 0  # how far an index, or a file begun behind it, proves that the log was durable
+        # how far an index, or a file begun behind it, proves that the log was durable
+        self._covered = 0
         self._begun = 0
 
     def recover(self, new_id: Callable[[], UUID]) -> Recovered:
         newer = self._load(INDEX_NAME)
         older = self._load(OLDER_NAME) if newer is None else None
-        self._covered = max((found.tip.position for found in (newer, older) if found is not None), default=0)
+        self._covered = max(
+            (found.tip.position for found in (newer, older) if found is not None), default=0
+        )
         self._drop_torn_file()
         if not self._there.bases:
             return self._new_store(new_id())
@@ -86,7 +114,9 @@ class _Start:
         self._replay(store_id)
         end = min(self._tip.position, self._ends[self._there.bases[-1]])
         if end < self._covered:
-            raise self._damage(end, f"the log ends here, but the index covers {self._covered} bytes of it")
+            raise self._damage(
+                end, f"the log ends here, but the index covers {self._covered} bytes of it"
+            )
         self._check_living()
         log = Log(self._disk, self._index.files, store_id, self._limits, self._tip)
         log.start(store_is_new=False)
@@ -97,7 +127,10 @@ class _Start:
 
     def _new_store(self, store_id: UUID) -> Recovered:
         if self._covered:
-            raise StorageError(f"the log files of {self._directory} are gone, but its index covers {self._covered} bytes of them")
+            raise StorageError(
+                f"the log files of {self._directory} are gone, but its index covers "
+                f"{self._covered} bytes of them"
+            )
         files = LogFiles(self._directory, [0])
         log = Log(self._disk, files, store_id, self._limits, Tip(0))
         log.start(store_is_new=True)
@@ -105,12 +138,16 @@ class _Start:
         return Recovered(log, self._empty(files, store_id), None, frozenset(), self._report)
 
     def _empty(self, files: LogFiles, store_id: UUID) -> Index:
-        return Index(files, PageFiles(self._disk, self._directory, store_id, self._limits.page), self._limits)
+        return Index(
+            files, PageFiles(self._disk, self._directory, store_id, self._limits.page), self._limits
+        )
 
-    # The index -----------------------------------------------------------------------------------------------------------
+    # The index -----------------------------------------------------------------------------------
 
     def _load(self, name: str) -> Snapshot | None:
-        """Return what an index file says, None where that is nothing good; the report then says why, of the newer one."""
+        """Return what an index file says, None where that is nothing good; the report then says
+        why, of the newer one.
+        """
         try:
             return load(self._disk, self._directory, name, self._limits)
         except FileNotFoundError:
@@ -122,7 +159,9 @@ class _Start:
         return None
 
     def _choose(self, newer: Snapshot | None, older: Snapshot | None, store_id: UUID) -> None:
-        """Begin with the first index that fits the log; with an empty one where none does, and the log is there from its beginning."""
+        """Begin with the first index that fits the log; with an empty one where none does, and the
+        log is there from its beginning.
+        """
         self._covered = max(self._begun, _proven(newer, store_id))
         if newer is not None:
             self._report.index = self._misfit(newer, store_id)
@@ -137,15 +176,22 @@ class _Start:
             self._begin_with(older)
         elif (first := self._there.bases[0]) > 0:
             remedy = f"restore {INDEX_NAME} and {OLDER_NAME} from a backup"
-            raise DamagedError(self._there.path(first), 0, f"the log before it was freed, and the index is {self._report.index}: {remedy}")
+            raise StoreDamagedError(
+                self._there.path(first),
+                0,
+                f"the log before it was freed, and the index is {self._report.index}: {remedy}",
+            )
 
     def _begin_with(self, snapshot: Snapshot) -> None:
         self._index, self._tip = snapshot.index, snapshot.tip
-        for base in self._there.bases:  # those begun after it was written, and those it had given up
+        # those begun after it was written, and those it had given up
+        for base in self._there.bases:
             self._index.files.meet(base)
 
     def _misfit(self, snapshot: Snapshot, store_id: UUID) -> str:
-        """Return what is wrong with *snapshot*: the log must have, where it ends, the entry that it ends with, and its files be there."""
+        """Return what is wrong with *snapshot*: the log must have, where it ends, the entry that it
+        ends with, and its files be there.
+        """
         position, last, link = snapshot.tip
         if snapshot.store_id != store_id:
             return "of another store"
@@ -162,26 +208,41 @@ class _Start:
         with self._scan(base, store_id) as scan:
             scan.position = position
             head = scan.next_head()
-            return position + ENTRY_HEAD + head.length if head is not None and head.crc == crc else -1
+            return (
+                position + ENTRY_HEAD + head.length if head is not None and head.crc == crc else -1
+            )
 
     def _check_living(self) -> None:
-        """Every file with something of a segment in it must be there, as long as it was; the others may be gone."""
+        """Every file with something of a segment in it must be there, as long as it was; the others
+        may be gone.
+        """
         files = self._index.files
         for base in list(files.bases):
             if base not in self._ends:
                 if files.live[base]:
-                    raise DamagedError(files.path(base), 0, f"the file is missing, and {files.live[base]} bytes of segments with it")
+                    raise StoreDamagedError(
+                        files.path(base),
+                        0,
+                        f"the file is missing, and {files.live[base]} bytes of segments with it",
+                    )
                 files.remove(base)
-            elif base != files.bases[-1] and files.ends.setdefault(base, self._ends[base]) != self._ends[base]:
+            elif (
+                base != files.bases[-1]
+                and files.ends.setdefault(base, self._ends[base]) != self._ends[base]
+            ):
                 expected = files.ends[base] - base
-                raise DamagedError(
-                    files.path(base), min(expected, self._ends[base] - base), f"the file had {expected} bytes: it was cut, or is too long"
+                raise StoreDamagedError(
+                    files.path(base),
+                    min(expected, self._ends[base] - base),
+                    f"the file had {expected} bytes: it was cut, or is too long",
                 )
 
-    # The log -----------------------------------------------------------------------------------------------------------
+    # The log -------------------------------------------------------------------------------------
 
     def _check_continuity(self) -> None:
-        """From where the index ends, every file must end where the next begins: it is begun only once the one before is durable."""
+        """From where the index ends, every file must end where the next begins: it is begun only
+        once the one before is durable.
+        """
         expected = self._index.files.base_of(self._tip.position)
         for base in self._there.bases:
             if base >= self._there.base_of(self._tip.position):
@@ -189,12 +250,14 @@ class _Start:
                     raise self._discontinuity(base, expected)
                 expected = self._ends[base]
 
-    def _discontinuity(self, base: int, expected: int) -> DamagedError:
+    def _discontinuity(self, base: int, expected: int) -> StoreDamagedError:
         reason = f"the log before it ends at {expected}: a file is missing, cut or too long"
-        return DamagedError(self._there.path(base), 0, reason)
+        return StoreDamagedError(self._there.path(base), 0, reason)
 
     def _drop_torn_file(self) -> None:
-        """Take away a last file whose making was cut short, so that nothing can have been acknowledged in it."""
+        """Take away a last file whose making was cut short, so that nothing can have been
+        acknowledged in it.
+        """
         if not self._there.bases:
             return
         base = self._there.bases[-1]
@@ -204,8 +267,11 @@ class _Start:
                 return
         if len(self._there.bases) > 1 and (before := self._ends[self._there.bases[-2]]) != base:
             raise self._discontinuity(base, before)
-        if base < self._covered or self._ends[base] > base + FILE_HEAD:  # entries come only once the head is durable
-            raise DamagedError(path, 0, "its head is not whole, but more than a head was written")
+        # entries come only once the head is durable
+        if base < self._covered or self._ends[base] > base + FILE_HEAD:
+            raise StoreDamagedError(
+                path, 0, "its head is not whole, but more than a head was written"
+            )
         self._begun = base  # it was begun only once all before it was durable
         self._report_cut(path, 0, self._ends[base] - base)
         self._disk.remove(path)
@@ -216,7 +282,7 @@ class _Start:
         base = self._there.bases[0]
         with self._scan(base) as scan:
             if (found := self._id_in(scan)) is None:
-                raise DamagedError(self._there.path(base), 0, "its head is not whole")
+                raise StoreDamagedError(self._there.path(base), 0, "its head is not whole")
             return found
 
     def _replay(self, store_id: UUID) -> None:
@@ -249,11 +315,19 @@ class _Start:
         """Cut the log at the scan's end, unless there is proof that what follows was durable."""
         position, path = scan.position, self._there.path(scan.base)
         if scan.base != self._there.bases[-1]:
-            raise self._damage(position, "an entry is not whole, but the log goes on in another file")
+            raise self._damage(
+                position, "an entry is not whole, but the log goes on in another file"
+            )
         if position < self._covered:
-            raise self._damage(position, f"an entry is not whole, but the index covers {self._covered} bytes of the log")
+            raise self._damage(
+                position,
+                f"an entry is not whole, but the index covers {self._covered} bytes of the log",
+            )
         if (proof := scan.proof_beyond(position)) is not None:
-            raise self._damage(position, f"an entry is not whole, but a later one stands at offset {proof - scan.base}")
+            raise self._damage(
+                position,
+                f"an entry is not whole, but a later one stands at offset {proof - scan.base}",
+            )
         if not scan.ends_in_padding():
             self._report_cut(path, position - scan.base, scan.end - position)
         file = self._disk.open(path, write=True)
@@ -263,7 +337,7 @@ class _Start:
         finally:
             file.close()
 
-    # -------------------------------------------------------------------------------------------------------------------
+    # ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def _scan(self, base: int, store_id: UUID | None = None) -> Iterator[FileScan]:
@@ -273,7 +347,9 @@ class _Start:
             seed = 0 if store_id is None else seed_of(store_id)
             scan = FileScan(file, base=base, size=self._ends[base] - base, seed=seed)
             if store_id is not None and self._id_in(scan) != store_id:
-                raise DamagedError(self._there.path(base), 0, f"its head is not whole, or not of store {store_id}")
+                raise StoreDamagedError(
+                    self._there.path(base), 0, f"its head is not whole, or not of store {store_id}"
+                )
             yield scan
         finally:
             file.close()
@@ -285,9 +361,9 @@ class _Start:
         except ValueError as error:
             raise StorageError(f"{self._there.path(scan.base)}: {error}") from error
 
-    def _damage(self, position: int, reason: str) -> DamagedError:
+    def _damage(self, position: int, reason: str) -> StoreDamagedError:
         base = self._there.base_of(position)
-        return DamagedError(self._there.path(base), position - base, reason)
+        return StoreDamagedError(self._there.path(base), position - base, reason)
 
     def _report_cut(self, path: str, offset: int, size: int) -> None:
         self._report.cut_file, self._report.cut_offset = path, offset

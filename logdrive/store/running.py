@@ -31,7 +31,7 @@ class Failure:
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def open_store(
     path: str,
     failure: Failure,
     *,
@@ -42,12 +42,16 @@ async def running(
     random: Random | None = None,
     retention: Sequence[Policy] = (),
 ) -> AsyncIterator[Store]:
-    """Open the store in *path* and run it while the context lasts; at the end what was submitted becomes durable first.
+    """Open the store in *path* and run it while the context lasts; at the end what was submitted
+    becomes durable first.
 
-    *retention* is applied meanwhile. A store that fails tells *failure*, upon which the context should end; it then raises that
-    `StorageError`. Raises what `Store.open` raises. Left by an exception, it lets go at once, as a killed process would.
+    *retention* is applied meanwhile. A store that fails tells *failure*, upon which the context
+    should end; it then raises that `StorageError`. Raises what `Store.open` raises. Left by an
+    exception, it lets go at once, as a killed process would.
     """
-    store = await Store.open(path, disk=disk, executor=executor, clock=clock, limits=limits, random=random)
+    store = await Store.open(
+        path, disk=disk, executor=executor, clock=clock, limits=limits, random=random
+    )
     log = structlog.get_logger("logdrive.store")
     log.info("store opened", path=store.path, store=str(store.store_id), found=str(store.recovery))
     task = asyncio.create_task(_run(store, failure), name=f"store {path}")

@@ -19,7 +19,10 @@ class Waiters:
                 self.unwatch(key, future)
 
     def watch(self, key: str) -> "asyncio.Future[None]":
-        """Return what is done at the next `wake` for *key*. Who does not wait for it any more calls `unwatch`."""
+        """Return what is done at the next `wake` for *key*.
+
+        Who does not wait for it any more calls `unwatch`.
+        """
         future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, {})[future] = None
         return future

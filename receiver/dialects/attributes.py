@@ -1,4 +1,6 @@
-"""The attributes of a source: checked once, at its S; from then on the very bytes go into every batch header (rule R4)."""
+"""The attributes of a source: checked once, at its S; from then on the very bytes go into every
+batch header (rule R4).
+"""
 
 from typing import Any
 
@@ -7,7 +9,7 @@ import msgspec
 from logdrive.model.limits import ATTRIBUTES_DEPTH
 
 
-class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WriterAttributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a writer may say of a source. *resend* marks a deliberate resend (rule A4)."""
 
     host: str | dict[str, Any] = ""
@@ -18,11 +20,14 @@ class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resend: bool = False
 
 
-_decode = msgspec.json.Decoder(Attributes).decode
+_decode = msgspec.json.Decoder(WriterAttributes).decode
 
 
-def parse(data: bytes) -> Attributes:
-    """Return the attributes in *data*. Raises ValueError with the reason (E 7); their length was checked by the frame reader."""
+def parse(data: bytes) -> WriterAttributes:
+    """Return the attributes in *data*.
+
+    Raises ValueError with the reason (E 7); their length was checked by the frame reader.
+    """
     try:
         found = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -46,4 +51,7 @@ def _check_depth(value: object, left: int) -> None:
 
 
 def _too_deep() -> ValueError:
-    return ValueError(f"attributes that can't be used: more than {ATTRIBUTES_DEPTH} tables and lists inside one another")
+    return ValueError(
+        f"attributes that can't be used: more than {ATTRIBUTES_DEPTH} tables and lists "
+        "inside one another"
+    )

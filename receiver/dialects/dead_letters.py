@@ -1,7 +1,9 @@
-"""Events over the limit of all, in pieces, with the reason: what the dead-letter stream is given (rule R7).
+"""Events over the limit of all, in pieces, with the reason: what the dead-letter stream is given
+(rule R7).
 
-Each piece is a record of its own: `{"dead_letter":{"id","reason","bytes","piece","pieces"},"original_base64"}`. The pieces
-with one id, in order, are the record.
+Each piece is a record of its own:
+`{"dead_letter":{"id","reason","bytes","piece","pieces"},"original_base64"}`. The pieces with one
+id, in order, are the record.
 """
 
 import base64
@@ -33,7 +35,9 @@ def dead_letters(payload: bytes, letter: UUID) -> Iterator[bytes]:
 
 
 class Burials:
-    """What one connection gave to the dead letters: told at the first one and, where more came, at the end."""
+    """What one connection gave to the dead letters: told at the first one and, where more came, at
+    the end.
+    """
 
     def __init__(self) -> None:
         self._count = self._bytes = 0
@@ -44,9 +48,17 @@ class Burials:
         self._bytes += size
         if self._count == 1:
             reason = f"longer as JSON than an event may be, {EVENT_BYTES} bytes"
-            log.warning("an event went to the dead letters: see `logdrive store dead-letters`", bytes=size, reason=reason)
+            log.warning(
+                "an event went to the dead letters: see `logdrive store dead-letters`",
+                bytes=size,
+                reason=reason,
+            )
 
     def sum_up(self, log: Any) -> None:
         """Tell the sums, once the connection ends."""
         if self._count > 1:
-            log.warning("events of this connection went to the dead letters", count=self._count, bytes=self._bytes)
+            log.warning(
+                "events of this connection went to the dead letters",
+                count=self._count,
+                bytes=self._bytes,
+            )

@@ -1,9 +1,11 @@
-"""Keeps a waiting peer patient: `A 0` whenever it has waited for some seconds without a word from us."""
+"""Keeps a waiting peer patient: `A 0` whenever it has waited for some seconds without a word from
+us.
+"""
 
 import asyncio
 from collections.abc import Callable
 
-from logdrive.wire.lumberjack.frames import Ack
+from logdrive.wire.lumberjack.frames import AckFrame
 from receiver.counters import Counters
 from receiver.outbox import Outbox
 
@@ -13,8 +15,15 @@ class Keepalive:
 
     __slots__ = ("_counters", "_loop", "_outbox", "_seconds", "_timer", "_waiting")
 
-    def __init__(self, outbox: Outbox, counters: Counters, seconds: float, waiting: Callable[[], bool]) -> None:
-        self._outbox, self._counters, self._seconds, self._waiting = outbox, counters, seconds, waiting
+    def __init__(
+        self, outbox: Outbox, counters: Counters, seconds: float, waiting: Callable[[], bool]
+    ) -> None:
+        self._outbox, self._counters, self._seconds, self._waiting = (
+            outbox,
+            counters,
+            seconds,
+            waiting,
+        )
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -34,7 +43,7 @@ class Keepalive:
             return
         rest = self._outbox.last_put + self._seconds - self._loop.time()
         if rest <= 0:
-            self._outbox.put(Ack(0).encode())
+            self._outbox.put(AckFrame(0).encode())
             self._counters.keepalives += 1
             rest = self._seconds
         self._timer = self._loop.call_later(rest, self._ring)

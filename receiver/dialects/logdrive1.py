@@ -4,24 +4,40 @@ import asyncio
 from collections.abc import Sequence
 
 from logdrive.errors import ProtocolError
-from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, Source
-from logdrive.wire.lumberjack.limits import LIVE_ATTRIBUTES_BYTES, REFUSED_SOURCES, SOURCE_BYTES, UNANSWERED_SOURCES, WINDOWS_IN_FLIGHT
+from logdrive.wire.lumberjack.frames import CONNECTION, Frame, RefusalCode, SourceFrame
+from logdrive.wire.lumberjack.limits import (
+    LIVE_ATTRIBUTES_BYTES,
+    REFUSED_SOURCES,
+    SOURCE_BYTES,
+    UNANSWERED_SOURCES,
+    WINDOWS_IN_FLIGHT,
+)
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
-from receiver.connection import Farewell, Link
+from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects import attributes
 from receiver.dialects.registration import Registration
 
 
-class NativeTalk:
+class Logdrive1Receiver:
     """Takes the frames of one `logdrive/1` connection; costs work per run, never per event."""
 
-    __slots__ = ("_attributes", "_link", "_opening", "_peer", "_refused", "_runs", "_share", "_sources", "_told_full")
+    __slots__ = (
+        "_attributes",
+        "_link",
+        "_opening",
+        "_peer",
+        "_refused",
+        "_runs",
+        "_share",
+        "_sources",
+        "_told_full",
+    )
 
     dialect = "logdrive/1"
     quiet_seconds: float | None = None
     patient = True
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ConnectionContext) -> None:
         self._link = link
         self._runs = RunReader()
         self._peer = link.describe(self.dialect)
@@ -34,7 +50,9 @@ class NativeTalk:
 
     @property
     def waiting(self) -> bool:
-        """Whether the peer waits for a P or an acknowledgement: also while its window is on its way, for minutes on a slow link."""
+        """Whether the peer waits for a P or an acknowledgement: also while its window is on its
+        way, for minutes on a slow link.
+        """
         return self._link.acks.waiting > 0 or bool(self._opening) or self._runs.amid_window
 
     @property
@@ -54,7 +72,7 @@ class NativeTalk:
                 registration = self._sources[given.run.index]
                 if registration is not None:
                     registration.take(given)
-            elif isinstance(given, Source):
+            elif isinstance(given, SourceFrame):
                 self._source(given)
             else:
                 self._link.acks.end(given.last)
@@ -64,7 +82,7 @@ class NativeTalk:
     def quiet(self) -> None:
         """Nothing came for a while: a `logdrive/1` writer ends its windows itself."""
 
-    def goodbye(self, farewell: Farewell) -> None:
+    def goodbye(self, farewell: Disconnect) -> None:
         """Tell the peer why the connection ends."""
         self._link.refuse(CONNECTION, farewell.code, farewell.text)
 
@@ -75,7 +93,7 @@ class NativeTalk:
                 registration.free()
         self._share.close()
 
-    def _source(self, frame: Source) -> None:
+    def _source(self, frame: SourceFrame) -> None:
         if frame.index in self._sources:
             self._forget(frame.index)
         if not frame.attributes:
@@ -92,7 +110,9 @@ class NativeTalk:
         self._sources[frame.index] = registration
         self._attributes += registration.weight
         if self._attributes > LIVE_ATTRIBUTES_BYTES:
-            raise self._limit(f"more than {LIVE_ATTRIBUTES_BYTES} bytes of attributes of live sources")
+            raise self._limit(
+                f"more than {LIVE_ATTRIBUTES_BYTES} bytes of attributes of live sources"
+            )
         if len(self._opening) >= UNANSWERED_SOURCES:
             raise self._limit(f"more than {UNANSWERED_SOURCES} sources wait for their P")
         self._opening[frame.index] = self._link.spawn(self._open(registration))
@@ -116,15 +136,24 @@ class NativeTalk:
         self._refused += 1
         self._link.refuse(index, code, text)
         if self._refused > REFUSED_SOURCES:
-            raise self._limit(f"more than {REFUSED_SOURCES} indices of refused sources that were not freed")
+            raise self._limit(
+                f"more than {REFUSED_SOURCES} indices of refused sources that were not freed"
+            )
 
     def _full(self) -> str:
         """Say why there is no room for a source; the log is told once a connection."""
         shares = self._link.services.shares
-        text = f"the sources of all connections take {shares.used} bytes of {shares.total}, those of this one {self._share.used}"
+        text = (
+            f"the sources of all connections take {shares.used} bytes of {shares.total}, "
+            f"those of this one {self._share.used}"
+        )
         if not self._told_full:
             self._told_full = True
-            self._link.log.warning("sources refused", reason=text, remedy="raise sources_bytes in [limits], or add a receiver")
+            self._link.log.warning(
+                "sources refused",
+                reason=text,
+                remedy="raise sources_bytes in [limits], or add a receiver",
+            )
         return text
 
     async def _open(self, registration: Registration) -> None:

@@ -1,7 +1,8 @@
-"""The session of a plain Lumberjack v1 or v2 peer: events in, one acknowledgement a window out, at least once.
+"""The session of a plain Lumberjack v1 or v2 peer: events in, one acknowledgement a window out, at
+least once.
 
-The rules that satisfy every deployed writer are tabled in `docs/protocols/lumberjack.md`; which events make a window, and
-what number acknowledges it, is `WindowReader`'s.
+The rules that satisfy every deployed writer are tabled in `docs/protocols/lumberjack.md`; which
+events make a window, and what number acknowledges it, is `WindowReader`'s.
 """
 
 import asyncio
@@ -15,22 +16,35 @@ from logdrive.model.identity import NAMESPACE, source_id
 from logdrive.model.limits import EVENT_BYTES
 from logdrive.wire.lumberjack.frames import Frame, RefusalCode
 from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
-from receiver.acks import Window
+from receiver.acks import OpenWindow
 from receiver.batch import ForeignBatches
-from receiver.connection import Farewell, Link
+from receiver.connection import ConnectionContext, Disconnect
 from receiver.dialects.dead_letters import Burials, dead_letters
-from receiver.dialects.events import Chunk, chunks
+from receiver.dialects.events import EventGroup, chunks
 from receiver.writers import CountingWriter, random_id
 
 _QUIET_SECONDS = 0.5
 
 
-class ForeignTalk:
-    """Takes the frames of one plain connection. Its records go to one segment, so they keep their order."""
+class LumberjackReceiver:
+    """Takes the frames of one plain connection.
 
-    __slots__ = ("_batches", "_burials", "_key", "_link", "_version", "_windows", "_writer", "dialect", "patient")
+    Its records go to one segment, so they keep their order.
+    """
 
-    def __init__(self, link: Link, version: bytes) -> None:
+    __slots__ = (
+        "_batches",
+        "_burials",
+        "_key",
+        "_link",
+        "_version",
+        "_windows",
+        "_writer",
+        "dialect",
+        "patient",
+    )
+
+    def __init__(self, link: ConnectionContext, version: bytes) -> None:
         self._link, self._version = link, version
         link.version = version
         services = link.services
@@ -45,7 +59,9 @@ class ForeignTalk:
 
     @property
     def waiting(self) -> bool:
-        """Whether the peer waits for an acknowledgement, and may be told to go on waiting (never in v1)."""
+        """Whether the peer waits for an acknowledgement, and may be told to go on waiting (never in
+        v1).
+        """
         return self.patient and (self._windows.open or self._link.acks.waiting > 0)
 
     @property
@@ -57,7 +73,7 @@ class ForeignTalk:
     amid_window = False  # some writers announce a window that they never fill
 
     def take(self, frames: Sequence[Frame]) -> None:
-        """Store the events in *frames*. Raises `Farewell` where the sink can't take them."""
+        """Store the events in *frames*. Raises `Disconnect` where the sink can't take them."""
         for batch in self._windows.feed(frames, self._version):
             self._take(batch)
 
@@ -66,7 +82,7 @@ class ForeignTalk:
         if (batch := self._windows.flush()) is not None:
             self._take(batch)
 
-    def goodbye(self, farewell: Farewell) -> None:
+    def goodbye(self, farewell: Disconnect) -> None:
         """Say nothing: closing is the only answer that plain Lumberjack knows."""
 
     def end(self) -> None:
@@ -75,7 +91,7 @@ class ForeignTalk:
 
     def _take(self, batch: Batch) -> None:
         for chunk in chunks(batch.events):
-            if isinstance(chunk, Chunk):
+            if isinstance(chunk, EventGroup):
                 self._append_chunk(self._writer, chunk)
             elif len(chunk.payload) <= EVENT_BYTES:
                 self._append_pieces(chunk.payload)
@@ -90,27 +106,37 @@ class ForeignTalk:
         else:
             self._link.acks.end(batch.ack)
 
-    def _append_chunk(self, writer: CountingWriter, chunk: Chunk) -> None:
-        batch = self._batches.batch(chunk.parts, chunk.size, chunk.records, self._link.services.clock.now_ms())
+    def _append_chunk(self, writer: CountingWriter, chunk: EventGroup) -> None:
+        batch = self._batches.batch(
+            chunk.parts, chunk.size, chunk.records, self._link.services.clock.now_ms()
+        )
         self._append(writer, batch, chunk.records, chunk.records)
 
     def _append_pieces(self, payload: bytes) -> None:
-        """Append an event over the limit of a record (rule R6): all its pieces at once, so that none of ours comes between."""
+        """Append an event over the limit of a record (rule R6): all its pieces at once, so that
+        none of ours comes between.
+        """
         services = self._link.services
-        batches = list(self._batches.pieces(payload, random_id(services.random), services.clock.now_ms()))
+        batches = list(
+            self._batches.pieces(payload, random_id(services.random), services.clock.now_ms())
+        )
         for number, batch in enumerate(batches, 1):
             self._append(self._writer, batch, 1, int(number == len(batches)))
 
-    def _append(self, writer: CountingWriter, batch: Sequence[Part], records: int, events: int) -> None:
+    def _append(
+        self, writer: CountingWriter, batch: Sequence[Part], records: int, events: int
+    ) -> None:
         link, services = self._link, self._link.services
         faults.reach("receiver.window.before_append")
         try:
             future = writer.append(batch, records + 1)
         except TransientError as error:
-            raise Farewell(RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", told=True) from error
+            raise Disconnect(
+                RefusalCode.TRY_LATER, f"the sink takes nothing: {error}", told=True
+            ) from error
         except StorageError as error:
             services.failure.tell(error)
-            raise Farewell(RefusalCode.INTERNAL, str(error)) from error
+            raise Disconnect(RefusalCode.INTERNAL, str(error)) from error
         window = link.acks.hold()
         held = sum(map(len, batch))
         link.account.submit(held)
@@ -118,18 +144,25 @@ class ForeignTalk:
         future.add_done_callback(partial(self._settled, window, held))
 
     def _bury(self, payload: bytes) -> None:
-        """Give an event over the limit of all to the dead letters, and leave a note in the stream (rule R7); its window waits for both."""
+        """Give an event over the limit of all to the dead letters, and leave a note in the stream
+        (rule R7); its window waits for both.
+        """
         services, letter = self._link.services, random_id(self._link.services.random)
         services.counters.dead_letters += 1
         self._burials.count(self._link.log, len(payload))
         writer = services.dead.of(self._key)
         for record in dead_letters(payload, letter):
-            self._append_chunk(writer, Chunk([event := framed(record)], len(event), 1))
-        self._append(self._writer, self._batches.letter(payload, letter, services.clock.now_ms()), 0, 0)
+            self._append_chunk(writer, EventGroup([event := framed(record)], len(event), 1))
+        self._append(
+            self._writer, self._batches.letter(payload, letter, services.clock.now_ms()), 0, 0
+        )
 
-    def _settled(self, window: Window, held: int, future: "asyncio.Future[None]") -> None:
+    def _settled(self, window: OpenWindow, held: int, future: "asyncio.Future[None]") -> None:
         error = self._link.settled(held, future)
         if error is None:
             self._link.acks.release(window)
-        else:  # the window is never acknowledged, so its writer sends it again on the next connection
-            self._link.leave(Farewell(RefusalCode.TRY_LATER, f"the sink failed: {error}", told=True))
+        # the window is never acknowledged, so its writer sends it again on the next connection
+        else:
+            self._link.leave(
+                Disconnect(RefusalCode.TRY_LATER, f"the sink failed: {error}", told=True)
+            )

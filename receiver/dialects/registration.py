@@ -1,12 +1,15 @@
-"""One source on one connection, from its S until it is freed, refused for good, or the connection ends (rules D2, D3, S2).
+"""One source on one connection, from its S until it is freed, refused for good, or the connection
+ends (rules D2, D3, S2).
 
-    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING
-                                  ▲                                                                        │
-                                  └────────────────────── a run that follows ──────────────────────────────┘
+    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING
+                                  ▲                                         │
+                                  │                                  number read: P
+                                  │                                         ▼
+                                  └────────── a run that follows ──────  REFUSING
     any ──E, freed, taken over──▶ DEAD
 
-Runs are appended while LIVE and dropped in the other states; a window that holds a dropped run is not acknowledged before
-the P, or E, that tells of it.
+Runs are appended while LIVE and dropped in the other states; a window that holds a dropped run is
+not acknowledged before the P, or E, that tells of it.
 """
 
 import asyncio
@@ -20,20 +23,22 @@ from logdrive.errors import ProtocolError, StorageError, TransientError
 from logdrive.host import faults
 from logdrive.model.identity import source_id
 from logdrive.services.sink import NotOpenError, NumberConflictError
-from logdrive.wire.lumberjack.frames import Position, RefusalCode, Source
+from logdrive.wire.lumberjack.frames import PositionFrame, RefusalCode, SourceFrame
 from logdrive.wire.lumberjack.limits import WINDOWS_IN_FLIGHT
 from logdrive.wire.lumberjack.order import RunReceived
-from receiver.acks import Window
+from receiver.acks import OpenWindow
 from receiver.batch import SourceBatches
-from receiver.connection import Farewell, Link
-from receiver.dialects.attributes import Attributes
-from receiver.router import Traits
+from receiver.connection import ConnectionContext, Disconnect
+from receiver.dialects.attributes import WriterAttributes
+from receiver.router import RouteKey
 
 _CORRECTIONS = 3
-"""So many Ps in a row without an accepted run, and the source is refused (E 6; E 3 where it was the sink that failed)."""
+"""So many Ps in a row without an accepted run, and the source is refused (E 6; E 3 where it was the
+sink that failed).
+"""
 
 
-class State(Enum):
+class RegistrationState(Enum):
     """What happens to the source's next run."""
 
     OPENING = auto()
@@ -46,62 +51,89 @@ class State(Enum):
 class Registration:
     """Appends the runs of one source as long as each follows the one before."""
 
-    def __init__(self, link: Link, frame: Source, attributes: Attributes, peer: msgspec.Raw) -> None:
+    def __init__(
+        self,
+        link: ConnectionContext,
+        frame: SourceFrame,
+        attributes: WriterAttributes,
+        peer: msgspec.Raw,
+    ) -> None:
         services = link.services
         self._link, self.index, self.origin = link, frame.index, frame.origin
         self.weight = len(frame.attributes)
         self.source: UUID = source_id(frame.origin, link.identity)
-        traits = Traits(link.identity, services.listen.name, attributes.fields, attributes.tags)
+        traits = RouteKey(link.identity, services.listen.name, attributes.fields, attributes.tags)
         sink = services.router.sink_for(traits)
-        self._batches = SourceBatches(self.source, frame.origin, frame.attributes, peer, services.store)
+        self._batches = SourceBatches(
+            self.source, frame.origin, frame.attributes, peer, services.store
+        )
         self._writer = services.writers.claim(sink, self.source, self)
         self._corrections = 0
-        self._failure: str | None = None  # the sink's words, where that was why the last run was refused
-        self._era = 0  # grows with each refusal; what was submitted before it says nothing new by failing
+        # the sink's words, where that was why the last run was refused
+        self._failure: str | None = None
+        # grows with each refusal; what was submitted before it says nothing new by failing
+        self._era = 0
         self._told_in = 0  # the window in which the last P was sent
-        self._untold: list[Window] = []  # windows that wait for the next P
+        self._untold: list[OpenWindow] = []  # windows that wait for the next P
         self._freed = False
-        self.state = State.OPENING
+        self.state = RegistrationState.OPENING
 
     async def open(self) -> None:
         """Read the durable number and answer with P (rules D2, S2)."""
-        if (number := await self._read_number()) is not None and self.state is State.OPENING:
-            self.state = State.LIVE
+        if (
+            number := await self._read_number()
+        ) is not None and self.state is RegistrationState.OPENING:
+            self.state = RegistrationState.LIVE
             self._tell(number)
 
     def take(self, received: RunReceived) -> None:
-        """Append a run, or refuse it. Raises `ProtocolError` for one that comes before its P, or has no mark that it should."""
-        if self.state is State.OPENING:
-            raise ProtocolError(f"a run of the index {self.index} before its P", offset=self._link.offset)
-        if self.state in (State.LIVE, State.REFUSING) and self._writer.follows(received.run.previous):
-            self.state = State.LIVE
+        """Append a run, or refuse it.
+
+        Raises `ProtocolError` for one that comes before its P, or has no mark that it should.
+        """
+        if self.state is RegistrationState.OPENING:
+            raise ProtocolError(
+                f"a run of the index {self.index} before its P", offset=self._link.offset
+            )
+        if self.state in (
+            RegistrationState.LIVE,
+            RegistrationState.REFUSING,
+        ) and self._writer.follows(received.run.previous):
+            self.state = RegistrationState.LIVE
             self._append(received)
             return
         self._link.services.counters.runs_refused += 1
-        if self.state is State.LIVE or (self.state is State.REFUSING and self._must_have_heard()):
+        if self.state is RegistrationState.LIVE or (
+            self.state is RegistrationState.REFUSING and self._must_have_heard()
+        ):
             self._refuse(self._link.acks.hold())
-        elif self.state is State.ASKING:
+        elif self.state is RegistrationState.ASKING:
             self._untold.append(self._link.acks.hold())
 
     def free(self) -> None:
         """Forget the source; what it submitted goes on its way."""
-        if self.state is not State.DEAD:
+        if self.state is not RegistrationState.DEAD:
             self._freed = True
             self._end()
 
     def fenced(self) -> None:
         """Another registration took the source over (rule S2)."""
-        if self.state is not State.DEAD:
+        if self.state is not RegistrationState.DEAD:
             self._link.services.counters.sources_fenced += 1
-        self._die(RefusalCode.REGISTERED_LATER, "the source was registered again, here or on another connection")
+        self._die(
+            RefusalCode.REGISTERED_LATER,
+            "the source was registered again, here or on another connection",
+        )
 
-    # Appending ---------------------------------------------------------------------------------------------------------
+    # Appending -----------------------------------------------------------------------------------
 
     def _append(self, received: RunReceived) -> None:
         link, run = self._link, received.run
         faults.reach("receiver.window.before_append")
         try:
-            batch = self._batches.batch(run, received.parts, received.size, link.services.clock.now_ms())
+            batch = self._batches.batch(
+                run, received.parts, received.size, link.services.clock.now_ms()
+            )
         except ValueError as error:
             raise ProtocolError(str(error), offset=link.offset) from error
         window = link.acks.hold()
@@ -121,37 +153,44 @@ class Registration:
         link.services.counters.appended(run.records, run.events, received.size)
         future.add_done_callback(partial(self._settled, window, held, self._era))
 
-    def _settled(self, window: Window, held: int, era: int, future: "asyncio.Future[None]") -> None:
+    def _settled(
+        self, window: OpenWindow, held: int, era: int, future: "asyncio.Future[None]"
+    ) -> None:
         error = self._link.settled(held, future)
         if error is None:
             self._corrections = 0
             self._link.acks.release(window)
         elif isinstance(error, StorageError):
             pass  # the receiver ends; the window stays as it is
-        elif self.state is State.LIVE and era == self._era:
+        elif self.state is RegistrationState.LIVE and era == self._era:
             self._refuse(window, error)
-        elif self.state is State.ASKING:
+        elif self.state is RegistrationState.ASKING:
             self._untold.append(window)
         elif self._freed:
             text = f"a run of the freed index {self.index} failed in the sink"
-            self._link.leave(Farewell(RefusalCode.TRY_LATER, text, told=True))
+            self._link.leave(Disconnect(RefusalCode.TRY_LATER, text, told=True))
         else:
             self._link.acks.release(window)  # the peer was told, by P or E
 
-    # Refusing ----------------------------------------------------------------------------------------------------------
+    # Refusing ------------------------------------------------------------------------------------
 
-    def _refuse(self, window: Window, failure: BaseException | None = None) -> None:
-        """Hold *window* until the peer was told the durable number; *failure* is the sink's, if that is the reason."""
-        self.state = State.ASKING
-        self._failure = None if failure is None else str(failure)  # the error itself leads to the run that failed
+    def _refuse(self, window: OpenWindow, failure: BaseException | None = None) -> None:
+        """Hold *window* until the peer was told the durable number; *failure* is the sink's, if
+        that is the reason.
+        """
+        self.state = RegistrationState.ASKING
+        # the error itself leads to the run that failed
+        self._failure = None if failure is None else str(failure)
         self._era += 1
         self._untold.append(window)
         self._link.spawn(self._correct())
 
     async def _correct(self) -> None:
-        if (number := await self._read_number()) is None or self.state is not State.ASKING:
+        if (
+            number := await self._read_number()
+        ) is None or self.state is not RegistrationState.ASKING:
             return
-        self.state = State.REFUSING
+        self.state = RegistrationState.REFUSING
         self._corrections += 1
         self._told_in = self._link.acks.count
         self._link.services.counters.positions_corrected += 1
@@ -159,13 +198,17 @@ class Registration:
         if self._corrections >= _CORRECTIONS and self._failure is not None:
             self._die(RefusalCode.TRY_LATER, f"the sink fails: {self._failure}")
         elif self._corrections >= _CORRECTIONS:
-            self._die(RefusalCode.NO_PROGRESS, f"{_CORRECTIONS} positions were told and no run was accepted")
+            self._die(
+                RefusalCode.NO_PROGRESS,
+                f"{_CORRECTIONS} positions were told and no run was accepted",
+            )
         self._release_untold()
 
     def _must_have_heard(self) -> bool:
         """Tell whether the last P must have reached the peer before it sent the current window.
 
-        P went out before the acknowledgement of its window, and only so many windows may be unacknowledged.
+        P went out before the acknowledgement of its window, and only so many windows may be
+        unacknowledged.
         """
         return self._link.acks.current.number >= self._told_in + WINDOWS_IN_FLIGHT
 
@@ -180,17 +223,19 @@ class Registration:
         return None
 
     def _tell(self, number: int) -> None:
-        self._link.outbox.put(Position(self.index, number, self._link.services.sink.store_id).encode())
+        self._link.outbox.put(
+            PositionFrame(self.index, number, self._link.services.sink.store_id).encode()
+        )
 
-    # Ending ------------------------------------------------------------------------------------------------------------
+    # Ending --------------------------------------------------------------------------------------
 
     def _die(self, code: RefusalCode, text: str) -> None:
-        if self.state is not State.DEAD:
+        if self.state is not RegistrationState.DEAD:
             self._link.refuse(self.index, code, text)
             self._end()
 
     def _end(self) -> None:
-        self.state = State.DEAD
+        self.state = RegistrationState.DEAD
         self._link.services.writers.release(self._writer, self)
         self._release_untold()
 

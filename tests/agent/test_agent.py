@@ -1,4 +1,6 @@
-"""The agent as a whole, one file's life long: what is written arrives once, in order, whatever ends in between."""
+"""The agent as a whole, one file's life long: what is written arrives once, in order, whatever ends
+in between.
+"""
 
 import pytest
 
@@ -105,7 +107,9 @@ def test_a_reader_that_dies_and_comes_back_gets_the_rest__D3() -> None:
 
 
 def test_what_was_read_is_sent_before_more_is_read__D1() -> None:
-    """However many files there are to catch up with: lines that are not UTF-8 make many runs of what is read at once."""
+    """However many files there are to catch up with: lines that are not UTF-8 make many runs of
+    what is read at once.
+    """
 
     async def main() -> None:
         world = World()
@@ -120,7 +124,11 @@ def test_what_was_read_is_sent_before_more_is_read__D1() -> None:
         most = 0
         for _ in range(100):
             await world.clock.sleep(0.1)
-            unsent = [run.size for source in agent.book.sources for run in list(source.kept)[source.sent :]]
+            unsent = [
+                run.size
+                for source in agent.book.sources
+                for run in list(source.kept)[source.sent :]
+            ]
             most = max(most, sum(unsent))
         assert 0 < most < 10 * MIB
         await world.settle(200)
@@ -149,7 +157,9 @@ def test_large_files_go_in_windows_that_are_bounded__D1() -> None:
         assert most == 4
         await world.settle(100)
         assert contents(world.stored()) == [world.disk.content(LOG)]
-        assert reader.windows < 4 + len(world.disk.content(LOG)) / 900_000, "all but the first few are full"
+        assert reader.windows < 4 + len(world.disk.content(LOG)) / 900_000, (
+            "all but the first few are full"
+        )
         await world.stop()
 
     run(main())

@@ -1,4 +1,6 @@
-"""Which dialect `auto` speaks, what the log says of it, and what becomes of lines that were read for another one (D8, adr/0018)."""
+"""Which dialect `auto` speaks, what the log says of it, and what becomes of lines that were read
+for another one (D8, adr/0018).
+"""
 
 import asyncio
 
@@ -7,11 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.check import check
-from agent.config import AgentConfig, Dialect
+from agent.config import AgentConfig, DialectSetting
 from agent.delivery.dialect_choice import Choice, choose, offered
 from logdrive.errors import TransientError
-from logdrive.net.stream import Peer, ServerTls, Stream
-from logdrive.wire.lumberjack.frames import VERSION_1, Ack
+from logdrive.net.stream import ByteStream, Peer, ServerTls
+from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame
 from tests.agent.test_dialects import TLS, PlainModel
 from tests.agent.test_ship import shipped
 from tests.agent.v1_model import V1Model
@@ -39,7 +41,9 @@ def tls_with(*alpn: str) -> ServerTls:
         ("lumberjack/1", None, False, "lumberjack/1", False),
     ],
 )
-def test_what_is_spoken__D8(configured: Dialect, alpn: str | None, secure: bool, dialect: str, fell_back: bool) -> None:
+def test_what_is_spoken__D8(
+    configured: DialectSetting, alpn: str | None, secure: bool, dialect: str, fell_back: bool
+) -> None:
     choice = choose(configured, Peer("p", "", alpn, secure))
     assert isinstance(choice, Choice)
     assert (choice.dialect, choice.fell_back) == (dialect, fell_back)
@@ -52,14 +56,20 @@ def test_without_leave_nothing_else_is_spoken__D8() -> None:
 
 def test_plain_readers_are_asked_nothing_in_the_handshake() -> None:
     assert offered("auto") == ("logdrive/1", "lumberjack/2", "lumberjack/1")
-    assert (offered("logdrive/1"), offered("lumberjack/2"), offered("lumberjack/1")) == (("logdrive/1",), (), ())
+    assert (offered("logdrive/1"), offered("lumberjack/2"), offered("lumberjack/1")) == (
+        ("logdrive/1",),
+        (),
+        (),
+    )
 
 
 def test_a_reader_that_chooses_version_1_gets_it_and_the_log_says_why() -> None:
     async def main() -> None:
         world, model = World(), V1Model()
         world.settings["output"] |= {"dialect": "auto", "tls": TLS}
-        await world.network.host("reader").listen("0.0.0.0", 5044, tls_with("lumberjack/1"), model.accept)
+        await world.network.host("reader").listen(
+            "0.0.0.0", 5044, tls_with("lumberjack/1"), model.accept
+        )
         world.write(lines(0, 100))
         with capture_logs() as logs:
             world.start()
@@ -87,7 +97,10 @@ def test_after_a_fallback_the_log_says_to_what_and_why_and_warns_once() -> None:
             await world.clock.sleep(30)
             await world.settle()
         connected = [entry for entry in logs if entry["event"] == "connected"]
-        assert [(entry["dialect"], entry["log_level"]) for entry in connected] == [("lumberjack/2", "warning"), ("lumberjack/2", "info")]
+        assert [(entry["dialect"], entry["log_level"]) for entry in connected] == [
+            ("lumberjack/2", "warning"),
+            ("lumberjack/2", "info"),
+        ]
         assert all("did not agree on logdrive/1" in entry["because"] for entry in connected)
         await world.stop()
 
@@ -99,26 +112,34 @@ def test_the_log_says_that_a_dialect_was_configured(dialect: str) -> None:
     async def main() -> None:
         world = World()
         world.settings["output"] |= {"dialect": dialect}
-        model: ReaderModel | PlainModel = ReaderModel("reader") if dialect == "logdrive/1" else PlainModel()
+        model: ReaderModel | PlainModel = (
+            ReaderModel("reader") if dialect == "logdrive/1" else PlainModel()
+        )
         await world.network.host("reader").listen("0.0.0.0", 5044, None, model.accept)
         with capture_logs() as logs:
             world.start()
             await world.settle()
         (connected,) = [entry for entry in logs if entry["event"] == "connected"]
-        assert (connected["dialect"], connected["because"], connected["log_level"]) == (dialect, "configured", "info")
+        assert (connected["dialect"], connected["because"], connected["log_level"]) == (
+            dialect,
+            "configured",
+            "info",
+        )
         await world.stop()
 
     run(main())
 
 
 class _AnswersInVersion1(V1Model):
-    """Takes windows of version 2 too, as some servers do that never look at that byte, and answers all in its own."""
+    """Takes windows of version 2 too, as some servers do that never look at that byte, and answers
+    all in its own.
+    """
 
-    async def accept(self, stream: Stream) -> None:
+    async def accept(self, stream: ByteStream) -> None:
         data = await stream.read()
         if data[:1] == b"2":
             self.connections += 1
-            await stream.write([Ack(int.from_bytes(data[2:6]), VERSION_1).encode()])
+            await stream.write([AckFrame(int.from_bytes(data[2:6]), VERSION_1).encode()])
             while await stream.read():
                 pass
             return
@@ -128,7 +149,7 @@ class _AnswersInVersion1(V1Model):
 class _Read:
     """A stream of which the *first* bytes were read already; *came* gets all that is read."""
 
-    def __init__(self, stream: Stream, first: bytes, came: bytearray | None = None) -> None:
+    def __init__(self, stream: ByteStream, first: bytes, came: bytearray | None = None) -> None:
         self.peer, self._stream, self._first = stream.peer, stream, first
         self._came = came if came is not None else bytearray()
         self.write, self.close, self.abort = stream.write, stream.close, stream.abort
@@ -149,7 +170,11 @@ def test_who_answers_version_2_in_version_1_is_spoken_to_in_version_1() -> None:
         with capture_logs() as logs:
             world.start()
             await world.settle()
-        assert (model.faults, model.content(LOG), len(model.events[LOG])) == ([], lines(0, 1000), 1000)
+        assert (model.faults, model.content(LOG), len(model.events[LOG])) == (
+            [],
+            lines(0, 1000),
+            1000,
+        )
         connected = [entry for entry in logs if entry["event"] == "connected"]
         assert [entry["dialect"] for entry in connected] == ["lumberjack/2", "lumberjack/1"]
         assert "answered lumberjack/2 in version 1" in connected[1]["because"]
@@ -174,7 +199,10 @@ def test_what_was_registered_waits_where_the_receiver_chooses_version_1__D8() ->
         world.write(lines(10, 10))
         world.write(lines(0, 7), "/logs/new.log")
         await world.clock.sleep(600)
-        assert (list(plain.events), plain.content("/logs/new.log")) == (["/logs/new.log"], lines(0, 7))
+        assert (list(plain.events), plain.content("/logs/new.log")) == (
+            ["/logs/new.log"],
+            lines(0, 7),
+        )
         await listener.close()
         await host.listen("0.0.0.0", 5044, tls_with("logdrive/1"), native.accept)
         world.write(lines(7, 3), "/logs/new.log")
@@ -189,7 +217,10 @@ def test_what_was_registered_waits_where_the_receiver_chooses_version_1__D8() ->
 
 
 def test_what_was_read_for_version_1_is_made_anew_for_logdrive_1() -> None:
-    """One life can be read again. Of the other the file is gone, and only what is in memory can be told."""
+    """One life can be read again.
+
+    Of the other the file is gone, and only what is in memory can be told.
+    """
 
     async def main() -> None:
         world, native, plain = World(end_after_seconds=3), ReaderModel("reader"), V1Model()
@@ -233,7 +264,11 @@ def test_what_was_read_for_logdrive_1_is_not_sent_as_blocks_to_plain_readers() -
         await world.network.host("reader").listen("0.0.0.0", 5044, None, model.accept)
         await world.settle(200)
         (event,) = model.events[LOG]
-        assert (event["message"], event["log"]["eol"], event["host"]) == ("no line yet", "", {"name": "h"})
+        assert (event["message"], event["log"]["eol"], event["host"]) == (
+            "no line yet",
+            "",
+            {"name": "h"},
+        )
         await world.stop()
 
     run(main())
@@ -248,7 +283,11 @@ def test_events_of_version_2_have_the_metadata_that_index_patterns_use() -> None
         world.start()
         await world.settle()
         for event in model.events[LOG]:
-            assert event["@metadata"] == {"beat": "logdrive", "type": "_doc", "version": event["agent"]["version"]}
+            assert event["@metadata"] == {
+                "beat": "logdrive",
+                "type": "_doc",
+                "version": event["agent"]["version"],
+            }
         assert len(model.events[LOG]) == 2
         await world.stop()
 
@@ -259,7 +298,9 @@ def test_full_records_under_logdrive_1_have_no_metadata() -> None:
     async def main() -> None:
         world, native, came = World(), ReaderModel("reader"), bytearray()
         world.readers["reader"] = native
-        await world.network.host("reader").listen("0.0.0.0", 5044, None, lambda stream: native.accept(_Read(stream, b"", came)))
+        await world.network.host("reader").listen(
+            "0.0.0.0", 5044, None, lambda stream: native.accept(_Read(stream, b"", came))
+        )
         world.settings["output"] |= {"records": "full", "compression": "none"}
         world.write(b"plain\n")
         world.start()
@@ -280,7 +321,9 @@ def test_ship_falls_back_where_it_may() -> None:
         with capture_logs() as logs:
             done = await shipped(world, dialect="auto", tls=TLS)
         assert (done.complete, model.content()) == (True, lines(0, 100))
-        assert [entry["log_level"] for entry in logs if entry["event"] == "connected"] == ["warning"]
+        assert [entry["log_level"] for entry in logs if entry["event"] == "connected"] == [
+            "warning"
+        ]
 
     run(main())
 
@@ -326,6 +369,9 @@ def test_check_says_what_would_be_spoken() -> None:
         checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
         (finding,) = [finding for finding in checked.findings if finding.name == "reader:5044"]
         assert (finding.ok, finding.warn) == (True, True)
-        assert "lumberjack/2 would be spoken: the receiver did not agree on logdrive/1" in finding.detail
+        assert (
+            "lumberjack/2 would be spoken: the receiver did not agree on logdrive/1"
+            in finding.detail
+        )
 
     run(main())

@@ -5,16 +5,30 @@ from uuid import UUID
 import pytest
 
 from agent.config import InputTable
-from agent.inputs.files.globs import Inputs
-from agent.sources.checkpoint import Entry
-from agent.sources.registry import Book
+from agent.inputs.files.globs import FileInputs
+from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.registry import SourceRegistry
 
 
 @pytest.mark.parametrize(("here_before", "start"), [(True, 0), (False, 100)])
-def test_a_file_that_is_absent_when_starts_are_decided_waits_for_nothing_once_it_is_found(here_before: bool, start: int) -> None:
-    book = Book("host", "agent", Inputs([InputTable(paths=["/logs/*.log"], start="end")]))
+def test_a_file_that_is_absent_when_starts_are_decided_waits_for_nothing_once_it_is_found(
+    here_before: bool, start: int
+) -> None:
+    book = SourceRegistry(
+        "host", "agent", FileInputs([InputTable(paths=["/logs/*.log"], start="end")])
+    )
     origin = UUID(int=1)
-    entry = Entry(origin=origin, stem=UUID(int=2), path="/logs/a.log", name="/logs/a.log", mount="/", device=1, inode=1, span=1, crc=1)
+    entry = CheckpointEntry(
+        origin=origin,
+        stem=UUID(int=2),
+        path="/logs/a.log",
+        name="/logs/a.log",
+        mount="/",
+        device=1,
+        inode=1,
+        span=1,
+        crc=1,
+    )
     entry.start, entry.undecided = 100, True
     book.absent[origin] = entry
     book.decide_starts(here_before=here_before, now_ms=0)

@@ -42,7 +42,15 @@ def test_what_would_be_read_from_where() -> None:
 class _AnothersLogs(MemoryDisk):
     """A disk whose logs may be listed, and not read."""
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         if path == LOG and not (write or create):
             raise PermissionError(errno.EACCES, "Permission denied", path)
         return super().open(path, write=write, create=create, private=private, direct=direct)
@@ -71,7 +79,9 @@ def test_a_state_directory_that_can_not_be_made_is_told_with_its_remedy() -> Non
         checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
         told = {finding.name: finding for finding in checked.findings}["agent.state_dir"]
         assert not told.ok
-        assert told.detail.startswith("/state/file/agent can't be used (Not a directory: /state/file): name a directory")
+        assert told.detail.startswith(
+            "/state/file/agent can't be used (Not a directory: /state/file): name a directory"
+        )
         world.settings["agent"]["state_dir"] = "/state/agent"
         config = msgspec.convert(world.settings, AgentConfig)
         checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
@@ -135,7 +145,11 @@ def test_sources_that_the_checkpoint_knows_and_no_pattern_covers_are_listed() ->
         config = msgspec.convert(world.settings, AgentConfig)
         checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
         (warning,) = [finding for finding in checked.findings if finding.warn]
-        assert (warning.name, LOG in warning.detail, "kept.log" in warning.detail) == ("checkpoint", True, False)
+        assert (warning.name, LOG in warning.detail, "kept.log" in warning.detail) == (
+            "checkpoint",
+            True,
+            False,
+        )
 
     run(main())
 

@@ -1,12 +1,14 @@
-"""Lumberjack v1 from an agent: pairs of text, at least once, to readers that know nothing else (D8)."""
+"""Lumberjack v1 from an agent: pairs of text, at least once, to readers that know nothing else
+(D8).
+"""
 
 from typing import Any
 
 import pytest
 
 from logdrive.errors import RejectedError
-from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2, Ack
+from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.frames import VERSION_1, VERSION_2, AckFrame
 from tests.agent.test_ship import shipped
 from tests.agent.v1_model import V1Model
 from tests.agent.world import LOG, World, lines
@@ -25,7 +27,10 @@ async def v1_world(**output: Any) -> tuple[World, V1Model]:
 def test_every_line_arrives_with_the_fields_of_its_input__R1(compression: str) -> None:
     async def main() -> None:
         world, model = await v1_world(compression=compression)
-        world.settings["input"][0] |= {"fields": {"service": "web", "app": {"name": "shop"}}, "tags": ["x"]}
+        world.settings["input"][0] |= {
+            "fields": {"service": "web", "app": {"name": "shop"}},
+            "tags": ["x"],
+        }
         text = lines(0, 10_000) + b"crlf\r\n\xff\n" + b"y" * 200_000 + b"\n"
         world.write(text)
         world.start()
@@ -35,7 +40,12 @@ def test_every_line_arrives_with_the_fields_of_its_input__R1(compression: str) -
         assert len(model.events[LOG]) == sum(model.windows) == 10_005, "nothing came twice"
         assert max(model.windows) <= 2048
         event = model.events[LOG][1]
-        assert (event["line"], event["offset"], event["host"], event["file"]) == ("line 000001", "12", "h", LOG)
+        assert (event["line"], event["offset"], event["host"], event["file"]) == (
+            "line 000001",
+            "12",
+            "h",
+            LOG,
+        )
         assert (event["service"], event["app.name"], event["tags"]) == ("web", "shop", '["x"]')
         await world.stop()
 
@@ -56,18 +66,26 @@ def test_at_least_once_from_the_checkpoint__D8() -> None:
         world.start()
         await world.settle()
         assert (model.faults, model.content(LOG)) == ([], lines(0, 10_000))
-        assert len(model.events[LOG]) == 15_000, "what was not acknowledged came again, the rest did not"
+        assert len(model.events[LOG]) == 15_000, (
+            "what was not acknowledged came again, the rest did not"
+        )
         await world.stop()
 
     run(main())
 
 
 def test_keepalives_are_no_success_whatever_their_version() -> None:
-    """Logstash sends those of version 2 to everybody; logstash-forwarder took any answer for the window's."""
+    """Logstash sends those of version 2 to everybody; logstash-forwarder took any answer for the
+    window's.
+    """
 
     async def main() -> None:
         world, model = await v1_world()
-        model.patience = [Ack(0, VERSION_2).encode(), Ack(0, VERSION_1).encode(), Ack(5, VERSION_1).encode()]
+        model.patience = [
+            AckFrame(0, VERSION_2).encode(),
+            AckFrame(0, VERSION_1).encode(),
+            AckFrame(5, VERSION_1).encode(),
+        ]
         world.write(lines(0, 10))
         agent = world.start()
         await world.settle()
@@ -87,15 +105,17 @@ def test_an_acknowledgement_in_version_2_ends_the_connection() -> None:
         world = World()
         world.settings["output"] |= {"dialect": "lumberjack/1"}
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             while await stream.read():
-                await stream.write([Ack(10).encode()])
+                await stream.write([AckFrame(10).encode()])
 
         await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
         world.write(lines(0, 10))
         agent = world.start()
         await world.clock.sleep(30)
-        assert "an acknowledgement in version 2 of a window in version 1" in agent.connection.problem
+        assert (
+            "an acknowledgement in version 2 of a window in version 1" in agent.connection.problem
+        )
         (source,) = agent.status().sources
         assert (source.position, source.events) == (0, 0)
         await world.kill()
@@ -119,7 +139,12 @@ def test_a_life_that_ended_before_it_had_a_line_is_told_with_its_file__P3() -> N
         await world.settle(200)
         assert model.faults == []
         (event,) = model.events[LOG]
-        assert (event["line"], event["offset"], event["log.eol"], event["host"]) == ("no line yet", "0", "", "h")
+        assert (event["line"], event["offset"], event["log.eol"], event["host"]) == (
+            "no line yet",
+            "0",
+            "",
+            "h",
+        )
         await world.stop()
 
     run(main())
@@ -142,13 +167,16 @@ def test_ship_is_told_of_a_reader_that_answers_in_another_version() -> None:
     async def main() -> None:
         world = World()
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             while await stream.read():
-                await stream.write([Ack(10).encode()])
+                await stream.write([AckFrame(10).encode()])
 
         await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
         world.write(lines(0, 10))
-        with pytest.raises(RejectedError, match=r"in version 2 of a window in version 1.* no reader of lumberjack/1"):
+        with pytest.raises(
+            RejectedError,
+            match=r"in version 2 of a window in version 1.* no reader of lumberjack/1",
+        ):
             await shipped(world, dialect="lumberjack/1")
 
     run(main())
@@ -160,7 +188,11 @@ def test_ship_speaks_it_and_sends_all_anew_each_time() -> None:
         world.write(lines(0, 3000) + b"no newline")
         for times in (1, 2):
             done = await shipped(world, dialect="lumberjack/1")
-            assert (done.complete, done.events, len(model.events[LOG])) == (True, 3001, 3001 * times)
+            assert (done.complete, done.events, len(model.events[LOG])) == (
+                True,
+                3001,
+                3001 * times,
+            )
         assert (model.faults, model.content(LOG)) == ([], world.disk.content(LOG))
 
     run(main())

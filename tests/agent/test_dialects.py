@@ -1,4 +1,6 @@
-"""Plain Lumberjack v2 at least once, and falling back to it only where that is allowed (D8, lumberjack.md §2.2)."""
+"""Plain Lumberjack v2 at least once, and falling back to it only where that is allowed (D8,
+lumberjack.md §2.2).
+"""
 
 from typing import Any
 
@@ -6,8 +8,8 @@ import orjson
 import pytest
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.net.stream import ServerTls, Stream
-from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Window
+from logdrive.net.stream import ByteStream, ServerTls
+from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame, KeyValueFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.order import WindowReader
 from logdrive.wire.lumberjack.reader import FrameReader
@@ -20,7 +22,9 @@ TLS = {"ca": "ca.pem", "cert": "c.pem", "key": "c.key"}
 
 
 class PlainModel:
-    """A Lumberjack v2 reader that acknowledges whole windows; *events* by path, with what came twice."""
+    """A Lumberjack v2 reader that acknowledges whole windows; *events* by path, with what came
+    twice.
+    """
 
     def __init__(self) -> None:
         self.events: dict[str, list[dict[str, Any]]] = {}
@@ -31,29 +35,32 @@ class PlainModel:
         """Nothing is kept of what comes while nothing is acknowledged."""
         self.partial = False
 
-    async def accept(self, stream: Stream) -> None:
-        reader, windows = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"), WindowReader()
+    async def accept(self, stream: ByteStream) -> None:
+        reader, windows = (
+            FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"),
+            WindowReader(),
+        )
         try:
             while data := await stream.read():
                 self.writes += 1
                 frames = reader.feed(data)
-                self.counts += [frame.count for frame in frames if isinstance(frame, Window)]
+                self.counts += [frame.count for frame in frames if isinstance(frame, WindowFrame)]
                 for batch in windows.feed(frames):
                     await self._batch(stream, batch.events, batch.ack)
         except (TransientError, ProtocolError):
             stream.abort()
 
-    async def _batch(self, stream: Stream, events: Any, ack: int | None) -> None:
+    async def _batch(self, stream: ByteStream, events: Any, ack: int | None) -> None:
         for run_ in events if self.acknowledge or not self.forgetful else ():
-            assert not isinstance(run_, Data)
+            assert not isinstance(run_, KeyValueFrame)
             for payload in run_.payloads:
                 event = orjson.loads(payload)
                 self.events.setdefault(event["log"]["file"]["path"], []).append(event)
         if ack is not None and self.acknowledge:
-            await stream.write([Ack(0).encode()])
+            await stream.write([AckFrame(0).encode()])
             if self.partial:
-                await stream.write([Ack(ack // 2).encode()])
-            await stream.write([Ack(ack).encode()])
+                await stream.write([AckFrame(ack // 2).encode()])
+            await stream.write([AckFrame(ack).encode()])
 
     def content(self, path: str = LOG) -> bytes:
         """Return what the first delivery of each event makes together."""
@@ -105,7 +112,9 @@ def test_at_least_once_from_the_checkpoint__D8() -> None:
         world.start()
         await world.settle()
         assert model.content() == lines(0, 10_000)
-        assert len(model.events[LOG]) == 15_000, "what was not acknowledged came again, the rest did not"
+        assert len(model.events[LOG]) == 15_000, (
+            "what was not acknowledged came again, the rest did not"
+        )
         await world.stop()
 
     run(main())
@@ -155,11 +164,11 @@ def test_an_acknowledgement_of_more_than_was_sent_ends_the_connection() -> None:
         world.settings["output"] |= {"dialect": "lumberjack/2"}
         connections = 0
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             nonlocal connections
             connections += 1
             while await stream.read():
-                await stream.write([Ack(9999).encode()])
+                await stream.write([AckFrame(9999).encode()])
 
         await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
         world.write(lines(0, 10))
@@ -178,11 +187,11 @@ def test_an_acknowledgement_in_version_1_ends_the_connection_of_version_2() -> N
         world.settings["output"] |= {"dialect": "lumberjack/2"}
         connections = 0
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             nonlocal connections
             connections += 1
             while await stream.read():
-                await stream.write([Ack(10).encode(VERSION_1)])
+                await stream.write([AckFrame(10).encode(VERSION_1)])
 
         await world.network.host("reader").listen("0.0.0.0", 5044, None, accept)
         world.write(lines(0, 10))
@@ -209,7 +218,9 @@ def test_h20_a_balancer_drops_alpn_for_an_hour__D8() -> None:
         world.start()
         await world.settle()
         await listener.close()
-        listener = await host.listen("0.0.0.0", 5044, ServerTls("s.pem", "s.key", "ca.pem"), plain.accept)
+        listener = await host.listen(
+            "0.0.0.0", 5044, ServerTls("s.pem", "s.key", "ca.pem"), plain.accept
+        )
         world.network.cut("agent")
         world.write(lines(10, 10))
         world.write(lines(0, 7), "/logs/new.log")
@@ -225,7 +236,9 @@ def test_h20_a_balancer_drops_alpn_for_an_hour__D8() -> None:
         await world.clock.sleep(300)
         await world.settle()
         assert contents(world.stored()) == [lines(0, 20)]
-        together = plain.content("/logs/new.log") + b"".join(stored.content for stored in world.stored("/logs/new.log"))
+        together = plain.content("/logs/new.log") + b"".join(
+            stored.content for stored in world.stored("/logs/new.log")
+        )
         assert together == lines(0, 10)
         assert len(plain.events["/logs/new.log"]) <= 10
         await world.stop()

@@ -1,4 +1,6 @@
-"""Histories of `start = "end"`: only the very first run begins at the end, whatever becomes of the checkpoint later (rules P2, G3)."""
+"""Histories of `start = "end"`: only the very first run begins at the end, whatever becomes of the
+checkpoint later (rules P2, G3).
+"""
 
 from typing import Any
 
@@ -26,14 +28,18 @@ def _lose(world: World, how: str) -> None:
 
 def _files(reader: ReaderModel) -> dict[str, bytes]:
     """Return what the reader has of each file, in one piece."""
-    stored = [each for each in reader.stored.values() if each.number != ABSENT and each.path != CHECKPOINT]
+    stored = [
+        each for each in reader.stored.values() if each.number != ABSENT and each.path != CHECKPOINT
+    ]
     assert len({each.path for each in stored}) == len(stored), "each file is one source"
     return {each.path: each.content for each in stored}
 
 
 @pytest.mark.parametrize("how", ["deleted", "damaged"])
 @pytest.mark.parametrize("sent", [False, True])
-def test_a_lost_checkpoint_loses_no_line_of_files_that_came_after_the_first_run__P2(how: str, sent: bool) -> None:
+def test_a_lost_checkpoint_loses_no_line_of_files_that_came_after_the_first_run__P2(
+    how: str, sent: bool
+) -> None:
     async def main() -> None:
         world = World(start="end")
         reader = await world.ships(lines(0, 10))
@@ -60,7 +66,9 @@ def test_the_store_knows_the_agent_by_one_record_that_names_no_file__P2() -> Non
         reader = await world.ships(lines(0, 10))
         (own,) = reader.by_path(CHECKPOINT)
         assert (own.content, own.gaps, own.ended) == (b"", [], (0, FIRST_RUN))
-        assert own.attributes == {"host": "h", "agent": "a", "path": CHECKPOINT, "tags": ["x"]}, "it takes the way of the files"
+        assert own.attributes == {"host": "h", "agent": "a", "path": CHECKPOINT, "tags": ["x"]}, (
+            "it takes the way of the files"
+        )
         for _ in range(3):
             await world.stop()
             world.start()
@@ -83,7 +91,9 @@ def test_an_agent_that_begins_at_the_beginning_leaves_no_record__P2() -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, 0.0005, 0.001, 0.002, 0.01, 0.5, 1.5, 3.0])
 def test_a_kill_at_any_time_of_the_first_run_makes_no_second_one_of_it__P2(seconds: float) -> None:
-    """The record is stored only when the checkpoint has the decision, or the next start would take it for that of an earlier life."""
+    """The record is stored only when the checkpoint has the decision, or the next start would take
+    it for that of an earlier life.
+    """
 
     async def main() -> None:
         world = World(start="end")
@@ -125,7 +135,7 @@ def test_while_the_receiver_is_away_the_decision_waits_in_the_checkpoint__P2() -
     run(main())
 
 
-def test_a_file_that_is_gone_before_the_store_answers_is_no_loss_unless_it_was_wanted__P2_P4() -> None:
+def test_file_that_is_gone_before_store_answers_is_no_loss_unless_it_was_wanted__P2_P4() -> None:
     """Wanted is all of it where the agent was here before."""
 
     async def main() -> None:
@@ -182,7 +192,9 @@ def test_plain_lumberjack_has_nobody_to_ask_and_says_so__P2_D8() -> None:
         await world.settle()
         world.write(lines(10, 5))
         await world.settle()
-        assert [event["message"] for event in model.events[LOG]] == lines(10, 5).decode().split("\n")[:-1]
+        assert [event["message"] for event in model.events[LOG]] == lines(10, 5).decode().split(
+            "\n"
+        )[:-1]
         await world.stop()
 
     with capture_logs() as told:
@@ -216,7 +228,7 @@ def test_another_store_is_told_too__P2_D5() -> None:
     run(main())
 
 
-def test_an_agent_that_was_here_before_this_was_asked_leaves_its_record_at_the_next_start__P2() -> None:
+def test_agent_that_was_here_before_this_was_asked_leaves_its_record_at_next_start__P2() -> None:
     """A checkpoint without the decision is that of an older agent, which took it alone."""
 
     async def main() -> None:

@@ -1,4 +1,6 @@
-"""Histories of files whose handles were given back, or never had: rotated, moved and removed while the agent runs (rules G1, P4)."""
+"""Histories of files whose handles were given back, or never had: rotated, moved and removed while
+the agent runs (rules G1, P4).
+"""
 
 from typing import Any
 
@@ -37,17 +39,27 @@ async def _all_rest(world: World, **machine: Any) -> list[str]:
 
 def _closed(world: World) -> list[str]:
     assert world.agent is not None
-    return [f.generation.place.path for f in world.agent.tailer.living.values() if f.generation.file is None]
+    return [
+        f.generation.place.path
+        for f in world.agent.tailer.living.values()
+        if f.generation.file is None
+    ]
 
 
 @pytest.mark.parametrize("handles", [{}, {"open_files": 32}])
-def test_files_without_a_handle_that_move_to_another_watched_directory_go_on_where_they_were__G1(handles: dict[str, int]) -> None:
-    """As with logrotate's `olddir`. The second time all of them are given few handles by the system, with the default settings."""
+def test_files_without_handle_move_to_another_watched_directory_go_on_where_they_were__G1(
+    handles: dict[str, int],
+) -> None:
+    """As with logrotate's `olddir`.
+
+    The second time all of them are given few handles by the system, with the default settings.
+    """
 
     async def main() -> None:
         world = _world()
         if handles:
-            del world.settings["agent"]["max_open_files"], world.settings["agent"]["close_idle_seconds"]
+            del world.settings["agent"]["max_open_files"]
+            del world.settings["agent"]["close_idle_seconds"]
         paths = await _all_rest(world, **handles)
         assert _closed(world), "some have no handle"
         for path in paths:
@@ -59,7 +71,10 @@ def test_files_without_a_handle_that_move_to_another_watched_directory_go_on_whe
         await world.settle()
         for path in paths:
             old, new = world.stored(path)
-            assert (old.content, new.content) == (lines(0, 10, prefix=path), lines(0, 3, prefix=f"next {path}"))
+            assert (old.content, new.content) == (
+                lines(0, 10, prefix=path),
+                lines(0, 3, prefix=f"next {path}"),
+            )
             assert old.ended is None
             assert world.stored(f"/logs/old/{path[-6:]}.1") == []
         await world.stop()
@@ -107,8 +122,13 @@ def test_a_file_is_found_while_the_directory_that_it_moved_to_rotates__G1(away: 
 
 
 @pytest.mark.parametrize("how", ["removed", "moved"])
-def test_a_file_without_a_handle_that_is_gone_ends_and_nobody_says_that_the_agent_was_away__P4(how: str) -> None:
-    """Whether it grew before it went nobody can know. One with a handle is read wherever it moves."""
+def test_file_without_a_handle_that_is_gone_ends_and_nobody_says_that_agent_was_away__P4(
+    how: str,
+) -> None:
+    """Whether it grew before it went nobody can know.
+
+    One with a handle is read wherever it moves.
+    """
 
     async def main() -> None:
         world = _world(end_after_seconds=5)
@@ -126,7 +146,10 @@ def test_a_file_without_a_handle_that_is_gone_ends_and_nobody_says_that_the_agen
             (stored,) = world.stored(path)
             size = len(lines(0, 5, prefix=path))
             if path in closed:
-                assert (stored.content, stored.ended) == (lines(0, 5, prefix=path), (size, OUT_OF_SIGHT))
+                assert (stored.content, stored.ended) == (
+                    lines(0, 5, prefix=path),
+                    (size, OUT_OF_SIGHT),
+                )
             elif how == "removed":
                 assert stored.ended == (size, "removed")
             else:
@@ -140,7 +163,7 @@ def test_a_file_without_a_handle_that_is_gone_ends_and_nobody_says_that_the_agen
     assert all("max_open_files" in each["remedy"] for each in gone)
 
 
-def test_files_that_moved_out_of_sight_keep_their_handles_unless_others_have_none_left__G1() -> None:
+def test_files_moved_out_of_sight_keep_their_handles_unless_others_have_none_left__G1() -> None:
     """Given back, such a handle never comes again; but new files must be read, too."""
 
     async def main() -> None:
@@ -159,7 +182,9 @@ def test_files_that_moved_out_of_sight_keep_their_handles_unless_others_have_non
             world.write(lines(5, 5, prefix=path), path)
         await world.settle()
         stored = world.readers["reader"].stored.values()
-        assert sorted(each.content for each in stored if each.content) == sorted(lines(0, 10, prefix=path) for path in moved)
+        assert sorted(each.content for each in stored if each.content) == sorted(
+            lines(0, 10, prefix=path) for path in moved
+        )
         world.write(lines(0, 5), "/logs/new.log")
         await world.clock.sleep(400)
         await world.settle()
@@ -181,7 +206,9 @@ def test_an_agent_that_drains_waits_for_files_that_wait_for_a_handle__P4() -> No
             world.start(open_files=32)  # 16 of them for files
             await world.clock.sleep(0.05)
             await world.stop()
-        assert [contents(world.stored(path)) for path in paths] == [[lines(0, 5, prefix=path)] for path in paths]
+        assert [contents(world.stored(path)) for path in paths] == [
+            [lines(0, 5, prefix=path)] for path in paths
+        ]
         assert [log["files"] for log in logs if log["event"] == "drained"] == [100]
 
     run(main())
@@ -199,6 +226,8 @@ def test_the_warning_of_too_few_handles_says_how_many_there_are__P4() -> None:
             await world.settle()
             await world.clock.sleep(5)
             await world.stop()
-        assert [log["open_files"] for log in logs if log["event"].startswith("files wait to be opened")] == [16]
+        assert [
+            log["open_files"] for log in logs if log["event"].startswith("files wait to be opened")
+        ] == [16]
 
     run(main())

@@ -1,4 +1,6 @@
-"""Histories of files that were replaced or rewritten while the agent was away, with a beginning that is the same in every life (G2, P4)."""
+"""Histories of files that were replaced or rewritten while the agent was away, with a beginning
+that is the same in every life (G2, P4).
+"""
 
 import orjson
 import pytest
@@ -47,7 +49,9 @@ async def _seen_and_not_sent(world: World, content: bytes) -> None:
 
 @pytest.mark.parametrize("shipped", [0, 20])
 def test_another_birth_time_is_another_file_whatever_its_bytes_are__G2(shipped: int) -> None:
-    """What was shipped of the old one and what the new one begins with are the same bytes: no line of either is taken for the other's."""
+    """What was shipped of the old one and what the new one begins with are the same bytes: no line
+    of either is taken for the other's.
+    """
 
     async def main() -> None:
         world = World()
@@ -59,7 +63,10 @@ def test_another_birth_time_is_another_file_whatever_its_bytes_are__G2(shipped: 
         world.start()
         await world.settle()
         old, new = world.stored()
-        assert (old.content, old.ended) == (BANNER + lines(0, shipped), (len(BANNER) + shipped * 12, "removed"))
+        assert (old.content, old.ended) == (
+            BANNER + lines(0, shipped),
+            (len(BANNER) + shipped * 12, "removed"),
+        )
         assert (new.content, new.ended) == (world.disk.content(LOG), None)
         await world.stop()
 
@@ -67,7 +74,9 @@ def test_another_birth_time_is_another_file_whatever_its_bytes_are__G2(shipped: 
 
 
 @pytest.mark.parametrize("how", ["replaced", "truncated"])
-def test_lines_that_were_seen_and_not_sent_are_a_gap_when_others_stand_in_their_place__G4_P4(how: str) -> None:
+def test_lines_were_seen_and_not_sent_are_gap_when_others_stand_in_their_place__G4_P4(
+    how: str,
+) -> None:
     """The bytes before the end seen last tell the lives apart, where birth time does not."""
 
     async def main() -> None:
@@ -78,7 +87,9 @@ def test_lines_that_were_seen_and_not_sent_are_a_gap_when_others_stand_in_their_
         await world.reader()
         world.start()
         await world.settle()
-        assert _unseen(world.stored()) == [(0, len(BANNER) + 600, "removed" if how == "replaced" else "truncated", False)]
+        assert _unseen(world.stored()) == [
+            (0, len(BANNER) + 600, "removed" if how == "replaced" else "truncated", False)
+        ]
         assert contents(world.stored())[-1] == world.disk.content(LOG)
         await world.stop()
 
@@ -125,7 +136,9 @@ def test_a_backlog_that_is_still_there_is_shipped_once__G4() -> None:
 
 
 @pytest.mark.parametrize("same_length", [False, True])
-def test_what_only_its_first_line_tells_from_others_may_have_been_another__P4(same_length: bool) -> None:
+def test_what_only_its_first_line_tells_from_others_may_have_been_another__P4(
+    same_length: bool,
+) -> None:
     """A file was rewritten with the same first line while the agent was away: no byte says so.
 
     The life that may have been is told as one whose end nobody saw.
@@ -137,7 +150,9 @@ def test_what_only_its_first_line_tells_from_others_may_have_been_another__P4(sa
         await world.stop()
         world.write(lines(0, 50))
         await world.clock.sleep(1)
-        _rewrite(world, BANNER + (b"" if same_length else lines(0, 80, prefix="new")), how="truncated")
+        _rewrite(
+            world, BANNER + (b"" if same_length else lines(0, 80, prefix="new")), how="truncated"
+        )
         for _ in range(2):
             world.start()
             await world.settle()
@@ -185,7 +200,7 @@ def test_checkpoints_of_older_agents_are_read_on_from__D5() -> None:
     run(main())
 
 
-def test_a_file_system_that_was_moved_has_other_births_and_another_device_and_the_same_files__G2() -> None:
+def test_file_system_was_moved_has_other_births_and_another_device_and_same_files__G2() -> None:
     """And from then on the new birth time tells this file from others."""
 
     async def main() -> None:

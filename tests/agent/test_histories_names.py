@@ -1,4 +1,6 @@
-"""Histories of delivery.md §7 about names: renamed, unlinked, gone, without a first line, on another device (9, 16, 17)."""
+"""Histories of delivery.md §7 about names: renamed, unlinked, gone, without a first line, on
+another device (9, 16, 17).
+"""
 
 import errno
 import os
@@ -29,15 +31,20 @@ def test_h09_rename_and_create_while_the_old_name_is_written_to__G1() -> None:
                 await world.clock.sleep(1)
                 world.start()
         await world.settle()
-        assert contents(world.stored()) == [world.disk.content("/logs/app.log.1"), world.disk.content(LOG)]
+        assert contents(world.stored()) == [
+            world.disk.content("/logs/app.log.1"),
+            world.disk.content(LOG),
+        ]
         assert all(stored.ended is None for stored in world.stored())
         await world.stop()
 
     run(main())
 
 
-def test_a_files_lines_are_known_by_the_name_it_was_found_under_whatever_it_is_called_later__G1_R4() -> None:
-    """Only who has lost the checkpoint finds it under its new name; it is the same source then, too."""
+def test_files_lines_are_known_by_name_was_found_under_whatever_is_called_later__G1_R4() -> None:
+    """Only who has lost the checkpoint finds it under its new name; it is the same source then,
+    too.
+    """
 
     async def main() -> None:
         world = World(paths=["/logs/app.log*"])
@@ -66,7 +73,10 @@ def test_a_files_lines_are_known_by_the_name_it_was_found_under_whatever_it_is_c
 def told_paths(world: World) -> list[str]:
     """Return the paths that go into the headers of what is sent now."""
     assert world.agent is not None
-    return [orjson.loads(world.agent.book.attributes_of(source))["path"] for source in world.agent.book.sources]
+    return [
+        orjson.loads(world.agent.book.attributes_of(source))["path"]
+        for source in world.agent.book.sources
+    ]
 
 
 def test_h09_an_unlinked_log_is_read_as_long_as_it_is_written__G1() -> None:
@@ -169,8 +179,10 @@ def test_h17_a_reboot_that_changes_device_numbers__G2() -> None:
     run(main())
 
 
-def test_a_new_file_with_the_inode_of_one_that_no_input_asks_for_any_more_is_followed__G1() -> None:
-    """What the checkpoint keeps of the one, which is gone or on another file system, must not hide the other."""
+def test_a_new_file_with_inode_of_one_that_no_input_asks_for_any_more_is_followed__G1() -> None:
+    """What the checkpoint keeps of the one, which is gone or on another file system, must not hide
+    the other.
+    """
 
     async def main() -> None:
         world = World()
@@ -192,7 +204,7 @@ def test_a_new_file_with_the_inode_of_one_that_no_input_asks_for_any_more_is_fol
     run(main())
 
 
-def test_h09_a_file_rotated_into_another_directory_while_the_agent_was_away_goes_on_where_it_was__G1() -> None:
+def test_h09_file_rotated_into_another_directory_while_agent_away_goes_on_where_was__G1() -> None:
     """As logrotate's `olddir` does; the patterns name both places."""
 
     async def main() -> None:
@@ -261,7 +273,15 @@ class _Network(MemoryDisk):
         """Let all handles that are open become stale."""
         self.epoch += 1
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         file = super().open(path, write=write, create=create, private=private, direct=direct)
         epoch, whole, stat = self.epoch, file.pread, file.stat
 
@@ -291,8 +311,18 @@ class _Linked(MemoryDisk):
     def real_path(self, path: str) -> str:
         return self.links.get(path, path)
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
-        return super().open(self.real_path(path), write=write, create=create, private=private, direct=direct)
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
+        return super().open(
+            self.real_path(path), write=write, create=create, private=private, direct=direct
+        )
 
     def stat(self, path: str) -> FileStat:
         return super().stat(self.real_path(path))
@@ -301,7 +331,9 @@ class _Linked(MemoryDisk):
         super().write(self.real_path(path), data, durable=durable)
 
     def names(self, directory: str) -> list[str]:
-        return super().names(directory) + [os.path.basename(link) for link in self.links if os.path.dirname(link) == directory]
+        return super().names(directory) + [
+            os.path.basename(link) for link in self.links if os.path.dirname(link) == directory
+        ]
 
 
 class _OtherDevice(MemoryDisk):

@@ -1,11 +1,13 @@
-"""Histories of delivery.md §7 about failed runs, clones, restored and other stores, and crowds (3, 5, 8, 13, 24, 25)."""
+"""Histories of delivery.md §7 about failed runs, clones, restored and other stores, and crowds (3,
+5, 8, 13, 24, 25).
+"""
 
 import errno
 
 import pytest
 
 from logdrive.model.numbers import ABSENT, position_of
-from logdrive.wire.lumberjack.frames import Run
+from logdrive.wire.lumberjack.frames import RunFrame
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
@@ -19,7 +21,7 @@ def test_h03_the_first_of_two_runs_fails_in_the_sink__P2_D3() -> None:
         reader = await world.reader()
         failures = [True, True]
 
-        def fails(tried: Run) -> bool:
+        def fails(tried: RunFrame) -> bool:
             return tried.previous == 0 and bool(failures) and failures.pop()
 
         reader.fail = fails
@@ -71,7 +73,15 @@ class _BadBlock(MemoryDisk):
         assert isinstance(other, cls)
         return other
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         file = super().open(path, write=write, create=create, private=private, direct=direct)
         whole = file.pread
 
@@ -120,7 +130,10 @@ def test_h05_two_clones_with_one_identity_and_one_template__P1_D4() -> None:
         assert one.disk.content(LOG) in found
         assert other.disk.content(LOG) in found
         assert other.agent is not None
-        assert "second writer" in other.agent.status().sources[0].problem or other.agent.status().sources[0].count == 1
+        assert (
+            "second writer" in other.agent.status().sources[0].problem
+            or other.agent.status().sources[0].count == 1
+        )
         await one.stop()
         await other.stop()
 
@@ -143,7 +156,10 @@ def test_h05_a_host_restored_from_a_snapshot__P1_D4() -> None:
         await world.settle()
         assert contents(world.stored()) == [before, world.disk.content(LOG)]
         for _ in range(2):
-            assert [stored.attributes.get("resend", False) for stored in world.stored()] == [False, True]
+            assert [stored.attributes.get("resend", False) for stored in world.stored()] == [
+                False,
+                True,
+            ]
             await world.kill()
             world.write(lines(400, 10))
             world.start()  # the checkpoint knows
@@ -198,7 +214,12 @@ def test_h13_to_another_embedded_store_and_back__D3_D5() -> None:
         await world.reader("east")
         world.start()
         number = 0
-        for name, before in (("west", "east"), ("east", "west"), ("west", "east"), ("east", "west")):
+        for name, before in (
+            ("west", "east"),
+            ("east", "west"),
+            ("west", "east"),
+            ("east", "west"),
+        ):
             world.write(lines(number, 1000))
             await world.clock.sleep(2)
             world.write(lines(number + 1000, 1000))
@@ -236,7 +257,10 @@ def test_h24_one_source_that_can_never_match_among_many__D3_E6() -> None:
         reader.fail = lambda tried: position_of(tried.number) == size
         world.start()
         await world.clock.sleep(30)
-        assert all(world.stored(f"/logs/{number:03d}.log")[0].content == lines(0, 5) for number in range(300))
+        assert all(
+            world.stored(f"/logs/{number:03d}.log")[0].content == lines(0, 5)
+            for number in range(300)
+        )
         registered = [frame for frame in reader.registered if b"bad.log" in frame.attributes]
         assert len(registered) <= 9, "eight counts and no second try within a minute"
         assert world.agent is not None

@@ -1,9 +1,11 @@
-"""Histories of delivery.md §7 about lives that look alike, where to start, and what was unread (2, 4, 6, 27)."""
+"""Histories of delivery.md §7 about lives that look alike, where to start, and what was unread (2,
+4, 6, 27).
+"""
 
 import asyncio
 
 from logdrive.model.records import END, GAP
-from logdrive.wire.lumberjack.frames import Run
+from logdrive.wire.lumberjack.frames import RunFrame
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
@@ -134,7 +136,10 @@ def test_h06_rewritten_at_the_same_length__G4() -> None:
         world.truncate()
         world.write(HEADER + lines(0, 100, prefix="two"))
         await world.clock.sleep(15)
-        assert contents(world.stored()) == [HEADER + lines(0, 100, prefix="one"), HEADER + lines(0, 100, prefix="two")]
+        assert contents(world.stored()) == [
+            HEADER + lines(0, 100, prefix="one"),
+            HEADER + lines(0, 100, prefix="two"),
+        ]
         await world.stop()
 
     run(main())
@@ -193,7 +198,7 @@ def test_h27_the_end_of_a_truncated_life_whose_tail_is_in_memory__G3() -> None:
         first = world.disk.content(LOG)
         kinds: list[int] = []
 
-        def note(tried: Run) -> bool:
+        def note(tried: RunFrame) -> bool:
             kinds.append(tried.kind)
             return False
 

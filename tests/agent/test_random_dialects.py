@@ -1,5 +1,7 @@
-"""Random histories of an agent that may fall back: whatever the receiver speaks from one connection to the next, every byte of every
-file arrives as it is, and what logdrive/1 knew once never goes as plain Lumberjack again (D8, R2, adr/0018)."""
+"""Random histories of an agent that may fall back: whatever the receiver speaks from one connection
+to the next, every byte of every file arrives as it is, and what logdrive/1 knew once never goes as
+plain Lumberjack again (D8, R2, adr/0018).
+"""
 
 import random
 from itertools import pairwise
@@ -7,7 +9,7 @@ from itertools import pairwise
 import orjson
 import pytest
 
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from tests.agent.inputs.files.rebuild import bytes_of
 from tests.agent.test_auto import tls_with
 from tests.agent.test_dialects import TLS, PlainModel
@@ -18,7 +20,15 @@ from tests.support.reader_model import ReaderModel
 from tests.support.virtual_time import run
 
 SPOKEN = (("logdrive/1",), ("lumberjack/2",), ("lumberjack/1",), ())
-LINES = (b"line\n", b"crlf\r\n", b"\xff\xfe\n", "zwölf €\n".encode(), b"\n", b"x" * 700 + b"\n", b"no end")
+LINES = (
+    b"line\n",
+    b"crlf\r\n",
+    b"\xff\xfe\n",
+    "zwölf €\n".encode(),
+    b"\n",
+    b"x" * 700 + b"\n",
+    b"no end",
+)
 
 
 class History:
@@ -40,38 +50,54 @@ class History:
         """Have the receiver speak something else from now on."""
         if self.listener is not None:
             await self.listener.close()
-        models: dict[tuple[str, ...], ReaderModel | V1Model] = {("logdrive/1",): self.native, ("lumberjack/1",): self.v1}
+        models: dict[tuple[str, ...], ReaderModel | V1Model] = {
+            ("logdrive/1",): self.native,
+            ("lumberjack/1",): self.v1,
+        }
         model = models.get(alpn, self.v2)
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             self.connections[alpn] += 1
             known = {path for path in self.files if self.native.by_path(path)}
             before = self.plain_counts()
             await model.accept(stream)
             after = self.plain_counts()
-            assert not [path for path in known if before.get(path) != after.get(path)], "it was registered under logdrive/1"
+            assert not [path for path in known if before.get(path) != after.get(path)], (
+                "it was registered under logdrive/1"
+            )
 
-        self.listener = await self.world.network.host("reader", identity="dns:reader").listen("0.0.0.0", 5044, tls_with(*alpn), accept)
+        self.listener = await self.world.network.host("reader", identity="dns:reader").listen(
+            "0.0.0.0", 5044, tls_with(*alpn), accept
+        )
         self.world.network.cut("agent")
 
     def acknowledge(self, yes: bool) -> None:
-        """Have the plain readers acknowledge from the next connection on, or not: no window is passed over on one."""
+        """Have the plain readers acknowledge from the next connection on, or not: no window is
+        passed over on one.
+        """
         self.v1.acknowledge = self.v2.acknowledge = yes
         self.world.network.cut("agent")
 
     def plain_counts(self) -> dict[str, int]:
         """Return how many events of each file came as plain Lumberjack."""
-        return {path: len(self.v2.events.get(path, ())) + len(self.v1.events.get(path, ())) for path in self.files}
+        return {
+            path: len(self.v2.events.get(path, ())) + len(self.v1.events.get(path, ()))
+            for path in self.files
+        }
 
     async def step(self) -> None:
         """Do one thing."""
-        match self.random.choice(("write", "write", "write", "speak", "cut", "acknowledge", "remove", "kill", "wait")):
+        match self.random.choice(
+            ("write", "write", "write", "speak", "cut", "acknowledge", "remove", "kill", "wait")
+        ):
             case "write":
                 path = f"/logs/{self.random.randrange(6)}.log"
                 if path not in self.gone:
                     kinds = self.random.choice((LINES, LINES[:1], LINES[3:6]))
                     text = b"".join(self.random.choices(kinds, k=self.random.choice((1, 5, 900))))
-                    text = text if path in self.files else b"first of " + path.encode() + b"\n" + text
+                    text = (
+                        text if path in self.files else b"first of " + path.encode() + b"\n" + text
+                    )
                     self.files[path] = self.files.get(path, b"") + text
                     self.world.write(text, path)
             case "speak":
@@ -82,7 +108,8 @@ class History:
                 self.acknowledge(self.random.random() < 0.5)
             case "remove" if left := sorted(self.files.keys() - self.gone):
                 self.acknowledge(self.random.random() < 0.3)
-                await self.world.clock.sleep(10)  # so that it was seen: a file nobody opened is nobody's
+                # so that it was seen: a file nobody opened is nobody's
+                await self.world.clock.sleep(10)
                 self.world.disk.remove(path := self.random.choice(left))
                 self.gone.add(path)
                 await self.world.clock.sleep(10)
@@ -95,7 +122,10 @@ class History:
     def check(self) -> None:
         """Compare what came, together, with the files."""
         for path, whole in self.files.items():
-            came = [(int(event["offset"]), file_bytes_of(event)) for event in self.v1.events.get(path, [])]
+            came = [
+                (int(event["offset"]), file_bytes_of(event))
+                for event in self.v1.events.get(path, [])
+            ]
             came += [_of(event) for event in self.v2.events.get(path, [])]
             for stored in self.native.by_path(path):
                 came += [(start, data) for start, _, data in stored.data]
@@ -103,9 +133,17 @@ class History:
             for start, data in came:
                 assert whole[start : start + len(data)] == data, f"{path} at {start}"
                 covered[start : start + len(data)] = b"\1" * len(data)
-            assert covered.count(0) == 0, f"{path} lacks {covered.count(0)} bytes from {covered.index(0)} on"
-            native = sorted((start, end) for stored in self.native.by_path(path) for start, end, _ in stored.data)
-            assert all(one[1] <= other[0] for one, other in pairwise(native)), "doubled under logdrive/1"
+            assert covered.count(0) == 0, (
+                f"{path} lacks {covered.count(0)} bytes from {covered.index(0)} on"
+            )
+            native = sorted(
+                (start, end)
+                for stored in self.native.by_path(path)
+                for start, end, _ in stored.data
+            )
+            assert all(one[1] <= other[0] for one, other in pairwise(native)), (
+                "doubled under logdrive/1"
+            )
 
 
 def _of(event: dict[str, object]) -> tuple[int, bytes]:

@@ -1,8 +1,9 @@
-"""Random lives of files, agents and readers: what is on disk at the end was delivered once; what vanished is told (G1–G4, P1–P4, D2–D5).
+"""Random lives of files, agents and readers: what is on disk at the end was delivered once; what
+vanished is told (G1–G4, P1–P4, D2–D5).
 
-Every life of every file is remembered as it was written. Each source must be exactly one life, byte for byte at its positions, and no
-life may have two sources. A life that still is on disk must have arrived whole; of others the model reader itself holds that data and
-gaps tile what was told.
+Every life of every file is remembered as it was written. Each source must be exactly one life, byte
+for byte at its positions, and no life may have two sources. A life that still is on disk must have
+arrived whole; of others the model reader itself holds that data and gaps tile what was told.
 """
 
 import contextlib
@@ -37,7 +38,10 @@ _ACTIONS = {
 
 
 class Lives:
-    """The files of one host, with every byte that was ever written to each life. First lines are unique."""
+    """The files of one host, with every byte that was ever written to each life.
+
+    First lines are unique.
+    """
 
     def __init__(self, world: World, pick: random.Random) -> None:
         self.world, self.pick = world, pick
@@ -53,9 +57,15 @@ class Lives:
         if life is None or not life:
             self.number += 1
             life = self.current[path] = bytearray()
-            data = b"life %d\n" % self.number if self.pick.random() < 0.9 else b"life %d" % self.number
+            data = (
+                b"life %d\n" % self.number if self.pick.random() < 0.9 else b"life %d" % self.number
+            )
         for _ in range(self.pick.choice((1, 3, 30, 300, 3000))):
-            data += b"%d %s" % (self.number, self.pick.choice((b"x", b"some words", b"\xff\xfe", b"\0" * 40)) * self.pick.randrange(5))
+            data += b"%d %s" % (
+                self.number,
+                self.pick.choice((b"x", b"some words", b"\xff\xfe", b"\0" * 40))
+                * self.pick.randrange(5),
+            )
             data += self.pick.choice((b"\n", b"\n", b"\n", b"\r\n", b""))
         life += data
         self.world.write(data, path)
@@ -86,7 +96,12 @@ class Lives:
 
 
 async def act(
-    world: World, lives: Lives, reader: ReaderModel, pick: random.Random, name: str = "reader", without: tuple[str, ...] = ()
+    world: World,
+    lives: Lives,
+    reader: ReaderModel,
+    pick: random.Random,
+    name: str = "reader",
+    without: tuple[str, ...] = (),
 ) -> None:
     """Do one thing, but none of those in *without*, then let a little time pass."""
     kinds = [kind for kind in _ACTIONS if kind not in without]
@@ -132,17 +147,27 @@ def judge(stored: list[Stored], lives: Lives) -> None:
     """Hold what arrived against what was written; what is on disk has not ended."""
     judge_pieces([(source.path, source.data, source.gaps) for source in stored], lives)
     on_disk = lives.on_disk()
-    assert not [source for source in stored if source.ended is not None and source.content in on_disk]
+    assert not [
+        source for source in stored if source.ended is not None and source.content in on_disk
+    ]
 
 
-def judge_pieces(delivered: Sequence[tuple[str, Sequence[Piece], Sequence[object]]], lives: Lives) -> None:
-    """Hold path, data and gaps of each source against what was written: one life each, and whole if it is on disk."""
+def judge_pieces(
+    delivered: Sequence[tuple[str, Sequence[Piece], Sequence[object]]], lives: Lives
+) -> None:
+    """Hold path, data and gaps of each source against what was written: one life each, and whole if
+    it is on disk.
+    """
     on_disk, owned = lives.on_disk(), set[bytes]()
     whole: dict[bytes, bytes] = {}
     for path, pieces, gaps in delivered:
         if not pieces:
             continue
-        matching = [life for life in (*on_disk, *lives.past) if all(life[start:end] == data for start, end, data in pieces)]
+        matching = [
+            life
+            for life in (*on_disk, *lives.past)
+            if all(life[start:end] == data for start, end, data in pieces)
+        ]
         assert matching, f"{path}: {pieces[0][2][:60]!r}… was never written so"
         life = matching[0]
         assert life not in owned, f"{life[:60]!r}… arrived under two sources"
@@ -151,7 +176,9 @@ def judge_pieces(delivered: Sequence[tuple[str, Sequence[Piece], Sequence[object
             whole[life] = b"".join(data for _, _, data in pieces)
     for life in on_disk:
         assert life in owned, f"{life[:60]!r}… did not arrive"
-        assert whole.get(life) == life, f"of {life[:60]!r}… {len(whole.get(life, b''))} of {len(life)} bytes arrived"
+        assert whole.get(life) == life, (
+            f"of {life[:60]!r}… {len(whole.get(life, b''))} of {len(life)} bytes arrived"
+        )
 
 
 SEEDS = range(int(os.environ.get("LOGDRIVE_SEEDS", "25")))
@@ -201,7 +228,9 @@ def test_random_history_with_a_store_that_steps_back__D5_G6(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_a_store_once_had_it_has_again_or_a_gap__D5_G6_P4(seed: int) -> None:
-    """Files that are gone are told to a restored store as gaps, and ended ones as ended; no kills, which may forget the last second."""
+    """Files that are gone are told to a restored store as gaps, and ended ones as ended; no kills,
+    which may forget the last second.
+    """
 
     async def main() -> None:
         async with history(seed) as (world, reader, lives, pick):
@@ -213,7 +242,11 @@ def test_what_a_store_once_had_it_has_again_or_a_gap__D5_G6_P4(seed: int) -> Non
                 if step % 13 == 12:
                     await world.clock.sleep(0.1)
                     await world.crash_reader()
-                    peaks |= {source: stored.number for source, stored in reader.stored.items() if stored.number > peaks.get(source, 0)}
+                    peaks |= {
+                        source: stored.number
+                        for source, stored in reader.stored.items()
+                        if stored.number > peaks.get(source, 0)
+                    }
                     reader.stored = {source: stored.copy() for source, stored in backup.items()}
                     if pick.random() < 0.3:
                         await world.stop()
@@ -223,7 +256,9 @@ def test_what_a_store_once_had_it_has_again_or_a_gap__D5_G6_P4(seed: int) -> Non
             assert source in reader.stored, "an ended source was never told again"
             again = reader.stored[source]
             reached = position_of(again.number), is_closed(again.number)
-            assert reached >= (position_of(number), is_closed(number)), f"{again.path} was forgotten: {again}"
+            assert reached >= (position_of(number), is_closed(number)), (
+                f"{again.path} was forgotten: {again}"
+            )
 
     run(main())
 
@@ -253,12 +288,16 @@ def test_random_history_between_two_stores__D5_h13(seed: int) -> None:
 
 
 def judge_stores(world: World, lives: Lives) -> None:
-    """Every life on disk is whole over all stores together, and each source is one life in all of them."""
+    """Every life on disk is whole over all stores together, and each source is one life in all of
+    them.
+    """
     stores = [reader.stored for reader in world.readers.values()]
     for life in lives.on_disk():
         owners = []
         for source in dict.fromkeys(source for stored in stores for source in stored):
-            pieces = [piece for stored in stores if source in stored for piece in stored[source].data]
+            pieces = [
+                piece for stored in stores if source in stored for piece in stored[source].data
+            ]
             if pieces and all(life[start:end] == data for start, end, data in pieces):
                 owners.append(sorted(pieces))
         assert len(owners) == 1, f"{life[:60]!r}… arrived under {len(owners)} sources"
@@ -288,7 +327,8 @@ async def _calm(world: World, lives: Lives, reader: ReaderModel) -> None:
 
 async def finish(world: World, lives: Lives) -> None:
     """Give every file a last line, and wait until all is acknowledged."""
-    for path in sorted({*lives.current, *lives.rotated}):  # what has no first line yet could not be told otherwise
+    # what has no first line yet could not be told otherwise
+    for path in sorted({*lives.current, *lives.rotated}):
         life = lives.current.get(path, lives.rotated.get(path))
         assert life is not None
         lives.number += 1

@@ -1,4 +1,6 @@
-"""The random lives of files once more, now against the real receiver and store, which are killed and powered off (D2, D3, G1–G4)."""
+"""The random lives of files once more, now against the real receiver and store, which are killed
+and powered off (D2, D3, G1–G4).
+"""
 
 import random
 
@@ -24,7 +26,9 @@ def test_random_history_with_a_receiver_that_dies__D2_D3(seed: int) -> None:
         lives, disk, nobody = Lives(world, pick), MemoryDisk(), ReaderModel()
         world.start()
         for life in range(7):
-            async with receiver(network=world.network, disk=disk, config=configuration(tls="off")) as real:
+            async with receiver(
+                network=world.network, disk=disk, config=configuration(tls="off")
+            ) as real:
                 for _ in range(6):
                     await act(world, lives, nobody, pick, without=_NOT_OURS)
                 if life < 6:
@@ -34,6 +38,12 @@ def test_random_history_with_a_receiver_that_dies__D2_D3(seed: int) -> None:
                     await finish(world, lives)
                     await world.stop()
         delivered = (await ledger(disk)).sources.values()
-        judge_pieces([(found.path, [(at, at + len(data), data) for at, data in found.pieces], found.gaps) for found in delivered], lives)
+        judge_pieces(
+            [
+                (found.path, [(at, at + len(data), data) for at, data in found.pieces], found.gaps)
+                for found in delivered
+            ],
+            lives,
+        )
 
     run(main())

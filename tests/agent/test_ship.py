@@ -1,4 +1,6 @@
-"""Shipping files once: everything arrives, a second run sends nothing, and what can't be is said (P3, G3, history 16)."""
+"""Shipping files once: everything arrives, a second run sends nothing, and what can't be is said
+(P3, G3, history 16).
+"""
 
 import asyncio
 import errno
@@ -10,14 +12,16 @@ from agent.ship import Shipped, output_to, ship
 from logdrive.errors import ConfigError, RejectedError, TransientError
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 
-async def shipped(world: World, *files: str, dialect: str = "logdrive/1", tls: Any = "off", **options: Any) -> Shipped:
+async def shipped(
+    world: World, *files: str, dialect: str = "logdrive/1", tls: Any = "off", **options: Any
+) -> Shipped:
     table = ClientTlsConfig(**tls) if tls != "off" else tls
     return await ship(
         files or (LOG,),
@@ -47,7 +51,12 @@ def test_everything_arrives_and_a_second_run_sends_nothing__G3_D3() -> None:
         assert reader.most_unanswered <= 256
         windows = reader.windows
         second = await shipped(world, *files)
-        assert (second.bytes, second.events, second.complete, reader.windows) == (0, 0, True, windows)
+        assert (second.bytes, second.events, second.complete, reader.windows) == (
+            0,
+            0,
+            True,
+            windows,
+        )
 
     run(main())
 
@@ -143,7 +152,15 @@ class _FewHandles(MemoryDisk):
 
     handles = 1000
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         if self.handles == 0:
             raise OSError(errno.EMFILE, "Too many open files", path)
         self.handles -= 1
@@ -188,7 +205,7 @@ def test_a_refusal_that_will_stay_ends_at_once_and_a_restart_does_not() -> None:
         world.write(lines(0, 3))
         closed = [0]
 
-        async def close(stream: Stream) -> None:
+        async def close(stream: ByteStream) -> None:
             await stream.read()
             closed[0] += 1
             await stream.close()

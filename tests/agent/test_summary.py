@@ -21,7 +21,10 @@ def test_a_line_a_minute_while_something_happens_and_the_sums_at_the_end() -> No
             await world.clock.sleep(61)
             await world.stop()
         minutes = [told for told in said if told["event"] == "in the last minute"]
-        assert [(told["lines"], told["bytes"], told["files"]) for told in minutes] == [(10, 120, 1), (6, 72, 2)]
+        assert [(told["lines"], told["bytes"], told["files"]) for told in minutes] == [
+            (10, 120, 1),
+            (6, 72, 2),
+        ]
         assert all((told["sources_behind"], told["unread_bytes"]) == (0, 0) for told in minutes)
         (drained,) = [told for told in said if told["event"] == "drained"]
         assert (drained["lines"], drained["bytes"], drained["files"]) == (16, 192, 2)
@@ -61,7 +64,9 @@ def test_what_is_left_is_told_while_nothing_gets_through() -> None:
             await world.clock.sleep(130)
             await world.kill()
         minutes = [told for told in said if told["event"] == "in the last minute"]
-        assert [(told["lines"], told["sources_behind"], told["unread_bytes"]) for told in minutes] == [(0, 1, 120)] * 2
+        assert [
+            (told["lines"], told["sources_behind"], told["unread_bytes"]) for told in minutes
+        ] == [(0, 1, 120)] * 2
 
     run(main())
 
@@ -113,7 +118,11 @@ def test_a_refused_source_is_named_by_its_path_and_its_lines_are_no_drained_ones
         refused, end = _warnings(said)
         assert (refused["event"], refused["path"]) == ("source refused", LOG)
         assert "lines undelivered" in end["event"]
-        assert (end["sources_left"], end["bytes_left"], end["reason"]) == (1, 120, "refused (E 5): no route")
+        assert (end["sources_left"], end["bytes_left"], end["reason"]) == (
+            1,
+            120,
+            "refused (E 5): no route",
+        )
 
     run(main())
 

@@ -1,10 +1,12 @@
-"""A scripted reader of Lumberjack v1: it takes W, C and D of version 1, nothing else, and acknowledges whole windows."""
+"""A scripted reader of Lumberjack v1: it takes W, C and D of version 1, nothing else, and
+acknowledges whole windows.
+"""
 
 import base64
 
 from logdrive.errors import ProtocolError, TransientError
-from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Window
+from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.frames import VERSION_1, AckFrame, KeyValueFrame, WindowFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 
@@ -30,10 +32,16 @@ class V1Model:
         """Written before each acknowledgement."""
         self.faults: list[str] = []
 
-    async def accept(self, stream: Stream) -> None:
-        """Serve one connection, closing it where it does not bring what a reader of version 1 can take."""
+    async def accept(self, stream: ByteStream) -> None:
+        """Serve one connection, closing it where it does not bring what a reader of version 1 can
+        take.
+        """
         self.connections += 1
-        reader, left, sequence = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"), 0, 0
+        reader, left, sequence = (
+            FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack"),
+            0,
+            0,
+        )
         try:
             while data := await stream.read():
                 for frame in reader.feed(data):
@@ -41,14 +49,17 @@ class V1Model:
                         self.faults.append(f"version {reader.version.decode()}")
                         stream.abort()
                         return
-                    if isinstance(frame, Window):
+                    if isinstance(frame, WindowFrame):
                         self._expect(left == 0, "a window within another")
                         left, sequence = frame.count, 0
                         self.windows.append(left)
                         continue
-                    self._expect(isinstance(frame, Data), type(frame).__name__)
-                    assert isinstance(frame, Data)
-                    self._expect(frame.sequence == sequence + 1 and left > 0, f"number {frame.sequence} after {sequence}")
+                    self._expect(isinstance(frame, KeyValueFrame), type(frame).__name__)
+                    assert isinstance(frame, KeyValueFrame)
+                    self._expect(
+                        frame.sequence == sequence + 1 and left > 0,
+                        f"number {frame.sequence} after {sequence}",
+                    )
                     pairs = dict(frame.pairs)
                     self._expect(len(pairs) == len(frame.pairs), "a key twice")
                     if self.acknowledge or not self.forgetful:
@@ -57,7 +68,7 @@ class V1Model:
                     if left == 0 and self.acknowledge:
                         for patience in self.patience:
                             await stream.write([patience])
-                        await stream.write([Ack(sequence, VERSION_1).encode()])
+                        await stream.write([AckFrame(sequence, VERSION_1).encode()])
         except ProtocolError as error:
             self.faults.append(str(error))
             stream.abort()

@@ -1,4 +1,6 @@
-"""A whole agent in memory and virtual time: a disk, a network, readers, and hands that write, rename, truncate and kill."""
+"""A whole agent in memory and virtual time: a disk, a network, readers, and hands that write,
+rename, truncate and kill.
+"""
 
 import asyncio
 import random
@@ -38,7 +40,7 @@ class World:
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
-    # Readers ---------------------------------------------------------------------------------------------------------
+    # Readers -------------------------------------------------------------------------------------
 
     async def reader(self, name: str = "reader", model: ReaderModel | None = None) -> ReaderModel:
         """Let a reader listen on the host *name*."""
@@ -51,7 +53,7 @@ class World:
         """Let a reader die; what it stored stays."""
         await self.network.crash(name)
 
-    # The agent -------------------------------------------------------------------------------------------------------
+    # The agent -----------------------------------------------------------------------------------
 
     def start(self, make_watcher: MakeWatcher = lambda wake: NoWatcher(), **machine: Any) -> Agent:
         """Start the agent; *machine* is what else it may be told of where it runs."""
@@ -66,7 +68,9 @@ class World:
             random=self.random,
             **machine,
         )
-        self._task = asyncio.get_running_loop().create_task(self.agent.run(self._stop, make_watcher), name="agent")
+        self._task = asyncio.get_running_loop().create_task(
+            self.agent.run(self._stop, make_watcher), name="agent"
+        )
         return self.agent
 
     async def ships(self, data: bytes, path: str = LOG) -> ReaderModel:
@@ -78,7 +82,9 @@ class World:
         return reader
 
     async def kill(self) -> None:
-        """End the agent as SIGKILL does: nothing more reaches the disk, its connections are reset."""
+        """End the agent as SIGKILL does: nothing more reaches the disk, its connections are
+        reset.
+        """
         self.disk = self.disk.killed()
         self.network.cut("agent")
         await self._over()
@@ -107,7 +113,10 @@ class World:
             if self._task.done():
                 self._task.result()
             await asyncio.sleep(0.3)
-            busy = any(source.kept or source.has_more for source in agent.book.sources) or not agent.connection.settled
+            busy = (
+                any(source.kept or source.has_more for source in agent.book.sources)
+                or not agent.connection.settled
+            )
             quiet = 0 if busy else quiet + 1
             assert self.clock.monotonic() < until, f"not settled: {agent.status()}"
 
@@ -115,7 +124,7 @@ class World:
         """Delete the checkpoint, as a lost disk would."""
         self.disk.remove("/state/checkpoint.json")
 
-    # Files -----------------------------------------------------------------------------------------------------------
+    # Files ---------------------------------------------------------------------------------------
 
     def write(self, data: bytes, path: str = LOG) -> None:
         """Append to a file, created where missing."""
@@ -134,7 +143,9 @@ class World:
 
 def lines(start: int, count: int, *, prefix: str = "line") -> bytes:
     """Return numbered lines."""
-    return b"".join(b"%s %06d\n" % (prefix.encode(), number) for number in range(start, start + count))
+    return b"".join(
+        b"%s %06d\n" % (prefix.encode(), number) for number in range(start, start + count)
+    )
 
 
 def contents(stored: Sequence[Stored]) -> list[bytes]:

@@ -1,4 +1,6 @@
-"""The load keeps what it says of itself, so that what places are compared by is the same for all."""
+"""The load keeps what it says of itself, so that what places are compared by is the same for
+all.
+"""
 
 import asyncio
 from pathlib import Path

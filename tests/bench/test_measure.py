@@ -26,7 +26,12 @@ class Counted:
 def _run(runs: int, **values: list[float]) -> tuple[Outcome, list[str], list[Benchmark]]:
     order: list[str] = []
     group = [
-        Benchmark(f"group.{name}", name, Counted(name, list(given), order), peers=("group.a",) if name == "b" else ())
+        Benchmark(
+            f"group.{name}",
+            name,
+            Counted(name, list(given), order),
+            peers=("group.a",) if name == "b" else (),
+        )
         for name, given in values.items()
     ]
     outcome = Outcome()
@@ -38,8 +43,18 @@ def test_runs_are_interleaved_and_the_median_is_told_with_its_ratio() -> None:
     outcome, order, group = _run(3, a=[10, 20, 90], b=[40, 30, 50])
     assert order == ["a", "b"] * 3
     assert as_json(outcome, group) == {
-        "group.a.lines_per_second": {"value": 20.0, "unit": "lines/s", "ratio": {}, "runs": [10.0, 20.0, 90.0]},
-        "group.b.lines_per_second": {"value": 40.0, "unit": "lines/s", "ratio": {"a": 2.0}, "runs": [40.0, 30.0, 50.0]},
+        "group.a.lines_per_second": {
+            "value": 20.0,
+            "unit": "lines/s",
+            "ratio": {},
+            "runs": [10.0, 20.0, 90.0],
+        },
+        "group.b.lines_per_second": {
+            "value": 40.0,
+            "unit": "lines/s",
+            "ratio": {"a": 2.0},
+            "runs": [40.0, 30.0, 50.0],
+        },
     }
 
 
@@ -52,7 +67,12 @@ def test_one_that_fails_is_told_and_not_run_again_and_the_others_go_on() -> None
 def test_one_that_is_not_installed_is_skipped_with_a_word_how_to_install_it() -> None:
     outcome = Outcome()
     order: list[str] = []
-    absent = Benchmark("peer", "peer", Counted("peer", [], order), missing=lambda: "no peer here: apt-get install peer")
+    absent = Benchmark(
+        "peer",
+        "peer",
+        Counted("peer", [], order),
+        missing=lambda: "no peer here: apt-get install peer",
+    )
     run_interleaved([absent], Setting(1000, Path("unused")), 2, outcome, lambda _: None)
     assert (order, outcome.skipped) == ([], {"peer": "no peer here: apt-get install peer"})
 
@@ -67,7 +87,11 @@ def test_a_goal_is_a_limit_from_below_or_from_above() -> None:
 def test_what_was_prepared_is_taken_away_even_after_a_failure() -> None:
     left: list[str] = []
     failing = Benchmark(
-        "failing", "", Counted("failing", [-1], []), prepare=lambda _: left.append("store"), finish=lambda _: left.remove("store")
+        "failing",
+        "",
+        Counted("failing", [-1], []),
+        prepare=lambda _: left.append("store"),
+        finish=lambda _: left.remove("store"),
     )
     run_interleaved([failing], Setting(1000, Path("unused")), 1, Outcome(), lambda _: None)
     assert left == []

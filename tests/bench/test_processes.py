@@ -24,7 +24,9 @@ def _need(missing: object) -> None:
 
 def test_cpu_and_memory_are_those_of_the_process(tmp_path: Path) -> None:
     with family() as children:
-        children += [Child([sys.executable, "-c", code], log=tmp_path / "log") for code in (_BURN, _HOLD)]
+        children += [
+            Child([sys.executable, "-c", code], log=tmp_path / "log") for code in (_BURN, _HOLD)
+        ]
         burnt, held = wait_all(children, 30)
     assert burnt.code == held.code == 0
     assert 0.3 <= burnt.cpu_seconds < 3
@@ -52,6 +54,8 @@ def test_the_c_tools_deliver_every_byte_even_lines_that_look_like_commands(tmp_p
 
 def test_rsyslog_delivers_every_line(tmp_path: Path) -> None:
     _need(rsyslog.missing())
-    passage = rsyslog.carry(log_file(tmp_path, 5_000), tmp_path, certificates(tmp_path / "certs"), 60)
+    passage = rsyslog.carry(
+        log_file(tmp_path, 5_000), tmp_path, certificates(tmp_path / "certs"), 60
+    )
     assert passage.seconds > 0
     assert passage.sender_rss > 0 < passage.receiver_rss

@@ -1,4 +1,6 @@
-"""An agent with few handles, and logrotate's `olddir`: each file is one source, whatever moves where (rule G1)."""
+"""An agent with few handles, and logrotate's `olddir`: each file is one source, whatever moves
+where (rule G1).
+"""
 
 import time
 from collections.abc import Iterator
@@ -21,22 +23,32 @@ FILES = 40
 def system(tmp_path: Path, certificates: Path) -> Iterator[Installation]:
     installation = Installation(tmp_path, certificates)
     config = installation.root / "agent.toml"
-    config.write_text(config.read_text().replace('.log*"]', f'.log*", "{installation.logs}/old/*"]'))
+    config.write_text(
+        config.read_text().replace('.log*"]', f'.log*", "{installation.logs}/old/*"]')
+    )
     (installation.logs / "old").mkdir()
     yield installation
     installation.close()
 
 
-def test_files_that_move_to_another_watched_directory_are_sent_once(system: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_move_to_another_watched_directory_are_sent_once(
+    system: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`ulimit -n 64`, everything else as it is by default."""
     receiver = system.receiver()
     names = [f"{number:02d}.log" for number in range(FILES)]
     for name in names:
         (system.logs / name).write_bytes(_lines(name, 0, 20))
-    monkeypatch.setattr(installations, "command", lambda *all_: ["sh", "-c", 'ulimit -n 64; exec "$0" "$@"', *command(*all_)])
+    monkeypatch.setattr(
+        installations,
+        "command",
+        lambda *all_: ["sh", "-c", 'ulimit -n 64; exec "$0" "$@"', *command(*all_)],
+    )
     agent = system.agent()
     _acknowledged(system, sum(len(_lines(name, 0, 20)) for name in names))
-    expected = {_lines(name, 0, 25) for name in names} | {_lines(f"next {name}", 0, 5) for name in names}
+    expected = {_lines(name, 0, 25) for name in names} | {
+        _lines(f"next {name}", 0, 5) for name in names
+    }
     for name in names:
         old = system.logs / "old" / f"{name}.1"
         (system.logs / name).rename(old)
@@ -53,7 +65,9 @@ def test_files_that_move_to_another_watched_directory_are_sent_once(system: Inst
 
 
 def _lines(name: str, first: int, count: int) -> bytes:
-    return b"".join(b"%s line %d\n" % (name.encode(), number) for number in range(first, first + count))
+    return b"".join(
+        b"%s line %d\n" % (name.encode(), number) for number in range(first, first + count)
+    )
 
 
 def _acknowledged(system: Installation, size: int) -> None:

@@ -1,4 +1,6 @@
-"""Real logs the whole way: files, frames, segments, Spark, Delta table, and back to the same bytes (R2, A1, A3)."""
+"""Real logs the whole way: files, frames, segments, Spark, Delta table, and back to the same bytes
+(R2, A1, A3).
+"""
 
 import subprocess
 from collections.abc import Iterator
@@ -25,23 +27,36 @@ def _logdrive(*arguments: str) -> bytes:
     return done.stdout
 
 
-def test_files_rebuilt_from_the_table_are_the_files__R2_A3(system: Installation, real_logs: list[Path]) -> None:
+def test_files_rebuilt_from_the_table_are_the_files__R2_A3(
+    system: Installation, real_logs: list[Path]
+) -> None:
     from logdrive.pipeline.bronze.rebuild import source_pieces
 
     receiver = system.receiver()
-    tls = [f"--{name}={system.tls / file}" for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))]
+    tls = [
+        f"--{name}={system.tls / file}"
+        for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))
+    ]
     _logdrive("agent", "ship", *map(str, real_logs), "--to", f"localhost:{system.port}", *tls)
-    assert receiver.terminate() == 0  # the pipeline opens the store by itself where nobody serves it
+    # the pipeline opens the store by itself where nobody serves it
+    assert receiver.terminate() == 0
     tables = str(system.root / "tables")
-    _logdrive("pipeline", "run", "--from", f"file://{system.store}#{STREAM}", "--to", tables, "--once")
+    _logdrive(
+        "pipeline", "run", "--from", f"file://{system.store}#{STREAM}", "--to", tables, "--once"
+    )
     audit = orjson.loads(_logdrive("pipeline", "audit", tables, "--json"))
 
     contents = {path.name: path.read_bytes() for path in real_logs}
-    rebuilt = {Path(source["path"]).name: list(source_pieces(tables, source["source"])) for source in audit["by_source"]}
+    rebuilt = {
+        Path(source["path"]).name: list(source_pieces(tables, source["source"]))
+        for source in audit["by_source"]
+    }
     assert rebuilt == {name: [(0, content)] for name, content in contents.items()}
     assert audit["complete"]
     assert (audit["lost_bytes"], audit["duplicate_events"], audit["gaps"]) == (0, 0, [])
     assert audit["sources"] == len(contents)
     assert audit["bytes"] == sum(map(len, contents.values()))
-    lines = sum(content.count(b"\n") + (not content.endswith(b"\n")) for content in contents.values())
+    lines = sum(
+        content.count(b"\n") + (not content.endswith(b"\n")) for content in contents.values()
+    )
     assert audit["events"] == lines

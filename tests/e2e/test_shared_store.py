@@ -1,4 +1,6 @@
-"""Two receivers over one streaming service, an agent that goes to and fro between them: histories 1 and 11 (D2, D3, S1, S2)."""
+"""Two receivers over one streaming service, an agent that goes to and fro between them: histories 1
+and 11 (D2, D3, S1, S2).
+"""
 
 import asyncio
 from random import Random
@@ -6,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logdrive.wire.lumberjack.frames import Ack, JsonRun, Window
+from logdrive.wire.lumberjack.frames import AckFrame, JsonRun, WindowFrame
 from receiver import app
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.agent.world import World as AgentWorld
@@ -22,7 +24,11 @@ HOSTS = ("east", "west")
 
 def _configuration(**changes: Any) -> ReceiverConfig:
     sink = SinkConfig(uri=f"pravega://{HOST}:{PORT}/logs/events", segments=2, tls="off")
-    return ReceiverConfig(listen=ListenConfig(address="127.0.0.1:5044", tls="off", **changes), sink=sink, drain_seconds=20.0)
+    return ReceiverConfig(
+        listen=ListenConfig(address="127.0.0.1:5044", tls="off", **changes),
+        sink=sink,
+        drain_seconds=20.0,
+    )
 
 
 class Site:
@@ -39,7 +45,9 @@ class Site:
         return [found.data for found in (await ledger(self.store.disk)).sources.values()]
 
     def half_open(self) -> None:
-        """Let the agent's connections fall silent for the agent alone: its receiver goes on with what it has."""
+        """Let the agent's connections fall silent for the agent alone: its receiver goes on with
+        what it has.
+        """
         for connection in self.network.connections("agent"):
             connection.lose("agent")
 
@@ -76,12 +84,15 @@ async def test_history_11_the_agent_goes_to_the_other_receiver_and_back(seed: in
         await site.settle()
     await site.store.end()
     assert await site.delivered() == [site.writer.written]
-    assert len({header["store"] for header in await headers(site.store.disk)}) == 1  # one name, whoever received it (D5)
+    # one name, whoever received it (D5)
+    assert len({header["store"] for header in await headers(site.store.disk)}) == 1
 
 
 @pytest.mark.parametrize("seed", range(6))
 @in_virtual_time
-async def test_history_1_the_store_is_killed_and_powered_off_under_both_receivers(seed: int) -> None:
+async def test_history_1_the_store_is_killed_and_powered_off_under_both_receivers(
+    seed: int,
+) -> None:
     site = Site(seed)
     async with asyncio.timeout(7200):
         site.store.start()
@@ -112,7 +123,9 @@ async def test_receivers_killed_by_turns_with_their_appends_on_the_way(seed: int
     site.agent.start()
     for turn in range(6):
         host = HOSTS[turn % 2]
-        async with receiver(network=site.network, config=_configuration(), host=host, seed=turn) as world:
+        async with receiver(
+            network=site.network, config=_configuration(), host=host, seed=turn
+        ) as world:
             await site.writer.write(site.random.randint(2, 5))
             await world.crash()
     async with receiver(network=site.network, config=_configuration(), host="east", seed=9):
@@ -127,9 +140,13 @@ async def test_beats_are_answered_over_the_service_and_long_records_go_in_pieces
     site.store.start()
     async with receiver(network=site.network, config=_configuration(), host="east") as world:
         peer = await world.foreign(plain=True)
-        records = [b'{"message":"one"}', b'{"message":"two"}', b'{"message":"%s"}' % (b"x" * 800_000)]
-        await peer.send(Window(3).encode(), JsonRun.of(1, records).encode())
-        assert await peer.next() == Ack(3)
+        records = [
+            b'{"message":"one"}',
+            b'{"message":"two"}',
+            b'{"message":"%s"}' % (b"x" * 800_000),
+        ]
+        await peer.send(WindowFrame(3).encode(), JsonRun.of(1, records).encode())
+        assert await peer.next() == AckFrame(3)
     await site.store.end()
     assert (await ledger(site.store.disk)).foreign == records
 

@@ -1,4 +1,6 @@
-"""`logdrive agent ship`: everything arrives, byte for byte, and a second run sends nothing (D3, G3, P3, R2)."""
+"""`logdrive agent ship`: everything arrives, byte for byte, and a second run sends nothing (D3, G3,
+P3, R2).
+"""
 
 import os
 import subprocess
@@ -22,8 +24,13 @@ def system(tmp_path: Path, certificates: Path) -> Iterator[Installation]:
 
 
 def _ship(system: Installation, files: list[Path]) -> dict[str, Any]:
-    tls = [f"--{name}={system.tls / file}" for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))]
-    arguments = command("agent", "ship", *map(str, files), "--to", f"localhost:{system.port}", *tls, "--json")
+    tls = [
+        f"--{name}={system.tls / file}"
+        for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))
+    ]
+    arguments = command(
+        "agent", "ship", *map(str, files), "--to", f"localhost:{system.port}", *tls, "--json"
+    )
     environment = {**os.environ, "HOME": str(system.root)}
     done = subprocess.run(arguments, capture_output=True, timeout=120, check=False, env=environment)
     assert done.returncode == 0, done.stderr.decode()
@@ -31,7 +38,9 @@ def _ship(system: Installation, files: list[Path]) -> dict[str, Any]:
     return result
 
 
-def test_real_logs_arrive_byte_for_byte_and_only_once__R2_D3(system: Installation, real_logs: list[Path]) -> None:
+def test_real_logs_arrive_byte_for_byte_and_only_once__R2_D3(
+    system: Installation, real_logs: list[Path]
+) -> None:
     receiver = system.receiver()
     first = _ship(system, real_logs)
     second = _ship(system, real_logs)
@@ -70,5 +79,7 @@ def test_odd_files_arrive_byte_for_byte_and_only_once__R1_R2_R3_P3(system: Insta
     _ship(system, files)
     assert receiver.terminate() == 0
     delivered = system.ledger().by_data()
-    expected = {content for content in ODD_FILES.values() if content} - {ODD_FILES["last without newline"]} | {b"first\nlast and more\n"}
+    expected = {content for content in ODD_FILES.values() if content} - {
+        ODD_FILES["last without newline"]
+    } | {b"first\nlast and more\n"}
     assert set(delivered) == expected

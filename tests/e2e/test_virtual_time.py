@@ -1,4 +1,6 @@
-"""Agent, receiver and store whole, in one process and in virtual time: nothing lost or doubled, whatever is killed or cut."""
+"""Agent, receiver and store whole, in one process and in virtual time: nothing lost or doubled,
+whatever is killed or cut.
+"""
 
 import asyncio
 from random import Random
@@ -58,7 +60,9 @@ async def test_receivers_killed_and_powered_off(seed: int) -> None:
     agent.start()
     disk = MemoryDisk()
     for _ in range(8):
-        async with receiver(network=agent.network, disk=disk, config=configuration(tls="off")) as world:
+        async with receiver(
+            network=agent.network, disk=disk, config=configuration(tls="off")
+        ) as world:
             await writer.write(writer.random.randint(1, 6))
             await world.crash()
             disk = disk.crash(writer.random) if writer.random.random() < 0.5 else disk.killed()
@@ -71,20 +75,30 @@ async def test_receivers_killed_and_powered_off(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @in_virtual_time
-async def test_history_13_two_receivers_with_a_store_each_the_agent_goes_to_the_other_and_back(seed: int) -> None:
+async def test_history_13_two_receivers_with_a_store_each_agent_goes_to_other_and_back(
+    seed: int,
+) -> None:
     agent, writer = _agent(seed, "east", "west")
     agent.start()
     disks = {"east": MemoryDisk(), "west": MemoryDisk()}
     for turn in range(9):
         host = ("east", "west")[turn % 2]
-        async with receiver(network=agent.network, disk=disks[host], config=configuration(tls="off"), host=host, seed=turn):
+        async with receiver(
+            network=agent.network,
+            disk=disks[host],
+            config=configuration(tls="off"),
+            host=host,
+            seed=turn,
+        ):
             await writer.write(writer.random.randint(2, 6))
             if turn == 8:
                 await asyncio.sleep(60)
                 await agent.settle()
                 await agent.stop()
     sources = [list((await ledger(disk)).sources.values()) for disk in disks.values()]
-    assert {reason for each in sources for found in each for _, _, reason in found.gaps} <= {"elsewhere"}
+    assert {reason for each in sources for found in each for _, _, reason in found.gaps} <= {
+        "elsewhere"
+    }
     pieces = [[piece for found in each for piece in found.pieces] for each in sources]
     assert all(pieces), "one store has nothing"
     assert b"".join(data for _, data in sorted(pieces[0] + pieces[1])) == writer.written

@@ -1,4 +1,5 @@
-"""SIGKILL of a receiver while it frees log files: what is left of its store is whole batches, without a hole (D3, S6).
+"""SIGKILL of a receiver while it frees log files: what is left of its store is whole batches,
+without a hole (D3, S6).
 
 Real processes, real TLS, a real disk; retention keeps little, so that files are freed all the time.
 """
@@ -30,7 +31,9 @@ def system(tmp_path: Path, certificates: Path) -> Iterator[Installation]:
 
 
 def _check_chains(segment: bytes) -> None:
-    """Hop over *segment*: batch after batch, each source's next one beginning where its last one ended."""
+    """Hop over *segment*: batch after batch, each source's next one beginning where its last one
+    ended.
+    """
     at, ends = 0, dict[str, int]()
     while at < len(segment):
         payload = at + EVENT_HEAD + event_length(segment[at : at + EVENT_HEAD])

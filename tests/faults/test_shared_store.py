@@ -1,4 +1,5 @@
-"""SIGKILL of a store that two receivers share, and of the receivers, while an agent delivers: nothing lost or doubled (D2, D3, S1, S2).
+"""SIGKILL of a store that two receivers share, and of the receivers, while an agent delivers:
+nothing lost or doubled (D2, D3, S1, S2).
 
 Real processes, real TLS, a real disk; the judge reads the segments afterwards.
 """
@@ -37,16 +38,21 @@ class Site:
         server = f'ca = "{tls}/ca.pem"\ncert = "{tls}/server.pem"\nkey = "{tls}/server.key"\n'
         client = f'ca = "{tls}/ca.pem"\ncert = "{tls}/client.pem"\nkey = "{tls}/client.key"\n'
         address = f'address = "127.0.0.1:{self.ports["store"]}"'
-        (root / "store.toml").write_text(f'[store]\npath = "{self.store}"\n[listen.pravega]\n{address}\n[listen.pravega.tls]\n{server}')
+        (root / "store.toml").write_text(
+            f'[store]\npath = "{self.store}"\n[listen.pravega]\n{address}\n'
+            f"[listen.pravega.tls]\n{server}"
+        )
         for host in _HOSTS:
             (root / f"{host}.toml").write_text(
                 f'[listen]\naddress = "127.0.0.1:{self.ports[host]}"\n[listen.tls]\n{server}'
-                f'[sink]\nuri = "pravega://localhost:{self.ports["store"]}/{STREAM}"\n[sink.tls]\n{client}'
+                f'[sink]\nuri = "pravega://localhost:{self.ports["store"]}/{STREAM}"\n'
+                f"[sink.tls]\n{client}"
             )
         hosts = ", ".join(f'"localhost:{self.ports[host]}"' for host in _HOSTS)
         (root / "agent.toml").write_text(
             f'[agent]\nid = "test-agent"\nstate_dir = "{root}/state"\ndrain_seconds = 60\n'
-            f'[[input]]\npaths = ["{self.logs}/*.log*"]\n[output]\nhosts = [{hosts}]\n[output.tls]\n{client}'
+            f'[[input]]\npaths = ["{self.logs}/*.log*"]\n[output]\nhosts = [{hosts}]\n'
+            f"[output.tls]\n{client}"
         )
 
     def start(self, name: str) -> None:
@@ -67,7 +73,9 @@ class Site:
     def ship(self, host: str) -> dict[str, Any]:
         """Ship all files once more, through *host*."""
         files = map(str, sorted(self.logs.iterdir()))
-        return self.told("agent", "ship", *files, "--to", f"localhost:{self.ports[host]}", "--id", "test-agent")
+        return self.told(
+            "agent", "ship", *files, "--to", f"localhost:{self.ports[host]}", "--id", "test-agent"
+        )
 
     def listed(self) -> dict[str, Any]:
         """List the stream where the store serves it."""
@@ -75,8 +83,13 @@ class Site:
 
     def told(self, *arguments: str) -> dict[str, Any]:
         """Return what a command prints with --json, connected by TLS."""
-        tls = [f"--{name}={self.tls / file}" for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))]
-        done = subprocess.run(command(*arguments, *tls, "--json"), capture_output=True, timeout=120, check=False)
+        tls = [
+            f"--{name}={self.tls / file}"
+            for name, file in (("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key"))
+        ]
+        done = subprocess.run(
+            command(*arguments, *tls, "--json"), capture_output=True, timeout=120, check=False
+        )
         assert done.returncode == 0, done.stderr.decode()
         result: dict[str, Any] = orjson.loads(done.stdout)
         return result
@@ -111,7 +124,8 @@ def test_a_shared_store_and_its_receivers_killed_at_random__D2_D3_S1_S2(site: Si
     site.listens("store", *_HOSTS)
     assert site.processes["agent"].terminate(90) == 0, site.processes["agent"].said()
     told = site.processes["agent"].said()
-    assert [site.ship(host)["bytes"] for host in _HOSTS] == [0, 0], told  # both know what is stored, whoever received it
+    # both know what is stored, whoever received it
+    assert [site.ship(host)["bytes"] for host in _HOSTS] == [0, 0], told
     events = sum(segment["events"] for segment in site.listed()["segments"])
     for name in (*_HOSTS, "store"):
         assert site.processes[name].terminate() == 0, site.processes[name].said()

@@ -1,6 +1,7 @@
 """SIGKILL anywhere, then a restart: nothing lost, nothing doubled (D2, D3, D4, P1, G3).
 
-Real processes, real TLS, a real disk. The judge reads the segments afterwards and finds every byte of every file once.
+Real processes, real TLS, a real disk. The judge reads the segments afterwards and finds every byte
+of every file once.
 """
 
 import random
@@ -31,7 +32,8 @@ class Writer:
         """Append about *lines* lines, now and then rotating by rename and create."""
         while lines > 0:
             name = self._random.choice(list(self._lives))
-            burst = self._random.randrange(2, 200)  # a life of one line might be another after a restart: that is told (ADR 16)
+            # a life of one line might be another after a restart: that is told (ADR 16)
+            burst = self._random.randrange(2, 200)
             path = self._directory / f"{name}.log"
             if self._random.random() < 0.05 and path.exists():
                 path.rename(self._directory / f"{name}.log.{self._lives[name]}")
@@ -76,7 +78,9 @@ def runs_until_killed(process: Process, write: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("forget", [False, True], ids=["checkpoint kept", "checkpoint deleted"])
 @pytest.mark.parametrize("point", [point for point in faults.POINTS if point.startswith("agent.")])
-def test_agent_killed_at_a_fault_point__D3_D4_G3(system: Installation, point: str, forget: bool) -> None:
+def test_agent_killed_at_a_fault_point__D3_D4_G3(
+    system: Installation, point: str, forget: bool
+) -> None:
     writer = Writer(system.logs, 1)
     writer.write(2000)
     receiver, agent = system.receiver(), system.agent(fault=f"{point}:2")
@@ -89,8 +93,14 @@ def test_agent_killed_at_a_fault_point__D3_D4_G3(system: Installation, point: st
 
 
 _ELSEWHERE = ("store.free.", "store.pages.", "store.index.after_rename")
-_RECEIVERS = [point for point in faults.POINTS if point.startswith(("receiver.", "store.")) and not point.startswith(_ELSEWHERE)]
-"""A receiver frees nothing here; test_retention.py and tests/logdrive/store/test_kill.py kill some that do, and that page their index."""
+_RECEIVERS = [
+    point
+    for point in faults.POINTS
+    if point.startswith(("receiver.", "store.")) and not point.startswith(_ELSEWHERE)
+]
+"""A receiver frees nothing here; test_retention.py and tests/logdrive/store/test_kill.py kill some
+that do, and that page their index.
+"""
 
 
 @pytest.mark.parametrize("point", _RECEIVERS)

@@ -1,4 +1,6 @@
-"""A whole receiver in this process, on a real port with mutual TLS and a store on a real disk, for peers that others wrote."""
+"""A whole receiver in this process, on a real port with mutual TLS and a store on a real disk, for
+peers that others wrote.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -19,10 +21,14 @@ from tests.support.ledger import Ledger
 
 
 async def with_a_receiver(work: Path, use: Callable[[int, Path], None]) -> Ledger:
-    """Run *use* with a receiver's port and the directory of its certificates; return what was stored."""
+    """Run *use* with a receiver's port and the directory of its certificates; return what was
+    stored.
+    """
     tls = work / "tls"
     write_certificates(str(tls), ["localhost"], client="beat-1", days=9, now=datetime.now(UTC))
-    server = ServerTlsConfig(cert=str(tls / "server.pem"), key=str(tls / "server.key"), ca=str(tls / "ca.pem"))
+    server = ServerTlsConfig(
+        cert=str(tls / "server.pem"), key=str(tls / "server.key"), ca=str(tls / "ca.pem")
+    )
     listen = ListenConfig(address="127.0.0.1:0", tls=server)
     config = ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{work}/store#logs/beats"))
     executor, stop = ThreadExecutor("store"), asyncio.Event()
@@ -48,7 +54,13 @@ async def with_a_receiver(work: Path, use: Callable[[int, Path], None]) -> Ledge
 
 
 async def _stored(work: Path, executor: ThreadExecutor) -> Ledger:
-    store = await Store.open(str(work / "store"), disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=StoreLimits())
+    store = await Store.open(
+        str(work / "store"),
+        disk=SystemDisk(),
+        executor=executor,
+        clock=SystemClock(),
+        limits=StoreLimits(),
+    )
     async with asyncio.TaskGroup() as group:
         group.create_task(store.run(asyncio.Event()))
         segments = [store.read(name, 0, 1 << 26) for name in store.segments("logs/beats/")]

@@ -1,4 +1,6 @@
-"""Events of all sizes from a deployed v2 writer, a receiver killed amid them, tables, `store cat` (R6): whole processes."""
+"""Events of all sizes from a deployed v2 writer, a receiver killed amid them, tables, `store cat`
+(R6): whole processes.
+"""
 
 import contextlib
 import json
@@ -23,7 +25,9 @@ _SIZES = (1, 767 * KIB, 769 * KIB, 3 * MIB, 10 * MIB)
 
 
 def _messages() -> list[str]:
-    """Return messages whose JSON, the bytes of which are counted, has the sizes wanted; the first one is a byte itself."""
+    """Return messages whose JSON, the bytes of which are counted, has the sizes wanted; the first
+    one is a byte itself.
+    """
     pick = random.Random(7)
     bare = len(json.dumps({"message": ""}))
     found = []
@@ -62,7 +66,9 @@ def _logdrive(*arguments: str) -> bytes:
 
 
 def _killed_amid_an_event(system: Installation, messages: list[str]) -> int:
-    """Kill receivers of empty stores, each a commit later than the one before, until one leaves part of an event; return how much."""
+    """Kill receivers of empty stores, each a commit later than the one before, until one leaves
+    part of an event; return how much.
+    """
     for commit in range(4, 20):
         shutil.rmtree(system.store, ignore_errors=True)
         receiver = system.receiver(fault=f"store.commit.before_sync:{commit}")
@@ -74,7 +80,9 @@ def _killed_amid_an_event(system: Installation, messages: list[str]) -> int:
     raise AssertionError("no commit ends amid an event")
 
 
-def test_r6_each_event_of_a_window_is_one_row_byte_for_byte_though_the_receiver_is_killed_amid_it(system: Installation) -> None:
+def test_r6_each_event_of_window_one_row_byte_for_byte_though_receiver_killed_amid_it(
+    system: Installation,
+) -> None:
     messages = _messages()
     cut = _killed_amid_an_event(system, messages)
     assert 0 < cut < _SIZES[-1]
@@ -86,7 +94,9 @@ def test_r6_each_event_of_a_window_is_one_row_byte_for_byte_though_the_receiver_
     printed = Counter(_logdrive("store", "cat", uri).decode().splitlines())
     assert set(printed) == set(messages)
     config = system.root / "pipeline.toml"
-    config.write_text(f'[pipeline]\nfrom = "{uri}"\nto = "{tables}"\nmax_bytes_per_batch = {4 * MIB}\n')
+    config.write_text(
+        f'[pipeline]\nfrom = "{uri}"\nto = "{tables}"\nmax_bytes_per_batch = {4 * MIB}\n'
+    )
     _logdrive("pipeline", "run", "--config", str(config), "--once")
     rows = open_both(str(tables))[0].read(EVENTS.names).to_pylist()
     assert Counter(row["message"] for row in rows) == printed

@@ -1,5 +1,7 @@
-"""Lumberjack v1 as the npm package lumberjack-protocol has it, the one on npm that speaks it: its writer against our receiver, and the
-agent against a reader made of its frames. The package itself has no reader."""
+"""Lumberjack v1 as the npm package lumberjack-protocol has it, the one on npm that speaks it: its
+writer against our receiver, and the agent against a reader made of its frames. The package itself
+has no reader.
+"""
 
 import asyncio
 import json
@@ -24,9 +26,22 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_program("node")
     need_program("npm")
     directory = tmp_path_factory.mktemp("npm")
-    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--no-update-notifier", "--prefix", str(directory))
+    options = (
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--no-update-notifier",
+        "--prefix",
+        str(directory),
+    )
     try:
-        subprocess.run(["npm", "install", *options, PACKAGE], check=True, capture_output=True, timeout=ENOUGH_SECONDS, cwd=directory)
+        subprocess.run(
+            ["npm", "install", *options, PACKAGE],
+            check=True,
+            capture_output=True,
+            timeout=ENOUGH_SECONDS,
+            cwd=directory,
+        )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         unavailable(f"npm can't install {PACKAGE}: {error}")
     return directory
@@ -34,8 +49,22 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ship(file: Path, port: int, *options: str) -> dict[str, Any]:
     """Ship *file* by the real command; return what it says of it."""
-    command = [sys.executable, "-m", "logdrive.cli.main", "agent", "ship", str(file), "--to", f"localhost:{port}", "--id", "a", "--json"]
-    done = subprocess.run([*command, *options], capture_output=True, timeout=ENOUGH_SECONDS, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "logdrive.cli.main",
+        "agent",
+        "ship",
+        str(file),
+        "--to",
+        f"localhost:{port}",
+        "--id",
+        "a",
+        "--json",
+    ]
+    done = subprocess.run(
+        [*command, *options], capture_output=True, timeout=ENOUGH_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stderr.decode()
     said: dict[str, Any] = json.loads(done.stdout)
     return said
@@ -43,12 +72,23 @@ def ship(file: Path, port: int, *options: str) -> dict[str, Any]:
 
 def tls_options(tls: Path) -> tuple[str, ...]:
     """Return what makes the command speak TLS with the certificates in *tls*."""
-    return ("--ca", str(tls / "ca.pem"), "--cert", str(tls / "client.pem"), "--key", str(tls / "client.key"))
+    return (
+        "--ca",
+        str(tls / "ca.pem"),
+        "--cert",
+        str(tls / "client.pem"),
+        "--key",
+        str(tls / "client.key"),
+    )
 
 
 @pytest.mark.process
-def test_its_writer_gets_every_line_acknowledged_in_version_1(packages: Path, tmp_path: Path) -> None:
-    """It counts nothing but its numbers, so the last lines are acknowledged although their window is not full."""
+def test_its_writer_gets_every_line_acknowledged_in_version_1(
+    packages: Path, tmp_path: Path
+) -> None:
+    """It counts nothing but its numbers, so the last lines are acknowledged although their window
+    is not full.
+    """
     acks = list[int]()
 
     def use(port: int, tls: Path) -> None:
@@ -59,17 +99,31 @@ def test_its_writer_gets_every_line_acknowledged_in_version_1(packages: Path, tm
 
     records = asyncio.run(with_a_receiver(tmp_path, use)).foreign
     assert [json.loads(record) for record in records] == [
-        {"line": f"zeile {n} €", "host": "node", "file": "/n.log", "offset": str(n), "service": "npm"} for n in range(25)
+        {
+            "line": f"zeile {n} €",
+            "host": "node",
+            "file": "/n.log",
+            "offset": str(n),
+            "service": "npm",
+        }
+        for n in range(25)
     ]
     assert acks == sorted(acks)
     assert acks[-1] == 25
 
 
 @pytest.mark.process
-def test_the_agent_s_frames_are_those_that_the_package_makes(packages: Path, tmp_path: Path) -> None:
+def test_the_agent_s_frames_are_those_that_the_package_makes(
+    packages: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "app.log"
     lines = [f'line {number} € \\ " \x7f' for number in range(5000)]
-    file.write_bytes("".join(f"{line}\n" for line in lines).encode() + b"crlf\r\n\xff\n" + b"x" * 100_000 + b"\nopen")
+    file.write_bytes(
+        "".join(f"{line}\n" for line in lines).encode()
+        + b"crlf\r\n\xff\n"
+        + b"x" * 100_000
+        + b"\nopen"
+    )
     came = tmp_path / "windows.json"
     command = ["node", str(SCRIPTS / "reader.js"), str(packages), str(came)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
@@ -93,7 +147,12 @@ def test_the_agent_s_frames_are_those_that_the_package_makes(packages: Path, tmp
 def test_the_receiver_keeps_what_the_agent_sends_in_version_1(tmp_path: Path) -> None:
     file = tmp_path / "app.log"
     file.write_bytes(b"".join(b"line %d\n" % number for number in range(5000)))
-    ledger = asyncio.run(with_a_receiver(tmp_path, lambda port, tls: _shipped(file, port, "--dialect", "lumberjack/1", *tls_options(tls))))
+    ledger = asyncio.run(
+        with_a_receiver(
+            tmp_path,
+            lambda port, tls: _shipped(file, port, "--dialect", "lumberjack/1", *tls_options(tls)),
+        )
+    )
     records = [json.loads(record) for record in ledger.foreign]
     assert [record["line"] for record in records] == [f"line {number}" for number in range(5000)]
     assert {record["file"] for record in records} == {str(file)}
@@ -103,7 +162,11 @@ def test_the_receiver_keeps_what_the_agent_sends_in_version_1(tmp_path: Path) ->
 def test_auto_speaks_logdrive_1_with_the_receiver(tmp_path: Path) -> None:
     file = tmp_path / "app.log"
     file.write_bytes(b"line\n" * 100)
-    ledger = asyncio.run(with_a_receiver(tmp_path, lambda port, tls: _shipped(file, port, "--dialect", "auto", *tls_options(tls))))
+    ledger = asyncio.run(
+        with_a_receiver(
+            tmp_path, lambda port, tls: _shipped(file, port, "--dialect", "auto", *tls_options(tls))
+        )
+    )
     assert not ledger.foreign
     assert file.read_bytes() in ledger.by_data()
 

@@ -1,4 +1,6 @@
-"""The two places, as one fixture: `make test` runs at our own store, `make test-pravega` also at a real Pravega."""
+"""The two places, as one fixture: `make test` runs at our own store, `make test-pravega` also at a
+real Pravega.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,7 +16,9 @@ from tests.pravega.sites import Sites, our_site, real_site
 
 @contextlib.contextmanager
 def needed(what: str) -> Iterator[None]:
-    """Skip the test where *what* can't be had here, and say why; fail it in CI, which must have everything."""
+    """Skip the test where *what* can't be had here, and say why; fail it in CI, which must have
+    everything.
+    """
     try:
         yield
     except MissingError as reason:

@@ -1,4 +1,6 @@
-"""Receivers onto a site, over loopback: whole ones, with sessions, as `logdrive receiver run` runs them."""
+"""Receivers onto a site, over loopback: whole ones, with sessions, as `logdrive receiver run` runs
+them.
+"""
 
 import asyncio
 import contextlib
@@ -29,10 +31,14 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def receiver(site: Site, stream: str, login: LoginConfig | None = None) -> AsyncIterator[Running]:
+async def receiver(
+    site: Site, stream: str, login: LoginConfig | None = None
+) -> AsyncIterator[Running]:
     """Run a receiver onto `logs/STREAM` while the context lasts."""
     sink = SinkConfig(uri=f"pravega://127.0.0.1:{site.port}/logs/{stream}", segments=1, login=login)
-    config = ReceiverConfig(listen=ListenConfig(address="127.0.0.1:0", tls="off"), sink=sink, drain_seconds=5.0)
+    config = ReceiverConfig(
+        listen=ListenConfig(address="127.0.0.1:0", tls="off"), sink=sink, drain_seconds=5.0
+    )
     stop, executor = asyncio.Event(), ThreadExecutor("unused")
     started: asyncio.Future[app.Started] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(

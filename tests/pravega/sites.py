@@ -17,10 +17,15 @@ from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient, connected
-from logdrive.services.pravega.client.cluster import Service, served
+from logdrive.services.pravega.client.cluster import Cluster, open_cluster
 from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController, reached
-from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.services.pravega.server.config import (
+    ControllerConfig,
+    FaceConfig,
+    StoreConfig,
+    StoreListenConfig,
+)
 from logdrive.services.serve import run
 from logdrive.store.config import DirectoryConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
@@ -32,12 +37,17 @@ Keys = tuple[float, float]
 
 
 class Site:
-    """A streaming service; *port* is its controller's, on 127.0.0.1. *scratch* is a directory for the test."""
+    """A streaming service; *port* is its controller's, on 127.0.0.1.
+
+    *scratch* is a directory for the test.
+    """
 
     def __init__(self, port: int, controller: GrpcController, scratch: Path) -> None:
         self.port, self.controller, self.scratch = port, controller, scratch
 
-    async def scale(self, scope: str, stream: str, sealed: Sequence[StreamSegment], keys: Sequence[Keys]) -> None:
+    async def scale(
+        self, scope: str, stream: str, sealed: Sequence[StreamSegment], keys: Sequence[Keys]
+    ) -> None:
         info = pb.StreamInfo(scope=scope, stream=stream)
         ranges = [pb.ScaleRequest.KeyRangeEntry(start=low, end=high) for low, high in keys]
         request = pb.ScaleRequest(
@@ -54,12 +64,16 @@ class Site:
                 await asyncio.sleep(0.05)
 
     async def _scaled(self, check: pb.ScaleStatusRequest) -> bool:
-        return (await self.controller.call("checkScale", check, pb.ScaleStatusResponse)).status == pb.ScaleStatusResponse.SUCCESS
+        return (
+            await self.controller.call("checkScale", check, pb.ScaleStatusResponse)
+        ).status == pb.ScaleStatusResponse.SUCCESS
 
     async def give_up(self, scope: str, stream: str) -> None:
         cut = {segment.id: 0 for segment in await self.controller.current(scope, stream)}
         request = pb.StreamCut(streamInfo=pb.StreamInfo(scope=scope, stream=stream), cut=cut)
-        assert (await self.controller.call("truncateStream", request, pb.UpdateStreamStatus)).status == pb.UpdateStreamStatus.SUCCESS
+        assert (
+            await self.controller.call("truncateStream", request, pb.UpdateStreamStatus)
+        ).status == pb.UpdateStreamStatus.SUCCESS
 
 
 @contextlib.asynccontextmanager
@@ -70,7 +84,9 @@ async def our_site(
     auth: AuthConfig | None = None,
     login: Login | None = None,
 ) -> AsyncIterator[Site]:
-    """Run our store in *directory*, as `logdrive store run` does, while the context lasts; *login* is the site's own where it asks."""
+    """Run our store in *directory*, as `logdrive store run` does, while the context lasts; *login*
+    is the site's own where it asks.
+    """
     executor, stop = ThreadExecutor("store"), asyncio.Event()
     config = StoreConfig(
         store=DirectoryConfig(path=str(directory / "store")),
@@ -115,12 +131,17 @@ Sites = Callable[[], AbstractAsyncContextManager[Site]]
 
 @contextlib.asynccontextmanager
 async def service(
-    site: Site, transport: Transport | None = None, tls: ClientTls | None = None, login: Login | None = None
-) -> AsyncIterator[Service]:
+    site: Site,
+    transport: Transport | None = None,
+    tls: ClientTls | None = None,
+    login: Login | None = None,
+) -> AsyncIterator[Cluster]:
     """Connect to *site* as a receiver does."""
     target = Target("127.0.0.1", site.port, tls)
     random = Random(1)
-    async with served(transport or SystemTransport(), target, clock=SystemClock(), random=random, login=login) as made:
+    async with open_cluster(
+        transport or SystemTransport(), target, clock=SystemClock(), random=random, login=login
+    ) as made:
         yield made
 
 
@@ -137,4 +158,6 @@ async def contents(site: Site, segment: StreamSegment) -> bytes:
     async with client(site, segment) as found:
         state = await found.segment_info(segment.name)
         assert state is not None
-        return b"".join([piece async for piece in found.read_range(segment.name, state.start, state.length)])
+        return b"".join(
+            [piece async for piece in found.read_range(segment.name, state.start, state.length)]
+        )

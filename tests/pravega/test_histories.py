@@ -1,11 +1,13 @@
-"""Histories 11 and 12 of the rules of delivery, with whole receivers, at our store and at a real Pravega (D3, S2, S3)."""
+"""Histories 11 and 12 of the rules of delivery, with whole receivers, at our store and at a real
+Pravega (D3, S2, S3).
+"""
 
 from uuid import UUID
 
 from logdrive.model.identity import source_id
 from logdrive.model.numbers import ABSENT, LOST
 from logdrive.services.pravega.client.controller import StreamSegment
-from logdrive.wire.lumberjack.frames import Ack, Position, Refusal, RefusalCode
+from logdrive.wire.lumberjack.frames import AckFrame, PositionFrame, RefusalCode, RefusalFrame
 from logdrive.wire.pravega.routing import fraction
 from tests.pravega.receivers import Running, receiver
 from tests.pravega.sites import Site, contents
@@ -18,7 +20,9 @@ ORIGIN = UUID(int=0xA)
 
 
 async def delivered(site: Site, *segments: StreamSegment) -> bytes:
-    """Return what the segments, read one after another, hold of the one source; any hole or overlap fails."""
+    """Return what the segments, read one after another, hold of the one source; any hole or overlap
+    fails.
+    """
     ledger = Ledger.read([await contents(site, segment) for segment in segments])
     (found,) = ledger.sources.values()
     return found.data
@@ -28,21 +32,23 @@ async def joined(to: Running, number: int) -> NativePeer:
     """Return a writer whose source is registered, at *number*."""
     peer = await to.peer()
     answer = await peer.register(0, ORIGIN)
-    assert isinstance(answer, Position)
+    assert isinstance(answer, PositionFrame)
     assert answer.number == number
     return peer
 
 
 async def told_or_refused(peer: NativePeer) -> int | RefusalCode:
-    """Return what becomes of a run that must not be stored: the number told, or why the source is dead here."""
+    """Return what becomes of a run that must not be stored: the number told, or why the source is
+    dead here.
+    """
     while True:
         frame = await peer.next()
         match frame:
-            case Position():
+            case PositionFrame():
                 return frame.number
-            case Refusal():
+            case RefusalFrame():
                 return frame.code
-            case Ack():
+            case AckFrame():
                 raise AssertionError(f"{frame}: what was not stored was acknowledged")
 
 
@@ -54,14 +60,18 @@ async def goes_to(site: Site, stream: str) -> StreamSegment:
 
 
 @at_a_site
-async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver__S2(site: Site) -> None:
+async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver__S2(
+    site: Site,
+) -> None:
     stream = fresh()
     async with receiver(site, stream) as one:
         old = await joined(one, ABSENT)
         await old.acknowledged(await old.send_window(run_of(0, 0, 100, lines=10)))
         new = await joined(one, at(100))
         await old.send_window(run_of(0, 100, 230, lines=13))
-        await new.acknowledged(await new.send_window(run_of(0, 100, 170, lines=7), run_of(0, 170, 300, lines=13)))
+        await new.acknowledged(
+            await new.send_window(run_of(0, 100, 170, lines=7), run_of(0, 170, 300, lines=13))
+        )
         assert await told_or_refused(old) == RefusalCode.REGISTERED_LATER
         await joined(one, at(300))
     assert await delivered(site, await goes_to(site, stream)) == content(300)
@@ -85,7 +95,9 @@ async def test_history_11_over_two_receivers_and_back__S2_D3(site: Site) -> None
 
 
 @at_a_site
-async def test_history_12_a_scale_between_the_old_sessions_append_and_the_new_sessions_run__S3(site: Site) -> None:
+async def test_history_12_a_scale_between_old_sessions_append_and_new_sessions_run__S3(
+    site: Site,
+) -> None:
     stream = fresh()
     async with receiver(site, stream) as east, receiver(site, stream) as west:
         before = await goes_to(site, stream)
@@ -94,7 +106,8 @@ async def test_history_12_a_scale_between_the_old_sessions_append_and_the_new_se
         await split(site, stream)
         new = await joined(west, at(100))
         await new.acknowledged(await new.send_window(run_of(0, 100, 300, lines=20)))
-        refused = await old.send_window(run_of(0, 100, 230, lines=13))  # its receiver learns of the scale by this run
+        # its receiver learns of the scale by this run
+        refused = await old.send_window(run_of(0, 100, 230, lines=13))
         assert await told_or_refused(old) == at(300)
         await old.acknowledged(refused)  # by the number told
         await old.acknowledged(await old.send_window(run_of(0, 300, 350, lines=5)))
@@ -104,7 +117,9 @@ async def test_history_12_a_scale_between_the_old_sessions_append_and_the_new_se
 
 
 @at_a_site
-async def test_history_12_on_one_receiver_the_older_session_is_fenced_also_across_a_scale__S2_S3(site: Site) -> None:
+async def test_history_12_on_one_receiver_older_session_fenced_also_across_scale__S2_S3(
+    site: Site,
+) -> None:
     stream = fresh()
     async with receiver(site, stream) as one:
         before = await goes_to(site, stream)
@@ -127,6 +142,7 @@ async def test_history_12_the_predecessor_deleted_by_retention__S3(site: Site) -
         await split(site, stream)
         await site.give_up("logs", stream)
         peer = await joined(one, LOST)
-        await peer.acknowledged(await peer.send_window(run_of(0, 0, 40, lines=4)))  # as to another store: from nothing
+        # as to another store: from nothing
+        await peer.acknowledged(await peer.send_window(run_of(0, 0, 40, lines=4)))
         await joined(one, at(40))
     assert await delivered(site, await goes_to(site, stream)) == content(40)

@@ -1,6 +1,8 @@
-"""Pravega's own Java client, 0.13.0, as it is: at our store and controller, and at a real Pravega for comparison.
+"""Pravega's own Java client, 0.13.0, as it is: at our store and controller, and at a real Pravega
+for comparison.
 
-`client/Client.java` does what its users do and prints what came of it; both places must make the same of it.
+`client/Client.java` does what its users do and prints what came of it; both places must make the
+same of it.
 """
 
 import asyncio
@@ -57,7 +59,9 @@ EXPECTED = {
 }
 
 
-def test_the_java_client_does_here_what_it_does_at_a_real_pravega(sites: Sites, tmp_path: Path) -> None:
+def test_the_java_client_does_here_what_it_does_at_a_real_pravega(
+    sites: Sites, tmp_path: Path
+) -> None:
     async def main() -> dict[str, str]:
         async with sites() as site:
             return await told("Client", site.port, tmp_path)

@@ -1,4 +1,5 @@
-"""Pravega's own Java client, as it is, at our store that asks who comes: with logins that are let in, and with others.
+"""Pravega's own Java client, as it is, at our store that asks who comes: with logins that are let
+in, and with others.
 
 That it does the same at a real Pravega where nobody is asked, `test_java_client.py` shows.
 """
@@ -30,28 +31,42 @@ MAY = {FLEET: '"*" = "READ_UPDATE"', VIEWER: '"logs/*" = "READ"'}
 
 @contextlib.asynccontextmanager
 async def asking(directory: Path, certificates: Path | None = None) -> AsyncIterator[Site]:
-    """Run a store that asks for logins; over TLS with *certificates*, of clients that need not have one."""
+    """Run a store that asks for logins; over TLS with *certificates*, of clients that need not have
+    one.
+    """
     users, secret = directory / "users.toml", directory / "token.secret"
     users.write_text(
         "".join(
-            f'[[user]]\nname = "{one.user}"\npassword = "{kept(one.password, os.urandom(16))}"\nmay = {{ {may} }}\n'
+            (
+                f'[[user]]\nname = "{one.user}"\npassword = '
+                f'"{kept(one.password, os.urandom(16))}"\nmay = {{ {may} }}\n'
+            )
             for one, may in MAY.items()
         )
     )
     secret.write_text(os.urandom(64).hex())
-    auth = AuthConfig(users=str(users), token_secret=str(secret), token_seconds=5.0)  # so that tokens end on the way
+    # so that tokens end on the way
+    auth = AuthConfig(users=str(users), token_secret=str(secret), token_seconds=5.0)
     server = trusted = None
     if certificates is not None:
-        server = ServerTlsConfig(cert=str(certificates / "server.pem"), key=str(certificates / "server.key"), clients="any")
+        server = ServerTlsConfig(
+            cert=str(certificates / "server.pem"),
+            key=str(certificates / "server.key"),
+            clients="any",
+        )
         trusted = ClientTls(str(certificates / "ca.pem"))
     async with asyncio.timeout(150), our_site(directory, server, trusted, auth, FLEET) as site:
         yield site
 
 
-def test_who_may_do_all_does_over_tls_what_is_done_where_nobody_is_asked(tmp_path: Path, certificates: Path) -> None:
+def test_who_may_do_all_does_over_tls_what_is_done_where_nobody_is_asked(
+    tmp_path: Path, certificates: Path
+) -> None:
     async def main() -> dict[str, str]:
         async with asking(tmp_path, certificates) as site:
-            return await told("Client", site.port, tmp_path, login=FLEET, trusted=certificates / "ca.pem")
+            return await told(
+                "Client", site.port, tmp_path, login=FLEET, trusted=certificates / "ca.pem"
+            )
 
     found = asyncio.run(main())
     assert {step: found.get(step) for step in EXPECTED} == EXPECTED
@@ -73,7 +88,13 @@ def test_who_may_not_is_told_so_and_stores_nothing(tmp_path: Path) -> None:
             for stranger in (Login("fleet", "a guess"), Login("nobody", "a guess"), None):
                 assert await tried(stranger) == dict.fromkeys(steps, "UNAUTHENTICATED")
             assert await tried(VIEWER) == dict.fromkeys(steps, "PERMISSION_DENIED") | {"read": "1"}
-            allowed = {"scope": "true", "stream": "true", "read": "1", "write": "written", "seal": "true"}
+            allowed = {
+                "scope": "true",
+                "stream": "true",
+                "read": "1",
+                "write": "written",
+                "seal": "true",
+            }
             assert await tried(FLEET) == allowed
 
     asyncio.run(main())

@@ -1,4 +1,6 @@
-"""A real Pravega that wants to know who comes, over TLS: login at the controller, delegation tokens at the segment store."""
+"""A real Pravega that wants to know who comes, over TLS: login at the controller, delegation tokens
+at the segment store.
+"""
 
 import asyncio
 from pathlib import Path
@@ -13,11 +15,11 @@ from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.client.cluster import served
+from logdrive.services.pravega.client.cluster import open_cluster
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.client.controller_grpc import reached
-from logdrive.services.pravega.client.errors import RefusedError, TokenError
-from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.client.errors import RequestRefusedError, TokenError
+from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.sink import PravegaSink
 from tests.pravega.conftest import needed
 from tests.pravega.real import RealPravega, fetch, real_pravega
@@ -34,7 +36,9 @@ PROPERTIES = (
 )
 
 
-def test_over_tls_tokens_go_with_every_request_and_nobody_else_comes_in(tmp_path: Path, certificates: Path) -> None:
+def test_over_tls_tokens_go_with_every_request_and_nobody_else_comes_in(
+    tmp_path: Path, certificates: Path
+) -> None:
     with needed("a real Pravega"):
         fetch()  # which tells whether there is a Java, whose key stores are made next
         with real_pravega(tmp_path, *PROPERTIES, *tls_properties(tmp_path, certificates)) as server:
@@ -45,18 +49,22 @@ async def append_and_be_refused(server: RealPravega, tls: ClientTls) -> None:
     target, transport = Target("127.0.0.1", server.controller, tls, login=LOGIN), SystemTransport()
     async with (
         asyncio.timeout(120),
-        served(transport, target, clock=SystemClock(), random=Random(1), login=LOGIN) as service,
+        open_cluster(
+            transport, target, clock=SystemClock(), random=Random(1), login=LOGIN
+        ) as service,
     ):
         sink = await PravegaSink.of_stream(service, "logs", "app", segments=1, store_id=STORE_ID)
         (segment,) = sink.segments
         assert await sink.open(segment, SOURCE) == ABSENT
         await sink.append(segment, SOURCE, [framed(b"x")], 1, ABSENT, 1)
         assert await sink.open(segment, SOURCE) == 1
-        (found,) = await placed(transport, target, "logs", "app")
+        (found,) = await locate_segments(transport, target, "logs", "app")
         assert (found.state.length, found.home.tls) == (9, tls)
         async with connected(transport, "127.0.0.1", server.store, tls) as stranger:
             with pytest.raises(TokenError):
                 await stranger.read(segment, 0, 100)
-        async with reached("127.0.0.1", server.controller, tls, Login("logdrive", "a guess")) as controller:
-            with pytest.raises(RefusedError, match="UNAUTHENTICATED"):
+        async with reached(
+            "127.0.0.1", server.controller, tls, Login("logdrive", "a guess")
+        ) as controller:
+            with pytest.raises(RequestRefusedError, match="UNAUTHENTICATED"):
                 await controller.current("logs", "app")

@@ -1,4 +1,6 @@
-"""The whole way by a streaming service with a controller: the demo as users run it, and the pipeline over a stream that was scaled."""
+"""The whole way by a streaming service with a controller: the demo as users run it, and the
+pipeline over a stream that was scaled.
+"""
 
 import asyncio
 import subprocess
@@ -8,7 +10,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from logdrive.pipeline.read.stream import face_at
+from logdrive.pipeline.read.stream import stream_client
 from logdrive.services.pravega.client.controller import StreamSegment
 from tests.pravega.real import RealPravega
 from tests.pravega.receivers import receiver
@@ -21,8 +23,12 @@ from tests.support.installation import command
 
 
 async def logdrive(*arguments: str, codes: tuple[int, ...] = (0,)) -> bytes:
-    """Return what a command prints, while this process goes on serving; *codes* are the exit codes that are no failure."""
-    run = await asyncio.create_subprocess_exec(*command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    """Return what a command prints, while this process goes on serving; *codes* are the exit codes
+    that are no failure.
+    """
+    run = await asyncio.create_subprocess_exec(
+        *command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         out, said = await run.communicate()
     finally:
@@ -38,21 +44,28 @@ async def shipped(site: Site, stream: str) -> None:
         for turn, change in enumerate((split, merge, None)):
             peer = await one.peer()
             await peer.register(0, UUID(int=0xA))
-            await peer.acknowledged(await peer.send_window(run_of(0, turn * 10_000, turn * 10_000 + 10_000, lines=1000)))
+            await peer.acknowledged(
+                await peer.send_window(run_of(0, turn * 10_000, turn * 10_000 + 10_000, lines=1000))
+            )
             if change is not None:
                 await change(site, stream)
 
 
 async def read_by_all(uri: str) -> None:
     """Read what was `shipped` as the commands and the pipeline do."""
-    face = face_at(uri)
+    face = stream_client(uri)
 
     def read() -> tuple[list[int], list[bytes]]:
         states = face.segments()
         numbers = [face.number(state.segment) for state in states]
-        assert [face_at(uri).segment(number) for number in numbers] == [state.segment for state in states]
+        assert [stream_client(uri).segment(number) for number in numbers] == [
+            state.segment for state in states
+        ]
         stored = [b"".join(face.pieces(state.segment, 0, state.length)) for state in states]
-        assert all(bool(face.hops(state.segment, 0, state.length)) == bool(state.length) for state in states)
+        assert all(
+            bool(face.hops(state.segment, 0, state.length)) == bool(state.length)
+            for state in states
+        )
         return numbers, stored
 
     listed = orjson.loads(await logdrive("store", "ls", uri, "--json"))["segments"]
@@ -65,13 +78,17 @@ async def read_by_all(uri: str) -> None:
 
 
 @at_a_site
-async def test_the_pipelines_reader_finds_every_segment_of_a_stream_that_was_scaled(site: Site) -> None:
+async def test_the_pipelines_reader_finds_every_segment_of_a_stream_that_was_scaled(
+    site: Site,
+) -> None:
     stream = fresh()
     await shipped(site, stream)
     await read_by_all(f"pravega://127.0.0.1:{site.port}/logs/{stream}")
 
 
-def test_they_are_found_at_the_face_of_our_store_too_which_has_no_controller(tmp_path: Path) -> None:
+def test_they_are_found_at_the_face_of_our_store_too_which_has_no_controller(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with our_site(tmp_path) as site:
             await shipped(site, "app")
@@ -92,10 +109,20 @@ async def test_a_table_is_made_of_a_stream_that_was_scaled__A1_A3(site: Site) ->
     await logdrive("pipeline", "run", "--from", uri, "--to", tables, "--once")
     audit = orjson.loads(await logdrive("pipeline", "audit", tables, "--json"))
     assert audit["complete"]
-    assert (audit["bytes"], audit["events"], audit["lost_bytes"], audit["duplicate_events"], audit["gaps"]) == (30_000, 3000, 0, 0, [])
-    readers = orjson.loads(await logdrive("store", "readers", uri, "pipeline", "--json"))["segments"]
+    assert (
+        audit["bytes"],
+        audit["events"],
+        audit["lost_bytes"],
+        audit["duplicate_events"],
+        audit["gaps"],
+    ) == (30_000, 3000, 0, 0, [])
+    readers = orjson.loads(await logdrive("store", "readers", uri, "pipeline", "--json"))[
+        "segments"
+    ]
     told = [row["position"] is not None for row in readers]
-    assert told == [True] * 4 or told == [False, False, False, True], "a real Pravega keeps no positions on sealed segments"
+    assert told == [True] * 4 or told == [False, False, False, True], (
+        "a real Pravega keeps no positions on sealed segments"
+    )
     assert all(row["behind"] == 0 for row in readers if row["position"] is not None)
 
 
@@ -103,7 +130,9 @@ async def test_a_table_is_made_of_a_stream_that_was_scaled__A1_A3(site: Site) ->
 @pytest.mark.pravega_server
 @pytest.mark.process
 @pytest.mark.spark
-def test_the_demo_with_its_kills_loses_and_doubles_nothing(pravega: RealPravega, tmp_path: Path) -> None:
+def test_the_demo_with_its_kills_loses_and_doubles_nothing(
+    pravega: RealPravega, tmp_path: Path
+) -> None:
     asyncio.run(demonstrated(pravega.controller, tmp_path))
 
 
@@ -111,12 +140,16 @@ def test_the_demo_with_its_kills_loses_and_doubles_nothing(pravega: RealPravega,
 @pytest.mark.pravega_server  # it needs none, but takes as long
 @pytest.mark.process
 @pytest.mark.spark
-def test_the_demo_goes_to_a_service_that_asks_who_comes_and_leaves_no_password_behind(tmp_path: Path) -> None:
+def test_the_demo_goes_to_a_service_that_asks_who_comes_and_leaves_no_password_behind(
+    tmp_path: Path,
+) -> None:
     (password := tmp_path / "password").write_text(FLEET.password + "\n")
 
     async def main() -> None:
         async with our_site(tmp_path, auth=auth(tmp_path), login=FLEET) as site:
-            await demonstrated(site.port, tmp_path, "--user", FLEET.user, "--password-file", str(password))
+            await demonstrated(
+                site.port, tmp_path, "--user", FLEET.user, "--password-file", str(password)
+            )
 
     asyncio.run(main())
     left = [path for path in (tmp_path / "demo").rglob("*") if path.is_file()]
@@ -127,7 +160,8 @@ async def demonstrated(port: int, directory: Path, *login: str) -> None:
     """Play the demo onto a service, which must lose and double nothing."""
     uri, work = f"pravega://127.0.0.1:{port}/logs/{fresh()}", directory / "demo"
     arguments = ("demo", "--lines", "8000", "--work", str(work), "--sink", uri, *login, "--json")
-    # A slow machine may rotate a file away while the agent is dead: its end is then unknown, which the demo does not call complete.
+    # A slow machine may rotate a file away while the agent is dead: its end is then unknown, which
+    # the demo does not call complete.
     outcome = orjson.loads(await logdrive(*arguments, codes=(0, 1)))
     assert (outcome["lost"], outcome["doubled"], outcome["kills"]) == (0, 0, 2)
     assert outcome["table_lines"] >= outcome["lines"] == 8000

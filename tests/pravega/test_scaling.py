@@ -1,4 +1,6 @@
-"""Segments sealed by scaling, and the numbers of writers that go along with them (rule S3), at our store and at a real Pravega."""
+"""Segments sealed by scaling, and the numbers of writers that go along with them (rule S3), at our
+store and at a real Pravega.
+"""
 
 import asyncio
 from random import Random
@@ -40,7 +42,11 @@ async def moved(sink: PravegaSink, segment: str, source: UUID) -> str:
 async def split(site: Site, stream: str) -> None:
     """Halve every segment of *stream*."""
     current = await site.controller.current("logs", stream)
-    keys = [pair for s in current for pair in ((s.low, (s.low + s.high) / 2), ((s.low + s.high) / 2, s.high))]
+    keys = [
+        pair
+        for s in current
+        for pair in ((s.low, (s.low + s.high) / 2), ((s.low + s.high) / 2, s.high))
+    ]
     await site.scale("logs", stream, current, keys)
 
 
@@ -82,7 +88,9 @@ async def test_numbers_go_along_when_segments_are_split_and_merged__S3(site: Sit
 
 
 @at_a_site
-async def test_a_receiver_that_starts_after_several_scalings_finds_the_number_up_the_chain__S3(site: Site) -> None:
+async def test_a_receiver_that_starts_after_several_scalings_finds_number_up_chain__S3(
+    site: Site,
+) -> None:
     stream = fresh()
     async with service(site) as at:
         sink = await of_stream(at, stream)
@@ -106,7 +114,10 @@ async def test_two_receivers_that_carry_one_number_at_once_agree__S3_S2(site: Si
         await split(site, stream)
         two = await of_stream(second, stream)
         after = await moved(one, before, SOURCE)
-        assert list(await asyncio.gather(one.open(after, SOURCE), two.open(after, SOURCE))) == [5, 5]
+        assert list(await asyncio.gather(one.open(after, SOURCE), two.open(after, SOURCE))) == [
+            5,
+            5,
+        ]
         newer = await two.open(after, SOURCE)
         await two.append(after, SOURCE, [framed(b"y")], 1, newer, 6)
         with pytest.raises(TransientError):
@@ -115,7 +126,9 @@ async def test_two_receivers_that_carry_one_number_at_once_agree__S3_S2(site: Si
 
 
 @at_a_site
-async def test_history_12_a_source_whose_former_segment_is_gone_is_told_that_its_number_is_lost__S3(site: Site) -> None:
+async def test_history_12_source_whose_former_segment_gone_is_told_its_number_is_lost__S3(
+    site: Site,
+) -> None:
     stream = fresh()
     carried, left = source_in(0.0, 0.5, seed=1), source_in(0.0, 0.5, seed=2)
     async with service(site) as at:
@@ -131,7 +144,8 @@ async def test_history_12_a_source_whose_former_segment_is_gone_is_told_that_its
         sink = await of_stream(at, stream)
         assert await sink.open(after, carried) == 5
         assert await sink.open(after, left) == LOST
-        await sink.append(after, left, [framed(b"y")], 1, LOST, 9)  # as from another store, from nothing
+        # as from another store, from nothing
+        await sink.append(after, left, [framed(b"y")], 1, LOST, 9)
         assert await sink.open(after, left) == 9
 
 
@@ -156,7 +170,9 @@ async def test_batches_without_a_source_go_on_in_the_segments_that_follow__S4(si
 
 
 @at_a_site
-async def test_a_burst_into_a_segment_that_is_sealed_meanwhile_is_there_once__S3(site: Site) -> None:
+async def test_a_burst_into_a_segment_that_is_sealed_meanwhile_is_there_once__S3(
+    site: Site,
+) -> None:
     stream = fresh()
     texts = [framed(b"%05d" % n) for n in range(1, 401)]
     async with service(site) as at:
@@ -167,8 +183,12 @@ async def test_a_burst_into_a_segment_that_is_sealed_meanwhile_is_there_once__S3
         while max(number, 0) < len(texts):
             pending = []
             try:
-                for following in range(max(number, 0) + 1, min(max(number, 0) + 10, len(texts)) + 1):
-                    pending.append(sink.append(place, SOURCE, [texts[following - 1]], 1, number, following))
+                for following in range(
+                    max(number, 0) + 1, min(max(number, 0) + 10, len(texts)) + 1
+                ):
+                    pending.append(
+                        sink.append(place, SOURCE, [texts[following - 1]], 1, number, following)
+                    )
                     number = following
             except TransientError:
                 pass
@@ -177,7 +197,11 @@ async def test_a_burst_into_a_segment_that_is_sealed_meanwhile_is_there_once__S3
             number, place = await reopened(sink, SOURCE)
         await scaling
         assert place != before
-    later = [segment for segment in await site.controller.current("logs", stream) if segment.name == place]
+    later = [
+        segment
+        for segment in await site.controller.current("logs", stream)
+        if segment.name == place
+    ]
     assert await whole(site, [StreamSegment("logs", stream, 0, *WHOLE), *later]) == b"".join(texts)
 
 

@@ -1,4 +1,6 @@
-"""The sink and its client at our store and at a real Pravega alike (rules S1, S2, S4; what a cut connection leaves)."""
+"""The sink and its client at our store and at a real Pravega alike (rules S1, S2, S4; what a cut
+connection leaves).
+"""
 
 import asyncio
 import contextlib
@@ -16,7 +18,7 @@ from logdrive.model.numbers import ABSENT, CLOSED
 from logdrive.net.stream import ClientTls
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tcp import SystemTransport
-from logdrive.services.pravega.client.cluster import Service
+from logdrive.services.pravega.client.cluster import Cluster
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import NumberConflictError
 from tests.pravega.sites import Site, Sites, contents, service
@@ -42,11 +44,13 @@ def at_a_site(scenario: Callable[[Site], Coroutine[Any, Any, None]]) -> Callable
 
 
 def fresh() -> str:
-    """Return a stream's name that nobody had before: Pravega keeps the names of deleted ones for a while."""
+    """Return a stream's name that nobody had before: Pravega keeps the names of deleted ones for a
+    while.
+    """
     return f"s{uuid4().hex[:12]}"
 
 
-async def of_stream(at: Service, stream: str, segments: int = 1) -> PravegaSink:
+async def of_stream(at: Cluster, stream: str, segments: int = 1) -> PravegaSink:
     return await PravegaSink.of_stream(at, "logs", stream, segments=segments, store_id=STORE_ID)
 
 
@@ -57,12 +61,16 @@ async def test_a_stream_is_made_through_the_controller_and_found_again(site: Sit
         made = await of_stream(at, stream, 4)
         assert sorted(made.segments) == [f"logs/{stream}/{n}.#epoch.0" for n in range(4)]
         assert (await of_stream(at, stream, 2)).segments == made.segments
-        current = {segment.name: segment for segment in await site.controller.current("logs", stream)}
+        current = {
+            segment.name: segment for segment in await site.controller.current("logs", stream)
+        }
         assert {made.segment_for(UUID(int=n).hex) for n in range(50)} == set(current)
 
 
 @at_a_site
-async def test_what_is_acknowledged_is_read_back_byte_for_byte_and_its_number_told__S1_D2(site: Site) -> None:
+async def test_what_is_acknowledged_is_read_back_byte_for_byte_and_its_number_told__S1_D2(
+    site: Site,
+) -> None:
     stream = fresh()
     async with service(site) as at:
         sink = await of_stream(at, stream)
@@ -107,7 +115,10 @@ async def test_closed_numbers_and_those_of_many_writers_are_kept__S4(site: Site)
     writers = [UUID(int=n) for n in range(1, 200)]
     async with service(site) as at:
         sink = await of_stream(at, stream, 2)
-        stored = [sink.append(sink.segment_for(w.hex), w, [framed(b"x")], 1, ABSENT, CLOSED + n) for n, w in enumerate(writers)]
+        stored = [
+            sink.append(sink.segment_for(w.hex), w, [framed(b"x")], 1, ABSENT, CLOSED + n)
+            for n, w in enumerate(writers)
+        ]
         await asyncio.gather(*stored)
     async with service(site) as at:
         sink = await of_stream(at, stream, 2)
@@ -116,7 +127,9 @@ async def test_closed_numbers_and_those_of_many_writers_are_kept__S4(site: Site)
 
 
 async def number_of(sink: PravegaSink, segment: str) -> int:
-    """Return the durable number of the one source, however often that has to be asked; 0 for none."""
+    """Return the durable number of the one source, however often that has to be asked; 0 for
+    none.
+    """
     while True:
         with contextlib.suppress(TransientError):
             return max(await sink.open(segment, SOURCE), 0)
@@ -142,7 +155,9 @@ class CuttingTransport(SystemTransport):
 
 
 @at_a_site
-async def test_connections_cut_at_any_moment_neither_lose_nor_double_a_batch__D3_S2(site: Site) -> None:
+async def test_connections_cut_at_any_moment_neither_lose_nor_double_a_batch__D3_S2(
+    site: Site,
+) -> None:
     stream, random, transport = fresh(), Random(3), CuttingTransport()
     batches = [framed(b"%06d " % n * random.randint(1, 3000)) for n in range(600)]
     async with service(site, transport) as at:
@@ -159,7 +174,11 @@ async def test_connections_cut_at_any_moment_neither_lose_nor_double_a_batch__D3
             pending: list[asyncio.Future[None]] = []
             with contextlib.suppress(TransientError, NumberConflictError):
                 for number in range(stored + 1, min(stored + 20, len(batches)) + 1):
-                    pending.append(sink.append(segment, SOURCE, [batches[number - 1]], 1, number - 1 or ABSENT, number))
+                    pending.append(
+                        sink.append(
+                            segment, SOURCE, [batches[number - 1]], 1, number - 1 or ABSENT, number
+                        )
+                    )
                     await asyncio.sleep(0.002)
             await asyncio.gather(*pending, return_exceptions=True)
         await cutting

@@ -8,31 +8,37 @@ import orjson
 
 from logdrive.model.numbers import number_of
 from logdrive.model.records import DATA, block, gap
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
-    Ack,
-    Envelope,
+    AckFrame,
+    EnvelopeFrame,
     Frame,
     JsonRun,
-    Position,
-    Refusal,
-    Run,
-    Source,
-    Window,
+    PositionFrame,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK
-from logdrive.wire.lumberjack.reader import Dialect, FrameReader
+from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader
 
 ATTRIBUTES = {"host": "web-1", "path": "/var/log/app.log", "fields": {"team": "a"}, "tags": ["x"]}
 
 
 class Peer:
-    """One connection: frames in the order in which they come, with a time limit on waiting for each."""
+    """One connection: frames in the order in which they come, with a time limit on waiting for
+    each.
+    """
 
-    def __init__(self, stream: Stream, dialect: Dialect) -> None:
+    def __init__(self, stream: ByteStream, dialect: FrameDialect) -> None:
         self.stream = stream
-        self._reader = FrameReader(LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK, side="writer", dialect=dialect)
+        self._reader = FrameReader(
+            LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK,
+            side="writer",
+            dialect=dialect,
+        )
         self._came: list[Frame] = []
         self.ended = False
 
@@ -45,12 +51,14 @@ class Peer:
         await self.stream.write([b"".join(frames)])
 
     async def next(self, seconds: float = 60.0, *, keepalives: bool = False) -> Frame | None:
-        """Return the next frame, None at the end of the connection; `A 0` only with *keepalives*."""
+        """Return the next frame, None at the end of the connection; `A 0` only with
+        *keepalives*.
+        """
         async with asyncio.timeout(seconds):
             while True:
                 while self._came:
                     frame = self._came.pop(0)
-                    if keepalives or frame != Ack(0):
+                    if keepalives or frame != AckFrame(0):
                         return frame
                 data = await self.stream.read()
                 if not data:
@@ -72,19 +80,21 @@ class Peer:
 class NativePeer(Peer):
     """A `logdrive/1` writer without a mind of its own."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         super().__init__(stream, "logdrive/1")
         self.sequence = 0
 
-    async def register(self, index: int, origin: UUID, **attributes: object) -> Position | Refusal:
+    async def register(
+        self, index: int, origin: UUID, **attributes: object
+    ) -> PositionFrame | RefusalFrame:
         """Send S, return what answers it."""
-        await self.send(Source(index, origin, orjson.dumps(ATTRIBUTES | attributes)).encode())
+        await self.send(SourceFrame(index, origin, orjson.dumps(ATTRIBUTES | attributes)).encode())
         answer = await self.next()
-        assert isinstance(answer, Position | Refusal), answer
+        assert isinstance(answer, PositionFrame | RefusalFrame), answer
         assert answer.index == index
         return answer
 
-    def window(self, *runs: tuple[Run, Sequence[bytes]], packed: bool = False) -> bytes:
+    def window(self, *runs: tuple[RunFrame, Sequence[bytes]], packed: bool = False) -> bytes:
         """Return a window of *runs*, numbered on."""
         parts: list[bytes] = []
         count = 0
@@ -92,10 +102,10 @@ class NativePeer(Peer):
             parts += [run.encode(), JsonRun.of(self.sequence + 1, records).encode()]
             self.sequence += len(records)
             count += len(records)
-        body = Envelope(pack(parts)).encode() if packed else b"".join(parts)
-        return Window(count).encode() + body
+        body = EnvelopeFrame(pack(parts)).encode() if packed else b"".join(parts)
+        return WindowFrame(count).encode() + body
 
-    async def send_window(self, *runs: tuple[Run, Sequence[bytes]]) -> int:
+    async def send_window(self, *runs: tuple[RunFrame, Sequence[bytes]]) -> int:
         """Send a window, return the number that acknowledges it."""
         await self.send(self.window(*runs))
         return self.sequence
@@ -103,19 +113,25 @@ class NativePeer(Peer):
     async def acknowledged(self, number: int) -> None:
         """Wait for `A number`; nothing else may come before."""
         frame = await self.next()
-        assert frame == Ack(number), f"{frame} instead of A {number}"
+        assert frame == AckFrame(number), f"{frame} instead of A {number}"
 
 
-def run_of(index: int, start: int, end: int, text: bytes | None = None, *, lines: int = 1) -> tuple[Run, list[bytes]]:
-    """Return a run of one block that takes a source from *start* to *end*; its bytes are those of `content`."""
+def run_of(
+    index: int, start: int, end: int, text: bytes | None = None, *, lines: int = 1
+) -> tuple[RunFrame, list[bytes]]:
+    """Return a run of one block that takes a source from *start* to *end*; its bytes are those of
+    `content`.
+    """
     data = content(end)[start:] if text is None else text
-    run = Run(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
+    run = RunFrame(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
     return run, [block(start, end, lines, data.decode())]
 
 
-def gap_of(index: int, start: int, end: int) -> tuple[Run, list[bytes]]:
+def gap_of(index: int, start: int, end: int) -> tuple[RunFrame, list[bytes]]:
     """Return a gap."""
-    return Run(index, 1, at(start), at(end), 1_700_000_000_000, 0, 0, 1), [gap(start, end, "removed")]
+    return RunFrame(index, 1, at(start), at(end), 1_700_000_000_000, 0, 0, 1), [
+        gap(start, end, "removed")
+    ]
 
 
 def content(size: int) -> bytes:

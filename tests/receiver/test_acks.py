@@ -1,4 +1,6 @@
-"""Rule D1: one acknowledgement a window, in window order, whatever order its runs become durable in."""
+"""Rule D1: one acknowledgement a window, in window order, whatever order its runs become durable
+in.
+"""
 
 import asyncio
 import random
@@ -20,7 +22,9 @@ def acks(sent: list[int]) -> AckQueue:
     return AckQueue(sent.extend)
 
 
-def test_a_window_is_acknowledged_once_it_has_ended_and_nothing_holds_it(acks: AckQueue, sent: list[int]) -> None:
+def test_a_window_is_acknowledged_once_it_has_ended_and_nothing_holds_it(
+    acks: AckQueue, sent: list[int]
+) -> None:
     window = acks.hold()
     acks.end(7)
     assert sent == []
@@ -28,7 +32,9 @@ def test_a_window_is_acknowledged_once_it_has_ended_and_nothing_holds_it(acks: A
     assert sent == [7]
 
 
-def test_a_window_durable_before_its_end_is_acknowledged_at_its_end(acks: AckQueue, sent: list[int]) -> None:
+def test_a_window_durable_before_its_end_is_acknowledged_at_its_end(
+    acks: AckQueue, sent: list[int]
+) -> None:
     acks.release(acks.hold())
     assert sent == []
     acks.end(3)
@@ -46,14 +52,18 @@ def test_a_later_window_waits_for_the_earlier_one(acks: AckQueue, sent: list[int
     assert sent == [2, 4]
 
 
-def test_two_windows_with_the_same_last_number_get_two_acknowledgements(acks: AckQueue, sent: list[int]) -> None:
+def test_two_windows_with_the_same_last_number_get_two_acknowledgements(
+    acks: AckQueue, sent: list[int]
+) -> None:
     for _ in range(2):
         acks.release(acks.hold())
         acks.end(2048)
     assert sent == [2048, 2048]
 
 
-def test_a_window_without_runs_of_ours_is_acknowledged_in_its_place(acks: AckQueue, sent: list[int]) -> None:
+def test_a_window_without_runs_of_ours_is_acknowledged_in_its_place(
+    acks: AckQueue, sent: list[int]
+) -> None:
     first = acks.hold()
     acks.end(1)
     acks.end(2)
@@ -64,7 +74,9 @@ def test_a_window_without_runs_of_ours_is_acknowledged_in_its_place(acks: AckQue
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 4), max_size=12), st.integers(0, 2**32))
-def test_any_order_of_settling_acknowledges_all_windows_in_order(holds: list[int], seed: int) -> None:
+def test_any_order_of_settling_acknowledges_all_windows_in_order(
+    holds: list[int], seed: int
+) -> None:
     sent: list[int] = []
     acks = AckQueue(sent.extend)
     windows = []

@@ -1,4 +1,6 @@
-"""`receiver check` finds what a start would meet, says what durable means (rule S1), and leaves nothing behind."""
+"""`receiver check` finds what a start would meet, says what durable means (rule S1), and leaves
+nothing behind.
+"""
 
 import asyncio
 import os
@@ -24,13 +26,19 @@ from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.support.tmpfs import tmpfs
 
 
-def _config(store: Path, *, address: str = "127.0.0.1:0", tls: ServerTlsConfig | None = None) -> ReceiverConfig:
-    listen = ListenConfig(address=address, tls=tls or "off", pravega=FaceConfig(address="127.0.0.1:0"))
+def _config(
+    store: Path, *, address: str = "127.0.0.1:0", tls: ServerTlsConfig | None = None
+) -> ReceiverConfig:
+    listen = ListenConfig(
+        address=address, tls=tls or "off", pravega=FaceConfig(address="127.0.0.1:0")
+    )
     return ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{store}#a/b"))
 
 
 def _found(config: ReceiverConfig) -> dict[str, Finding]:
-    findings = asyncio.run(check(config, clock=SystemClock(), disk=SystemDisk(), transport=SystemTransport()))
+    findings = asyncio.run(
+        check(config, clock=SystemClock(), disk=SystemDisk(), transport=SystemTransport())
+    )
     return {finding.name: finding for finding in findings}
 
 
@@ -46,10 +54,15 @@ def test_what_becomes_of_old_lines_is_told(tmp_path: Path) -> None:
     assert "keeps all that it is sent" in _found(config)["retention"].detail
     tables = (
         RetentionConfig(stream="other/*", max_bytes=1),
-        RetentionConfig(stream="a/*", max_bytes=2_000_000, max_age_seconds=2_592_000, readers=("pipeline",)),
+        RetentionConfig(
+            stream="a/*", max_bytes=2_000_000, max_age_seconds=2_592_000, readers=("pipeline",)
+        ),
     )
     told = _found(msgspec.structs.replace(config, retention=tables))["retention"].detail
-    assert told == "at most 2,000,000 bytes and nothing older than 2,592,000 s of a/b is kept; what pipeline has not read stays"
+    assert told == (
+        "at most 2,000,000 bytes and nothing older than 2,592,000 s of a/b is kept; what "
+        "pipeline has not read stays"
+    )
 
 
 def test_a_port_in_use_is_found(tmp_path: Path) -> None:
@@ -72,21 +85,33 @@ async def _never(stream: object) -> None:
 
 
 def test_a_certificate_that_is_missing_or_none_is_found(tmp_path: Path) -> None:
-    tls = ServerTlsConfig(cert=str(tmp_path / "no.pem"), key=str(tmp_path / "no.key"), clients="any")
+    tls = ServerTlsConfig(
+        cert=str(tmp_path / "no.pem"), key=str(tmp_path / "no.key"), clients="any"
+    )
     assert "can't be read" in _found(_config(tmp_path, tls=tls))["listen.tls.cert"].detail
     (tmp_path / "no.pem").write_text("nonsense")
     assert "no PEM certificate" in _found(_config(tmp_path, tls=tls))["listen.tls.cert"].detail
 
 
 def test_all_files_that_are_missing_are_named_at_once(tmp_path: Path) -> None:
-    tls = ServerTlsConfig(cert=str(tmp_path / "no.pem"), key=str(tmp_path / "no.key"), ca=str(tmp_path / "ca.pem"))
+    tls = ServerTlsConfig(
+        cert=str(tmp_path / "no.pem"), key=str(tmp_path / "no.key"), ca=str(tmp_path / "ca.pem")
+    )
     found = _found(_config(tmp_path, tls=tls))
-    assert [name for name, finding in found.items() if not finding.ok] == ["listen.tls.cert", "listen.tls.key", "listen.tls.ca"]
+    assert [name for name, finding in found.items() if not finding.ok] == [
+        "listen.tls.cert",
+        "listen.tls.key",
+        "listen.tls.ca",
+    ]
 
 
 def test_a_key_of_another_certificate_is_told_by_its_own_name(tmp_path: Path) -> None:
-    write_certificates(str(tmp_path), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC))
-    tls = ServerTlsConfig(cert=str(tmp_path / "server.pem"), key=str(tmp_path / "client.key"), clients="any")
+    write_certificates(
+        str(tmp_path), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC)
+    )
+    tls = ServerTlsConfig(
+        cert=str(tmp_path / "server.pem"), key=str(tmp_path / "client.key"), clients="any"
+    )
     assert _found(_config(tmp_path / "store", tls=tls))["listen.tls.key"].detail.startswith(
         f"{tmp_path}/client.key: it is not the private key"
     )
@@ -94,8 +119,12 @@ def test_a_key_of_another_certificate_is_told_by_its_own_name(tmp_path: Path) ->
 
 def test_a_good_certificate_is_shown_with_its_names_and_its_end(tmp_path: Path) -> None:
     made = tmp_path / "tls"
-    write_certificates(str(made), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC))
-    tls = ServerTlsConfig(cert=str(made / "server.pem"), key=str(made / "server.key"), ca=str(made / "ca.pem"))
+    write_certificates(
+        str(made), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC)
+    )
+    tls = ServerTlsConfig(
+        cert=str(made / "server.pem"), key=str(made / "server.key"), ca=str(made / "ca.pem")
+    )
     found = _found(_config(tmp_path / "store", tls=tls))
     assert found["listen.address"].ok
     assert "logs.example.com" in found["listen.tls.cert"].detail
@@ -103,8 +132,16 @@ def test_a_good_certificate_is_shown_with_its_names_and_its_end(tmp_path: Path) 
 
 def test_a_certificate_that_has_ended_is_found(tmp_path: Path) -> None:
     made = tmp_path / "tls"
-    write_certificates(str(made), ["logs.example.com"], client="web-1", days=9, now=datetime.now(UTC) - timedelta(days=30))
-    tls = ServerTlsConfig(cert=str(made / "server.pem"), key=str(made / "server.key"), clients="any")
+    write_certificates(
+        str(made),
+        ["logs.example.com"],
+        client="web-1",
+        days=9,
+        now=datetime.now(UTC) - timedelta(days=30),
+    )
+    tls = ServerTlsConfig(
+        cert=str(made / "server.pem"), key=str(made / "server.key"), clients="any"
+    )
     assert "renew it" in _found(_config(tmp_path / "store", tls=tls))["listen.tls.cert"].detail
 
 
@@ -117,7 +154,9 @@ def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> 
         controller=ControllerConfig(address="127.0.0.1:0"),
         auth=AuthConfig(users=str(users), token_secret=str(secret)),
     )
-    config = ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"file://{tmp_path}/store#logs/events"))
+    config = ReceiverConfig(
+        listen=listen, sink=SinkConfig(uri=f"file://{tmp_path}/store#logs/events")
+    )
     assert not _found(config)["listen.auth.token_secret"].ok
     secret.write_text("s" * 64)
     assert not _found(config)["listen.auth.users"].ok
@@ -146,12 +185,22 @@ def test_a_directory_that_can_not_be_written_is_found(tmp_path: Path) -> None:
 
 def test_a_service_that_answers_and_one_that_does_not__S1(tmp_path: Path) -> None:
     async def both() -> tuple[list[Finding], list[Finding]]:
-        disk, clock, transport, executor = SystemDisk(), SystemClock(), SystemTransport(), ThreadExecutor("store")
+        disk, clock, transport, executor = (
+            SystemDisk(),
+            SystemClock(),
+            SystemTransport(),
+            ThreadExecutor("store"),
+        )
         store = await Store.open(str(tmp_path / "store"), disk=disk, executor=executor, clock=clock)
         running = asyncio.create_task(store.run(asyncio.Event()))
-        async with listening(store, "127.0.0.1", 0, None, transport=transport, disk=disk) as (_, port):
+        async with listening(store, "127.0.0.1", 0, None, transport=transport, disk=disk) as (
+            _,
+            port,
+        ):
             listen = ListenConfig(address="127.0.0.1:0", tls="off")
-            config = ReceiverConfig(listen=listen, sink=SinkConfig(uri=f"pravega://127.0.0.1:{port}/a/b"))
+            config = ReceiverConfig(
+                listen=listen, sink=SinkConfig(uri=f"pravega://127.0.0.1:{port}/a/b")
+            )
             answers = await check(config, clock=clock, disk=disk, transport=transport)
             assert store.segments() == []
         gone = await check(config, clock=clock, disk=disk, transport=transport)

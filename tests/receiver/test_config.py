@@ -35,8 +35,22 @@ def test_the_shipped_store_configuration_loads() -> None:
     assert config.listen.pravega.settings is None
 
 
-_EXAMPLES = {"listen.identity", "listen.tls", "listen.pravega.tls", "sink.uri", "sink.store_id", "sink.tls"}  # keys that show no default
-_EXAMPLE_TABLES = {"listen.auth", "listen.controller", "listen.pravega.tls", "sink.login", "sink.tls"}
+# keys that show no default
+_EXAMPLES = {
+    "listen.identity",
+    "listen.tls",
+    "listen.pravega.tls",
+    "sink.uri",
+    "sink.store_id",
+    "sink.tls",
+}
+_EXAMPLE_TABLES = {
+    "listen.auth",
+    "listen.controller",
+    "listen.pravega.tls",
+    "sink.login",
+    "sink.tls",
+}
 
 
 def test_what_is_commented_out_is_the_default() -> None:
@@ -68,12 +82,19 @@ def test_tls_is_turned_off_in_so_many_words_only(tmp_path: Path) -> None:
     sink = '[sink]\nuri = "file:///s#a/b"\n'
     with pytest.raises(ConfigError, match=r"listen\.tls"):
         load(_write(tmp_path, f'[listen]\naddress = "127.0.0.1:0"\n{sink}'), ReceiverConfig, {})
-    config = load(_write(tmp_path, f'[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n{sink}'), ReceiverConfig, {})
+    config = load(
+        _write(tmp_path, f'[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n{sink}'),
+        ReceiverConfig,
+        {},
+    )
     assert config.listen.settings is None
 
 
 def test_every_mistake_is_told_with_its_key(tmp_path: Path) -> None:
-    text = '[listen]\naddress = "nowhere:x"\ntls = "off"\nkeepalive = 3\n[sink]\nuri = "s3://x"\nsegments = 0\n[limits]\ntotal_bytes = 1\n'
+    text = (
+        '[listen]\naddress = "nowhere:x"\ntls = "off"\nkeepalive = 3\n[sink]\nuri = "s3://x"\n'
+        "segments = 0\n[limits]\ntotal_bytes = 1\n"
+    )
     with pytest.raises(ConfigError) as told:
         load(_write(tmp_path, text), ReceiverConfig, {})
     keys = " ".join(mistake.key for mistake in told.value.mistakes)
@@ -83,10 +104,16 @@ def test_every_mistake_is_told_with_its_key(tmp_path: Path) -> None:
 
 
 def test_plain_pravega_beyond_loopback_must_be_asked_for(tmp_path: Path) -> None:
-    start = '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n[listen.pravega]\naddress = "0.0.0.0:6000"\n'
+    start = (
+        '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n'
+        '[listen.pravega]\naddress = "0.0.0.0:6000"\n'
+    )
     with pytest.raises(ConfigError, match="loopback"):
         load(_write(tmp_path, start), ReceiverConfig, {})
-    assert load(_write(tmp_path, start + 'tls = "off"\n'), ReceiverConfig, {}).listen.pravega is not None
+    assert (
+        load(_write(tmp_path, start + 'tls = "off"\n'), ReceiverConfig, {}).listen.pravega
+        is not None
+    )
 
 
 def test_a_controller_must_know_where_it_sends_clients(tmp_path: Path) -> None:
@@ -98,22 +125,40 @@ def test_a_controller_must_know_where_it_sends_clients(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="advertise is missing"):
         load(_write(tmp_path, start + face + controller), ReceiverConfig, {})
     with pytest.raises(ConfigError, match=r"loopback addresses: give \[listen.controller.tls\]"):
-        load(_write(tmp_path, start + face + '[listen.controller]\naddress = "0.0.0.0"\n'), ReceiverConfig, {})
-    found = load(_write(tmp_path, start + face + controller + 'advertise = "store.example.com"\n'), ReceiverConfig, {}).listen.controller
+        load(
+            _write(tmp_path, start + face + '[listen.controller]\naddress = "0.0.0.0"\n'),
+            ReceiverConfig,
+            {},
+        )
+    found = load(
+        _write(tmp_path, start + face + controller + 'advertise = "store.example.com"\n'),
+        ReceiverConfig,
+        {},
+    ).listen.controller
     assert found is not None
-    assert (found.where, found.node(("0.0.0.0", 6000))) == (("127.0.0.1", 9090), ("store.example.com", 6000))
+    assert (found.where, found.node(("0.0.0.0", 6000))) == (
+        ("127.0.0.1", 9090),
+        ("store.example.com", 6000),
+    )
 
 
-_SERVICE = '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://{host}:6000/logs/events"\n'
+_SERVICE = (
+    '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = '
+    '"pravega://{host}:6000/logs/events"\n'
+)
 
 
-def test_a_service_on_loopback_is_plain_and_elsewhere_needs_tls_or_the_words(tmp_path: Path) -> None:
+def test_a_service_on_loopback_is_plain_and_elsewhere_needs_tls_or_the_words(
+    tmp_path: Path,
+) -> None:
     near = load(_write(tmp_path, _SERVICE.format(host="127.0.0.1")), ReceiverConfig, {})
     assert near.sink.settings is None
     assert near.sink.stream == ServiceAddress("127.0.0.1", 6000, "logs", "events")
     assert near.sink.dead_letters.uri == "pravega://127.0.0.1:6000/logs/events-dead"
     far = _SERVICE.format(host="store.example.com")
-    with pytest.raises(ConfigError, match=r"sink: plain TCP is for loopback addresses: give \[sink.tls\]"):
+    with pytest.raises(
+        ConfigError, match=r"sink: plain TCP is for loopback addresses: give \[sink.tls\]"
+    ):
         load(_write(tmp_path, far), ReceiverConfig, {})
     assert load(_write(tmp_path, far + 'tls = "off"\n'), ReceiverConfig, {}).sink.settings is None
     secure = load(_write(tmp_path, far + '[sink.tls]\nca = "ca.pem"\n'), ReceiverConfig, {})
@@ -121,9 +166,16 @@ def test_a_service_on_loopback_is_plain_and_elsewhere_needs_tls_or_the_words(tmp
 
 
 def test_a_service_is_known_by_its_address_or_by_the_id_given__D5(tmp_path: Path) -> None:
-    first, again = (load(_write(tmp_path, _SERVICE.format(host="localhost")), ReceiverConfig, {}) for _ in range(2))
+    first, again = (
+        load(_write(tmp_path, _SERVICE.format(host="localhost")), ReceiverConfig, {})
+        for _ in range(2)
+    )
     other = load(_write(tmp_path, _SERVICE.format(host="127.0.0.1")), ReceiverConfig, {})
-    assert first.sink.service_id == again.sink.service_id == uuid5(NAMESPACE, "pravega://localhost:6000/logs/events")
+    assert (
+        first.sink.service_id
+        == again.sink.service_id
+        == uuid5(NAMESPACE, "pravega://localhost:6000/logs/events")
+    )
     assert other.sink.service_id != first.sink.service_id
     named = _SERVICE.format(host="localhost") + f'store_id = "{UUID(int=9)}"\n'
     assert load(_write(tmp_path, named), ReceiverConfig, {}).sink.service_id == UUID(int=9)
@@ -134,7 +186,10 @@ def test_what_goes_with_the_other_kind_of_sink_only_is_refused(tmp_path: Path) -
     with pytest.raises(ConfigError, match=r"listen.pravega.*leave the table out"):
         load(_write(tmp_path, _SERVICE.format(host="127.0.0.1") + face), ReceiverConfig, {})
     embedded = '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "file:///s#a/b"\n'
-    for more, key in (('tls = "off"\n', "sink.tls"), (f'store_id = "{UUID(int=9)}"\n', "sink.store_id")):
+    for more, key in (
+        ('tls = "off"\n', "sink.tls"),
+        (f'store_id = "{UUID(int=9)}"\n', "sink.store_id"),
+    ):
         with pytest.raises(ConfigError, match=f"{key}.*leave it out"):
             load(_write(tmp_path, embedded + more), ReceiverConfig, {})
 
@@ -149,9 +204,17 @@ def test_what_goes_with_the_other_kind_of_sink_only_is_refused(tmp_path: Path) -
         ("kafka://h:1/a/b", "write file:///path#scope/stream or pravega://host:port/scope/stream"),
     ],
 )
-def test_an_address_that_is_none_is_told_how_it_is_written(tmp_path: Path, uri: str, words: str) -> None:
+def test_an_address_that_is_none_is_told_how_it_is_written(
+    tmp_path: Path, uri: str, words: str
+) -> None:
     with pytest.raises(ConfigError) as told:
-        load(_write(tmp_path, f'[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "{uri}"\n'), ReceiverConfig, {})
+        load(
+            _write(
+                tmp_path, f'[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "{uri}"\n'
+            ),
+            ReceiverConfig,
+            {},
+        )
     assert [mistake.key for mistake in told.value.mistakes] == ["sink.uri"]
     assert words in str(told.value)
 
@@ -162,7 +225,9 @@ _RETENTION = '[[retention]]\nstream = "logs/*"\nmax_age_seconds = 60.0\nreaders 
 def test_retention_is_told_by_tables_and_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     text = (CONFIG / "store.toml").read_text()
     config = load(_write(tmp_path, text + _RETENTION), StoreConfig, {})
-    assert [table.policy for table in config.retention] == [Policy("logs/*", None, 60_000, ("pipeline",))]
+    assert [table.policy for table in config.retention] == [
+        Policy("logs/*", None, 60_000, ("pipeline",))
+    ]
     for wrong, reason in (
         ('stream = "logs"\nmax_bytes = 1', "write scope/stream"),
         ('stream = "logs/a"', "give max_bytes, max_age_seconds"),
@@ -175,16 +240,23 @@ def test_a_receiver_cuts_nothing_in_a_store_that_is_elsewhere(tmp_path: Path) ->
     text = (CONFIG / "receiver.toml").read_text()
     assert load(_write(tmp_path, text + _RETENTION), ReceiverConfig, {}).retention
     elsewhere = re.sub(r'uri = "file:[^"]*"', 'uri = "pravega://127.0.0.1:6000/logs/events"', text)
-    elsewhere = elsewhere.replace("[listen.pravega]", "[nothing]").replace('address = "127.0.0.1:6000"', "")
+    elsewhere = elsewhere.replace("[listen.pravega]", "[nothing]").replace(
+        'address = "127.0.0.1:6000"', ""
+    )
     with pytest.raises(ConfigError, match="retention is for a store of this process"):
         load(_write(tmp_path, elsewhere.replace("[nothing]", "") + _RETENTION), ReceiverConfig, {})
 
 
 def test_a_login_is_for_a_service_and_may_come_from_the_environment(tmp_path: Path) -> None:
     path = tmp_path / "receiver.toml"
-    text = '[listen]\naddress = "127.0.0.1:5044"\ntls = "off"\n[sink]\nuri = "%s"\n[sink.login]\nuser = "logdrive"\npassword = "x"\n'
+    text = (
+        '[listen]\naddress = "127.0.0.1:5044"\ntls = "off"\n[sink]\nuri = "%s"\n[sink.login]\n'
+        'user = "logdrive"\npassword = "x"\n'
+    )
     path.write_text(text % "pravega://127.0.0.1:9090/logs/app")
-    login = load(str(path), ReceiverConfig, {"LOGDRIVE_SINK__LOGIN__PASSWORD": "secret"}).sink.credentials
+    login = load(
+        str(path), ReceiverConfig, {"LOGDRIVE_SINK__LOGIN__PASSWORD": "secret"}
+    ).sink.credentials
     assert login is not None
     assert (login.user, login.password) == ("logdrive", "secret")
     path.write_text(text % "file:///store#logs/app")
@@ -192,30 +264,54 @@ def test_a_login_is_for_a_service_and_may_come_from_the_environment(tmp_path: Pa
         load(str(path), ReceiverConfig, {})
 
 
-_AUTH = '[listen.auth]\nusers = "/etc/logdrive/users.toml"\ntoken_secret = "/etc/logdrive/token.secret"\n'
+_AUTH = (
+    '[listen.auth]\nusers = "/etc/logdrive/users.toml"\ntoken_secret = '
+    '"/etc/logdrive/token.secret"\n'
+)
 _PLAIN = "127.0.0.1"
-_STORE = '[store]\npath = "/store"\n[listen.pravega]\naddress = "%s:6000"\n%s[listen.controller]\naddress = "%s:9090"\n%s'
+_STORE = (
+    '[store]\npath = "/store"\n[listen.pravega]\naddress = "%s:6000"\n%s[listen.controller]\n'
+    'address = "%s:9090"\n%s'
+)
 
 
 def test_who_comes_is_asked_where_a_table_says_so(tmp_path: Path) -> None:
-    auth = load(_write(tmp_path, _STORE % ("127.0.0.1", "", "127.0.0.1", "") + _AUTH), StoreConfig, {}).listen.auth
+    auth = load(
+        _write(tmp_path, _STORE % ("127.0.0.1", "", "127.0.0.1", "") + _AUTH), StoreConfig, {}
+    ).listen.auth
     assert auth is not None
     assert (auth.token_seconds, auth.clear) == (600.0, False)
-    receiver = (CONFIG / "receiver.toml").read_text().replace("[sink]", f'[listen.controller]\naddress = "127.0.0.1:9090"\n{_AUTH}[sink]')
+    receiver = (
+        (CONFIG / "receiver.toml")
+        .read_text()
+        .replace("[sink]", f'[listen.controller]\naddress = "127.0.0.1:9090"\n{_AUTH}[sink]')
+    )
     assert load(_write(tmp_path, receiver), ReceiverConfig, {}).listen.auth == auth
 
 
 @pytest.mark.parametrize(
     ("text", "key", "words"),
     [
-        (_STORE % (_PLAIN, "", _PLAIN, "") + _AUTH.replace("/etc", "etc"), "listen.auth.users", "must be absolute"),
-        (_STORE % (_PLAIN, "", _PLAIN, "") + _AUTH + "token_seconds = 0.5\n", "listen.auth.token_seconds", "1"),
+        (
+            _STORE % (_PLAIN, "", _PLAIN, "") + _AUTH.replace("/etc", "etc"),
+            "listen.auth.users",
+            "must be absolute",
+        ),
+        (
+            _STORE % (_PLAIN, "", _PLAIN, "") + _AUTH + "token_seconds = 0.5\n",
+            "listen.auth.token_seconds",
+            "1",
+        ),
         (
             '[store]\npath = "/store"\n[listen.pravega]\naddress = "127.0.0.1:6000"\n' + _AUTH,
             "listen.auth",
             "give [listen.controller], too",
         ),
-        (_STORE % ("127.0.0.1", "", "0.0.0.0", 'tls = "off"\n') + _AUTH, "listen.auth", "to listen.controller"),
+        (
+            _STORE % ("127.0.0.1", "", "0.0.0.0", 'tls = "off"\n') + _AUTH,
+            "listen.auth",
+            "to listen.controller",
+        ),
         (
             _STORE % ("10.0.0.1", 'tls = "off"\n', "127.0.0.1", "") + _AUTH,
             "listen.auth",
@@ -223,7 +319,9 @@ def test_who_comes_is_asked_where_a_table_says_so(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_logins_without_a_controller_or_for_all_to_read_are_refused(tmp_path: Path, text: str, key: str, words: str) -> None:
+def test_logins_without_a_controller_or_for_all_to_read_are_refused(
+    tmp_path: Path, text: str, key: str, words: str
+) -> None:
     with pytest.raises(ConfigError) as told:
         load(_write(tmp_path, text), StoreConfig, {})
     (mistake,) = told.value.mistakes
@@ -231,6 +329,12 @@ def test_logins_without_a_controller_or_for_all_to_read_are_refused(tmp_path: Pa
     assert words in mistake.remedy
 
 
-def test_passwords_travel_in_the_clear_only_where_that_is_said_in_so_many_words(tmp_path: Path) -> None:
-    text = _STORE % ("10.0.0.1", 'tls = "off"\n', "10.0.0.1", 'tls = "off"\n') + _AUTH + "clear = true\n"
+def test_passwords_travel_in_the_clear_only_where_that_is_said_in_so_many_words(
+    tmp_path: Path,
+) -> None:
+    text = (
+        _STORE % ("10.0.0.1", 'tls = "off"\n', "10.0.0.1", 'tls = "off"\n')
+        + _AUTH
+        + "clear = true\n"
+    )
     assert load(_write(tmp_path, text), StoreConfig, {}).listen.auth is not None

@@ -1,4 +1,6 @@
-"""Peers that pack much into little, or hold what they do not end: the memory stays bounded, and the others are served meanwhile."""
+"""Peers that pack much into little, or hold what they do not end: the memory stays bounded, and the
+others are served meanwhile.
+"""
 
 import asyncio
 import os
@@ -8,7 +10,17 @@ from uuid import UUID
 
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import KEPT, pack
-from logdrive.wire.lumberjack.frames import Ack, Envelope, Json, JsonRun, Position, Refusal, RefusalCode, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    AckFrame,
+    EnvelopeFrame,
+    JsonFrame,
+    JsonRun,
+    PositionFrame,
+    RefusalCode,
+    RefusalFrame,
+    SourceFrame,
+    WindowFrame,
+)
 from logdrive.wire.lumberjack.reader import STEP_FRAMES
 from receiver.session import _PORTION_STEPS
 from tests.receiver.peers import Peer, run_of
@@ -17,14 +29,20 @@ from tests.receiver.world import SYNC_SECONDS, World, configuration, in_virtual_
 A = UUID(int=0xA)
 EVENT = b'"' + b" " * (700 * KIB) + b'"'
 BOMB_EVENTS = 40
-BOMB = Window(BOMB_EVENTS).encode() + Envelope(pack(JsonRun.of(1, [EVENT] * BOMB_EVENTS).encode())).encode()
+BOMB = (
+    WindowFrame(BOMB_EVENTS).encode()
+    + EnvelopeFrame(pack(JsonRun.of(1, [EVENT] * BOMB_EVENTS).encode())).encode()
+)
 """28 MB of events."""
-UNFINISHED = Window(1).encode() + b"2C" + (6 * MIB).to_bytes(4, "big") + os.urandom(4 * MIB)
+UNFINISHED = WindowFrame(1).encode() + b"2C" + (6 * MIB).to_bytes(4, "big") + os.urandom(4 * MIB)
 
 
 def window(number: int) -> bytes:
     """Return a Beat's window of three events."""
-    return Window(3).encode() + Envelope(pack(JsonRun.of(1, [b'{"n":%d}' % number] * 3).encode())).encode()
+    return (
+        WindowFrame(3).encode()
+        + EnvelopeFrame(pack(JsonRun.of(1, [b'{"n":%d}' % number] * 3).encode())).encode()
+    )
 
 
 async def _served(peer: Peer, windows: int) -> float:
@@ -33,14 +51,16 @@ async def _served(peer: Peer, windows: int) -> float:
     for number in range(windows):
         began = loop.time()
         await peer.send(window(number))
-        assert await peer.next() == Ack(3)
+        assert await peer.next() == AckFrame(3)
         longest = max(longest, loop.time() - began)
     return longest
 
 
 @in_virtual_time
 async def test_what_envelopes_hold_is_not_unpacked_before_there_is_memory_for_it() -> None:
-    async with receiver(config=configuration(connection_bytes=8 * MIB, total_bytes=16 * MIB)) as world:
+    async with receiver(
+        config=configuration(connection_bytes=8 * MIB, total_bytes=16 * MIB)
+    ) as world:
         bad = [await world.foreign(f"bad-{n}", f"cn:bad-{n}") for n in range(8)]
         world.stall(60.0)
         tracemalloc.start()
@@ -51,21 +71,27 @@ async def test_what_envelopes_hold_is_not_unpacked_before_there_is_memory_for_it
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert 12 * MIB < world.memory.used < (16 + 8) * MIB + KEPT, "the limit, and one that goes beyond it up to its own"
+        assert 12 * MIB < world.memory.used < (16 + 8) * MIB + KEPT, (
+            "the limit, and one that goes beyond it up to its own"
+        )
         assert peak < 80 * MIB, "eight envelopes hold 224 MB"
         world.executor.delay = SYNC_SECONDS
         for peer in bad:
-            assert await peer.next(600) == Ack(BOMB_EVENTS)
+            assert await peer.next(600) == AckFrame(BOMB_EVENTS)
         assert world.memory.used == 0
 
 
 @in_virtual_time
 async def test_the_others_have_turns_amid_an_envelope() -> None:
-    """Each of ten envelopes has 20,000 events that are frames of their own; in a round of the loop a few hundred are stored."""
+    """Each of ten envelopes has 20,000 events that are frames of their own; in a round of the loop
+    a few hundred are stored.
+    """
     numbers = Random(1)
     events = 20_000
-    content = b"".join(Json(numbers.randrange(1, 1 << 32), b"{}").encode() for _ in range(events))
-    hostile = Window(events).encode() + Envelope(pack(content)).encode()
+    content = b"".join(
+        JsonFrame(numbers.randrange(1, 1 << 32), b"{}").encode() for _ in range(events)
+    )
+    hostile = WindowFrame(events).encode() + EnvelopeFrame(pack(content)).encode()
     async with receiver() as world:
         bad = [await world.foreign(f"bad-{n}", f"cn:bad-{n}") for n in range(10)]
         for peer in bad:
@@ -75,9 +101,13 @@ async def test_the_others_have_turns_amid_an_envelope() -> None:
             await asyncio.sleep(0)
             growth.append(world.counters.events - stored)
             stored = world.counters.events
-        assert len([size for size in growth if size]) >= 10 * events // (_PORTION_STEPS * STEP_FRAMES)
+        assert len([size for size in growth if size]) >= 10 * events // (
+            _PORTION_STEPS * STEP_FRAMES
+        )
         portions = sorted(growth, reverse=True)
-        assert portions[10] <= _PORTION_STEPS * STEP_FRAMES, "once each has begun, one goes on in a round"
+        assert portions[10] <= _PORTION_STEPS * STEP_FRAMES, (
+            "once each has begun, one goes on in a round"
+        )
 
 
 @in_virtual_time
@@ -96,7 +126,9 @@ async def test_windows_go_through_beside_forty_connections_that_end_nothing() ->
 
 
 @in_virtual_time
-async def test_windows_go_through_though_more_connections_than_there_is_memory_for_end_nothing() -> None:
+async def test_windows_go_through_though_more_connections_than_there_memory_for_end_nothing() -> (
+    None
+):
     async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
         good = await world.foreign()
         await _served(good, 1)
@@ -122,7 +154,7 @@ async def _hold(world: World, number: int) -> None:
 
 
 @in_virtual_time
-async def test_who_holds_memory_without_progress_is_told_to_come_again_once_others_want_it() -> None:
+async def test_who_holds_memory_without_progress_told_to_come_again_once_others_want_it() -> None:
     async with receiver(config=configuration(total_bytes=8 * MIB)) as world:
         bad = [await world.native(f"bad-{n}", f"cn:bad-{n}") for n in range(3)]
         sending = [asyncio.create_task(peer.send(UNFINISHED)) for peer in bad]
@@ -132,7 +164,7 @@ async def test_who_holds_memory_without_progress_is_told_to_come_again_once_othe
         last = await good.send_window(run_of(0, 0, 100, lines=10))
         await good.acknowledged(last)
         told = await asyncio.gather(*(peer.next(5) for peer in bad), return_exceptions=True)
-        refusals = [frame for frame in told if isinstance(frame, Refusal)]
+        refusals = [frame for frame in told if isinstance(frame, RefusalFrame)]
         assert refusals
         assert {frame.code for frame in refusals} == {RefusalCode.TRY_LATER}
         assert all("without ending what it began" in frame.text for frame in refusals)
@@ -152,19 +184,20 @@ async def test_a_peer_that_is_not_even_read_for_want_of_memory_gets_keepalives()
         read = world.counters.batches
 
         agent = await world.native()
-        await agent.send(Source(0, A, b"{}").encode())
-        await beat.send(Window(0).encode())  # is answered, as the receiver was reading, and stops now
-        assert await beat.next(1, keepalives=True) == Ack(0)
+        await agent.send(SourceFrame(0, A, b"{}").encode())
+        # is answered, as the receiver was reading, and stops now
+        await beat.send(WindowFrame(0).encode())
+        assert await beat.next(1, keepalives=True) == AckFrame(0)
         await beat.send(window(1))
         for peer in (agent, beat):
-            assert await peer.next(10, keepalives=True) == Ack(0)
-            assert await peer.next(10, keepalives=True) == Ack(0)
+            assert await peer.next(10, keepalives=True) == AckFrame(0)
+            assert await peer.next(10, keepalives=True) == AckFrame(0)
         assert world.counters.batches == read, "what the two sent was not read"
         assert world.counters.sources_registered == 0
 
         world.executor.delay = SYNC_SECONDS
-        assert await beat.next(120) == Ack(3)
-        assert isinstance(await agent.next(120), Position)
+        assert await beat.next(120) == AckFrame(3)
+        assert isinstance(await agent.next(120), PositionFrame)
         filling.cancel()
         await asyncio.gather(filling, return_exceptions=True)
 
@@ -172,7 +205,9 @@ async def test_a_peer_that_is_not_even_read_for_want_of_memory_gets_keepalives()
 async def _fill(peer: Peer) -> None:
     """Send windows of 100 kB each, several times what the receiver may hold."""
     for _ in range(300):
-        await peer.send(Window(1).encode() + Json(1, b'"' + b"x" * 100_000 + b'"').encode())
+        await peer.send(
+            WindowFrame(1).encode() + JsonFrame(1, b'"' + b"x" * 100_000 + b'"').encode()
+        )
 
 
 @in_virtual_time
@@ -189,7 +224,7 @@ async def test_who_is_overdrawn_and_gets_on_slowly_is_closed_after_its_time_all_
 
 async def _crawl(peer: Peer) -> None:
     """Begin an envelope of 16 MiB, and go on with it at 300 kB a second."""
-    await peer.send(Window(1).encode(), b"2C" + (16 * MIB).to_bytes(4, "big"), bytes(7 * MIB))
+    await peer.send(WindowFrame(1).encode(), b"2C" + (16 * MIB).to_bytes(4, "big"), bytes(7 * MIB))
     while True:
         await asyncio.sleep(0.5)
         await peer.send(bytes(150_000))

@@ -1,4 +1,6 @@
-"""Peers that speak proper frames in no proper order: whatever they say, the receiver fails nowhere inside, and serves the next one."""
+"""Peers that speak proper frames in no proper order: whatever they say, the receiver fails nowhere
+inside, and serves the next one.
+"""
 
 from random import Random
 from uuid import UUID
@@ -9,14 +11,54 @@ from logdrive.errors import TransientError
 from logdrive.model.numbers import CLOSED, number_of
 from logdrive.model.records import DATA, END, GAP, block, ended, gap
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, Json, JsonRun, Position, Refusal, Run, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    AckFrame,
+    EnvelopeFrame,
+    JsonFrame,
+    JsonRun,
+    KeyValueFrame,
+    PositionFrame,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
+)
 from tests.receiver.peers import NativePeer, Peer, run_of
 from tests.receiver.world import World, configuration, in_virtual_time, receiver
 
-NUMBERS = (0, 1, 5 << 16, number_of(10, b"x"), (1 << 46) - 1 << 16, CLOSED - 1, CLOSED, CLOSED + 5, (1 << 63) - 1, -1, -(1 << 63))
+NUMBERS = (
+    0,
+    1,
+    5 << 16,
+    number_of(10, b"x"),
+    (1 << 46) - 1 << 16,
+    CLOSED - 1,
+    CLOSED,
+    CLOSED + 5,
+    (1 << 63) - 1,
+    -1,
+    -(1 << 63),
+)
 COUNTS = (0, 1, 2, 3, 999, 1000, 65_535, 2**32 - 1)
-ATTRIBUTES = (b"", b"{}", b'{"path":"/a"}', b'{"tags":5}', b"\xff", b"null", b'{"fields":{"a":' + b"[" * 60 + b"]" * 60 + b"}}")
-RECORDS = (b"{}", b"x", b"\xff\0", block(0, 10, 1, "line 0000\n"), gap(0, 5, "removed"), ended(9, "removed"), b"[" * 3000, b"y" * 70_000)
+ATTRIBUTES = (
+    b"",
+    b"{}",
+    b'{"path":"/a"}',
+    b'{"tags":5}',
+    b"\xff",
+    b"null",
+    b'{"fields":{"a":' + b"[" * 60 + b"]" * 60 + b"}}",
+)
+RECORDS = (
+    b"{}",
+    b"x",
+    b"\xff\0",
+    block(0, 10, 1, "line 0000\n"),
+    gap(0, 5, "removed"),
+    ended(9, "removed"),
+    b"[" * 3000,
+    b"y" * 70_000,
+)
 
 
 class Babbler:
@@ -31,49 +73,84 @@ class Babbler:
         pick = self._random.choice
         kind = self._random.randrange(24)
         if kind < 4:
-            return Source(pick((0, 1, 2, 2**32 - 1)), UUID(int=pick((1, 2, 3))), pick(ATTRIBUTES)).encode()
+            return SourceFrame(
+                pick((0, 1, 2, 2**32 - 1)), UUID(int=pick((1, 2, 3))), pick(ATTRIBUTES)
+            ).encode()
         if kind < 21:
             return self._window()
         if kind == 21:
-            return Envelope(
-                pick((b"", b"x" * 30, pack(b"noise"), pack(self._window()), pack(self._run(1)), pack(self._run(1), "zstd")))
+            return EnvelopeFrame(
+                pick(
+                    (
+                        b"",
+                        b"x" * 30,
+                        pack(b"noise"),
+                        pack(self._window()),
+                        pack(self._run(1)),
+                        pack(self._run(1), "zstd"),
+                    )
+                )
             ).encode()
         if kind == 22:
             return pick(
-                (Ack(1).encode(), Position(0, 0, UUID(int=0)).encode(), Refusal(0, 1, "no").encode(), Window(pick(COUNTS)).encode())
+                (
+                    AckFrame(1).encode(),
+                    PositionFrame(0, 0, UUID(int=0)).encode(),
+                    RefusalFrame(0, 1, "no").encode(),
+                    WindowFrame(pick(COUNTS)).encode(),
+                )
             )
         return self._run(pick((0, 1, 2)))
 
     def _window(self) -> bytes:
         records = self._random.choice((1, 1, 1, 2, 5))
         run = self._run(records)
-        return Window(records).encode() + (Envelope(pack(run)).encode() if self._random.random() < 0.3 else run)
+        return WindowFrame(records).encode() + (
+            EnvelopeFrame(pack(run)).encode() if self._random.random() < 0.3 else run
+        )
 
     def _run(self, records: int) -> bytes:
         pick, chance = self._random.choice, self._random.random
         index, kind = pick((0, 0, 0, 1, 2)), pick((DATA, DATA, DATA, DATA, DATA, GAP, END, 7))
         previous = self._numbers.get(index, 0) if chance() < 0.8 else pick(NUMBERS)
-        number = pick(NUMBERS) if chance() < 0.2 else previous + (7 << 16) + (CLOSED if kind == END else 0)
+        number = (
+            pick(NUMBERS)
+            if chance() < 0.2
+            else previous + (7 << 16) + (CLOSED if kind == END else 0)
+        )
         if -(1 << 63) <= previous < number < 1 << 63:
             self._numbers[index] = number
         else:
-            previous, number = max(-(1 << 63), min(previous, (1 << 63) - 1)), max(-(1 << 63), min(number, (1 << 63) - 1))
+            previous, number = (
+                max(-(1 << 63), min(previous, (1 << 63) - 1)),
+                max(-(1 << 63), min(number, (1 << 63) - 1)),
+            )
         announced = records if chance() < 0.95 else pick(COUNTS)
-        run = Run(index, kind, previous, number, 0, 0, 1 if kind == DATA else 0, announced)
+        run = RunFrame(index, kind, previous, number, 0, 0, 1 if kind == DATA else 0, announced)
         first = self._sequence + 1 if chance() < 0.97 else pick(COUNTS[:-1])
         self._sequence += records
-        said = {GAP: gap(0, 5, "removed"), END: ended(9, "removed")}.get(kind) if chance() < 0.8 else None
-        return run.encode() + (JsonRun.of(first, [said or pick(RECORDS) for _ in range(records)]).encode() if records else b"")
+        said = (
+            {GAP: gap(0, 5, "removed"), END: ended(9, "removed")}.get(kind)
+            if chance() < 0.8
+            else None
+        )
+        return run.encode() + (
+            JsonRun.of(first, [said or pick(RECORDS) for _ in range(records)]).encode()
+            if records
+            else b""
+        )
 
     def plain(self) -> bytes:
         pick = self._random.choice
         frames = (
-            Window(pick(COUNTS)).encode(pick((b"1", b"2"))),
-            Json(pick(COUNTS), pick(RECORDS)).encode(pick((b"1", b"2"))),
-            Data(pick(COUNTS), ((pick(("a", "", "\u20ac")), "v"),) * pick((0, 1, 3))).encode(),
+            WindowFrame(pick(COUNTS)).encode(pick((b"1", b"2"))),
+            JsonFrame(pick(COUNTS), pick(RECORDS)).encode(pick((b"1", b"2"))),
+            KeyValueFrame(
+                pick(COUNTS), ((pick(("a", "", "\u20ac")), "v"),) * pick((0, 1, 3))
+            ).encode(),
             JsonRun.of(pick(COUNTS[:4]), [pick(RECORDS) for _ in range(pick((1, 2, 3)))]).encode(),
-            Envelope(pack(Json(1, b"{}").encode() * pick((0, 1, 40)))).encode(),
-            Envelope(pick((b"", b"noise"))).encode() if self._random.random() < 0.1 else b"",
+            EnvelopeFrame(pack(JsonFrame(1, b"{}").encode() * pick((0, 1, 40)))).encode(),
+            EnvelopeFrame(pick((b"", b"noise"))).encode() if self._random.random() < 0.1 else b"",
         )
         return pick(frames)
 
@@ -95,7 +172,9 @@ async def _babble(world: World, seed: int, plain: bool) -> None:
     await peer.stream.close() if random.random() < 0.5 else peer.stream.abort()
 
 
-@pytest.mark.parametrize(("start", "plain"), [(0, False), (100, False), (200, False), (300, True), (400, True)])
+@pytest.mark.parametrize(
+    ("start", "plain"), [(0, False), (100, False), (200, False), (300, True), (400, True)]
+)
 @in_virtual_time
 async def test_babble_ends_the_babblers_connection_at_most(start: int, plain: bool) -> None:
     async with receiver(config=configuration(tls="off") if plain else None) as world:

@@ -1,4 +1,6 @@
-"""Bounded memory: a connection reads only while what it and all hold, not yet durable, is below the limits."""
+"""Bounded memory: a connection reads only while what it and all hold, not yet durable, is below the
+limits.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 
 from logdrive.model.units import KIB, MIB
-from receiver.memory_budget import Account, Memory
+from receiver.memory_budget import Allocation, MemoryBudget
 from tests.support import virtual_time
 
 Scenario = Callable[[], Coroutine[Any, Any, None]]
@@ -22,7 +24,7 @@ def in_virtual_time(scenario: Scenario) -> Callable[[], None]:
     return test
 
 
-async def _admitted(account: Account) -> bool:
+async def _admitted(account: Allocation) -> bool:
     task = asyncio.create_task(account.admit())
     await asyncio.sleep(0)
     if task.done():
@@ -33,8 +35,8 @@ async def _admitted(account: Account) -> bool:
 
 
 @in_virtual_time
-async def test_a_connection_stops_at_its_own_limit_and_goes_on_once_its_batches_are_durable() -> None:
-    memory = Memory(total=100 * MIB, per_connection=MIB)
+async def test_connection_stops_at_its_own_limit_and_goes_on_once_its_batches_are_durable() -> None:
+    memory = MemoryBudget(total=100 * MIB, per_connection=MIB)
     full, other = memory.account(), memory.account()
     full.submit(2 * MIB)
     assert not await _admitted(full)
@@ -47,12 +49,12 @@ async def test_a_connection_stops_at_its_own_limit_and_goes_on_once_its_batches_
 
 @in_virtual_time
 async def test_all_stop_at_the_total_and_go_on_in_the_order_in_which_they_came() -> None:
-    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
     full, first, second = memory.account(), memory.account(), memory.account()
     full.submit(11 * MIB)
     order: list[str] = []
 
-    async def wait(account: Account, name: str) -> None:
+    async def wait(account: Allocation, name: str) -> None:
         await account.admit()
         order.append(name)
 
@@ -66,7 +68,7 @@ async def test_all_stop_at_the_total_and_go_on_in_the_order_in_which_they_came()
 
 @in_virtual_time
 async def test_those_who_wait_are_let_in_a_few_at_a_time_as_their_bytes_are_not_known_yet() -> None:
-    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
     full = memory.account()
     full.submit(11 * MIB)
     accounts = [memory.account() for _ in range(30)]
@@ -80,8 +82,8 @@ async def test_those_who_wait_are_let_in_a_few_at_a_time_as_their_bytes_are_not_
 
 
 @in_virtual_time
-async def test_memory_full_of_unfinished_windows_lets_one_connection_at_a_time_finish_its_own() -> None:
-    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+async def test_memory_full_unfinished_windows_lets_one_connection_at_time_finish_its_own() -> None:
+    memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
     first, second = memory.account(), memory.account()
     first.hold(6 * MIB)
     second.hold(6 * MIB)
@@ -98,7 +100,7 @@ async def test_memory_full_of_unfinished_windows_lets_one_connection_at_a_time_f
 
 @in_virtual_time
 async def test_a_connection_that_goes_away_gives_back_what_it_held_and_its_turn() -> None:
-    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
     first, second = memory.account(), memory.account()
     first.hold(6 * MIB)
     second.hold(6 * MIB)
@@ -113,7 +115,7 @@ async def test_a_connection_that_goes_away_gives_back_what_it_held_and_its_turn(
 
 @in_virtual_time
 async def test_who_gives_up_waiting_is_forgotten() -> None:
-    memory = Memory(total=10 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=10 * MIB, per_connection=100 * MIB)
     full, gone = memory.account(), memory.account()
     full.submit(11 * MIB)
     with pytest.raises(TimeoutError):
@@ -123,31 +125,31 @@ async def test_who_gives_up_waiting_is_forgotten() -> None:
     assert await _admitted(full)
 
 
-# Parts of windows that fill the memory -----------------------------------------------------------------------------------
+# Parts of windows that fill the memory ----------------------------------------------------------
 
 
 class Closed:
     """Which accounts were told to go, in order, and why."""
 
-    def __init__(self, **accounts: Account) -> None:
+    def __init__(self, **accounts: Allocation) -> None:
         self.names: list[str] = []
         self.reasons: list[str] = []
         for name, account in accounts.items():
             account.evict = partial(self._note, name, account)
 
-    def _note(self, name: str, account: Account, reason: str) -> None:
+    def _note(self, name: str, account: Allocation, reason: str) -> None:
         self.names.append(name)
         self.reasons.append(reason)
         account.close()
 
 
-def _waits(account: Account) -> "asyncio.Task[None]":
+def _waits(account: Allocation) -> "asyncio.Task[None]":
     return asyncio.create_task(account.admit())
 
 
 @in_virtual_time
 async def test_the_last_quarter_is_for_connections_that_hold_little() -> None:
-    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
     large, other, small = memory.account(), memory.account(), memory.account()
     large.hold(7 * MIB)
     other.hold(6 * MIB)
@@ -163,7 +165,7 @@ async def test_the_last_quarter_is_for_connections_that_hold_little() -> None:
 
 @in_virtual_time
 async def test_who_holds_most_without_progress_goes_first_and_no_more_than_are_needed() -> None:
-    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
     small, large, middle, comer = (memory.account() for _ in range(4))
     closed = Closed(small=small, large=large, middle=middle)
     for account, size in ((small, 1), (large, 9), (middle, 7)):
@@ -181,7 +183,7 @@ async def test_who_holds_most_without_progress_goes_first_and_no_more_than_are_n
 
 @in_virtual_time
 async def test_nobody_is_closed_while_nobody_waits_or_while_the_disk_makes_the_room() -> None:
-    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
     idle, full, comer = memory.account(), memory.account(), memory.account()
     closed = Closed(idle=idle)
     idle.hold(11 * MIB)
@@ -197,7 +199,7 @@ async def test_nobody_is_closed_while_nobody_waits_or_while_the_disk_makes_the_r
 
 @in_virtual_time
 async def test_who_waits_for_us_or_gets_on_is_not_closed() -> None:
-    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
     steady, ours, comer = memory.account(), memory.account(), memory.account()
     closed = Closed(steady=steady, ours=ours)
     steady.hold(8 * MIB)
@@ -217,7 +219,7 @@ async def test_who_waits_for_us_or_gets_on_is_not_closed() -> None:
 
 @in_virtual_time
 async def test_who_sends_a_byte_now_and_then_makes_no_progress() -> None:
-    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
     trickle, comer = memory.account(), memory.account()
     closed = Closed(trickle=trickle)
     trickle.hold(17 * MIB)
@@ -235,8 +237,10 @@ async def test_who_sends_a_byte_now_and_then_makes_no_progress() -> None:
 
 
 @in_virtual_time
-async def test_a_connection_that_holds_nothing_and_says_nothing_keeps_nobody_waiting_and_is_not_closed() -> None:
-    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+async def test_connection_holds_nothing_and_says_nothing_keeps_nobody_waiting_and_not_closed() -> (
+    None
+):
+    memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
     full, quiet, comer = memory.account(), memory.account(), memory.account()
     closed = Closed(quiet=quiet)
     full.hold(17 * MIB)
@@ -249,7 +253,7 @@ async def test_a_connection_that_holds_nothing_and_says_nothing_keeps_nobody_wai
 
 @in_virtual_time
 async def test_who_waits_for_us_gives_way_at_last_where_not_even_short_windows_go_through() -> None:
-    memory = Memory(total=16 * MIB, per_connection=100 * MIB)
+    memory = MemoryBudget(total=16 * MIB, per_connection=100 * MIB)
     overdrawn, large, little, comer = (memory.account() for _ in range(4))
     closed = Closed(large=large, little=little)
     for account, size in ((overdrawn, 8 * MIB), (large, 9 * MIB), (little, 100 * KIB)):

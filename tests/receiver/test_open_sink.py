@@ -14,7 +14,7 @@ from logdrive.net.settings import ClientTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.pravega.client.grpc_extra import over_grpc
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
-from receiver.open_sink import opened
+from receiver.open_sink import open_sink
 
 
 def test_certificates_that_can_not_be_loaded_end_the_start_at_once(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_certificates_that_can_not_be_loaded_end_the_start_at_once(tmp_path: Pat
     config = ReceiverConfig(listen=ListenConfig(address="127.0.0.1:0", tls="off"), sink=sink)
 
     async def start() -> None:
-        sinks = opened(
+        sinks = open_sink(
             config,
             clock=SystemClock(),
             disk=SystemDisk(),

@@ -1,4 +1,6 @@
-"""Frames on their way to a peer: in order, and no more of them in memory than a bound, whether the peer reads or not."""
+"""Frames on their way to a peer: in order, and no more of them in memory than a bound, whether the
+peer reads or not.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +11,7 @@ import pytest
 from logdrive.errors import TransientError
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from receiver.outbox import Outbox
 from tests.receiver.world import in_virtual_time
 
@@ -38,7 +40,7 @@ class Taker:
 
 def outbox() -> tuple[Outbox, Taker]:
     taker = Taker()
-    return Outbox(cast("Stream", taker)), taker
+    return Outbox(cast("ByteStream", taker)), taker
 
 
 async def settle() -> None:
@@ -63,7 +65,7 @@ async def test_frames_are_written_in_order_also_those_put_while_one_is_written()
 
 
 @in_virtual_time
-async def test_a_peer_that_reads_nothing_is_cut_off_at_the_bound_and_what_waits_for_it_is_let_go() -> None:
+async def test_peer_that_reads_nothing_is_cut_off_at_bound_and_what_waits_for_is_let_go() -> None:
     box, taker = outbox()
     writing = asyncio.create_task(box.run())
     for number in range(BOUND // len(FRAME)):

@@ -20,6 +20,9 @@ async def test_a_line_a_minute_while_something_comes_in() -> None:
             await peer.acknowledged(await peer.send_window(run_of(0, 100, 250, lines=15)))
             await asyncio.sleep(60)
     minutes = [told for told in said if told["event"] == "in the last minute"]
-    assert [(told["new_connections"], told["windows"], told["lines"]) for told in minutes] == [(1, 1, 10), (0, 1, 15)]
+    assert [(told["new_connections"], told["windows"], told["lines"]) for told in minutes] == [
+        (1, 1, 10),
+        (0, 1, 15),
+    ]
     assert all(told["connections"] == 1 and told["bytes"] > 0 for told in minutes)
     assert all((told["refusals"], told["sink_failures"]) == (0, 0) for told in minutes)

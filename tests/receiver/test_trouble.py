@@ -9,7 +9,17 @@ import pytest
 
 from logdrive.errors import ConfigError, StorageError, TransientError
 from logdrive.store.errors import StoreInUseError
-from logdrive.wire.lumberjack.frames import CONNECTION, Ack, JsonRun, Position, Refusal, RefusalCode, Run, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    CONNECTION,
+    AckFrame,
+    JsonRun,
+    PositionFrame,
+    RefusalCode,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
+)
 from tests.receiver.peers import NativePeer, at, content, run_of
 from tests.receiver.world import World, configuration, in_virtual_time, ledger, receiver
 from tests.support.memory_disk import MemoryDisk
@@ -25,9 +35,9 @@ async def _refused(peer: NativePeer, code: RefusalCode) -> str:
     """Return why the connection is refused; it must end then."""
     while True:
         frame = await peer.next()
-        if isinstance(frame, Refusal) and frame.index == CONNECTION:
+        if isinstance(frame, RefusalFrame) and frame.index == CONNECTION:
             break
-        assert isinstance(frame, Position | Ack | Refusal), frame
+        assert isinstance(frame, PositionFrame | AckFrame | RefusalFrame), frame
     assert frame.code == code, frame
     assert await peer.next() is None
     return frame.text
@@ -41,32 +51,42 @@ async def _still_serves(world: World) -> None:
 
 BAD: dict[str, tuple[RefusalCode, bytes]] = {
     "garbage": (RefusalCode.PROTOCOL, b"GET / HTTP/1.1\r\n\r\n"),
-    "version 1": (RefusalCode.PROTOCOL, Window(1).encode(b"1")),
+    "version 1": (RefusalCode.PROTOCOL, WindowFrame(1).encode(b"1")),
     "a run of an unknown index": (
         RefusalCode.PROTOCOL,
-        Window(1).encode() + run_of(9, 0, 10)[0].encode() + JsonRun.of(1, [b"{}"]).encode(),
+        WindowFrame(1).encode() + run_of(9, 0, 10)[0].encode() + JsonRun.of(1, [b"{}"]).encode(),
     ),
     "a run before its position": (
         RefusalCode.PROTOCOL,
-        Source(1, B, b"{}").encode() + Window(1).encode() + run_of(1, 0, 10)[0].encode() + JsonRun.of(1, [b"{}"]).encode(),
+        SourceFrame(1, B, b"{}").encode()
+        + WindowFrame(1).encode()
+        + run_of(1, 0, 10)[0].encode()
+        + JsonRun.of(1, [b"{}"]).encode(),
     ),
     "a gap without its mark": (
         RefusalCode.PROTOCOL,
-        Window(1).encode() + Run(0, 1, 0, at(10), 0, 0, 0, 1).encode() + JsonRun.of(1, [b"{}"]).encode(),
+        WindowFrame(1).encode()
+        + RunFrame(0, 1, 0, at(10), 0, 0, 0, 1).encode()
+        + JsonRun.of(1, [b"{}"]).encode(),
     ),
     "a mark too long for a header": (
         RefusalCode.PROTOCOL,
-        Window(1).encode()
-        + Run(0, 1, 0, at(10), 0, 0, 0, 1).encode()
+        WindowFrame(1).encode()
+        + RunFrame(0, 1, 0, at(10), 0, 0, 0, 1).encode()
         + JsonRun.of(1, [b'{"log":{"gap":{"reason":"' + b"x" * 40_000 + b'"}}}']).encode(),
     ),
-    "attributes too long": (RefusalCode.LIMIT, Source(1, B, b" " * 20_000).encode()[:26]),
-    "a window too large": (RefusalCode.LIMIT, Window(70_000).encode()),
+    "attributes too long": (RefusalCode.LIMIT, SourceFrame(1, B, b" " * 20_000).encode()[:26]),
+    "a window too large": (RefusalCode.LIMIT, WindowFrame(70_000).encode()),
     "a record too long": (
         RefusalCode.LIMIT,
-        Window(1).encode() + run_of(0, 0, 10)[0].encode() + JsonRun.of(1, [b" " * 800_000]).encode()[:20],
+        WindowFrame(1).encode()
+        + run_of(0, 0, 10)[0].encode()
+        + JsonRun.of(1, [b" " * 800_000]).encode()[:20],
     ),
-    "a truncated envelope": (RefusalCode.PROTOCOL, Window(1).encode() + b"2C\0\0\0\x04\x78\x01\x01\x00"),
+    "a truncated envelope": (
+        RefusalCode.PROTOCOL,
+        WindowFrame(1).encode() + b"2C\0\0\0\x04\x78\x01\x01\x00",
+    ),
 }
 
 
@@ -98,7 +118,9 @@ async def test_more_windows_in_flight_than_agreed_are_a_limit() -> None:
 async def test_more_unanswered_sources_than_agreed_are_a_limit() -> None:
     async with receiver() as world:
         peer = await world.native()
-        await peer.send(*(Source(index, UUID(int=index), b"{}").encode() for index in range(257)))
+        await peer.send(
+            *(SourceFrame(index, UUID(int=index), b"{}").encode() for index in range(257))
+        )
         assert "256 sources" in await _refused(peer, RefusalCode.LIMIT)
 
 
@@ -111,9 +133,11 @@ async def test_a_source_freed_before_its_position_no_longer_counts_as_unanswered
         await holder.send_window(lines(0, 0, 10))
         peer = await world.native()
         for index in range(300):
-            await peer.send(Source(index, A, b"{}").encode(), Source(index, A, b"").encode())
+            await peer.send(
+                SourceFrame(index, A, b"{}").encode(), SourceFrame(index, A, b"").encode()
+            )
         position = await peer.register(300, A)
-        assert isinstance(position, Position)
+        assert isinstance(position, PositionFrame)
         assert position.number == at(10)
 
 
@@ -121,7 +145,7 @@ async def test_a_source_freed_before_its_position_no_longer_counts_as_unanswered
 async def test_d8_over_tls_without_the_dialect_s_is_an_error() -> None:
     async with receiver() as world:
         peer = await world.foreign()
-        await peer.send(Source(0, A, b"{}").encode())
+        await peer.send(SourceFrame(0, A, b"{}").encode())
         assert await peer.next() is None
         await _still_serves(world)
         assert world.counters.protocol_errors == 1
@@ -138,13 +162,13 @@ async def test_a_connection_cut_in_mid_window_concerns_nobody_else_and_its_runs_
         peer.stream.abort()
         await _still_serves(world)
         position = await (await world.native()).register(0, A)
-        assert isinstance(position, Position)
+        assert isinstance(position, PositionFrame)
         assert position.number == at(50)
         assert world.counters.connections_open == 2
 
 
 @in_virtual_time
-async def test_an_idle_connection_is_closed_after_its_time_and_one_that_waits_for_us_is_not() -> None:
+async def test_idle_connection_is_closed_after_its_time_and_one_that_waits_for_us_is_not() -> None:
     async with receiver(config=configuration(idle_seconds=20.0)) as world:
         idle, waiting = await world.native(), await world.native()
         await waiting.register(0, A)
@@ -154,7 +178,7 @@ async def test_an_idle_connection_is_closed_after_its_time_and_one_that_waits_fo
         await waiting.acknowledged(last)
 
 
-# Its own end -------------------------------------------------------------------------------------------------------------
+# Its own end ------------------------------------------------------------------------------------
 
 
 @in_virtual_time
@@ -167,7 +191,7 @@ async def test_a_drain_tells_every_peer_then_finishes_and_acknowledges_what_was_
         await asyncio.sleep(0.1)
         world.stop.set()
         refusal = await peer.next(1.0)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, RefusalFrame)
         assert (refusal.index, refusal.code) == (CONNECTION, RefusalCode.DRAINING)
         await peer.acknowledged(last)
         assert await peer.next() is None
@@ -192,7 +216,7 @@ async def test_a_drain_ends_in_its_time_even_where_the_disk_does_not() -> None:
 
 async def _acknowledged_nothing(peer: NativePeer) -> None:
     while (frame := await peer.next()) is not None:
-        assert not isinstance(frame, Ack)
+        assert not isinstance(frame, AckFrame)
 
 
 @in_virtual_time
@@ -256,7 +280,7 @@ async def test_after_a_kill_nothing_that_was_acknowledged_is_missing() -> None:
     async with receiver(disk=killed) as world:
         peer = await world.native()
         position = await peer.register(0, A)
-        assert isinstance(position, Position)
+        assert isinstance(position, PositionFrame)
         assert position.number >= at(100)
 
 
@@ -267,9 +291,14 @@ async def test_a_full_disk_at_the_start_is_one_clear_error() -> None:
             pass
 
 
-@pytest.mark.parametrize(("data", "dialect"), [(b"2J\0\0\0\1\0\0\0\x09abc", "lumberjack"), (Window(2).encode(), "logdrive/1")])
+@pytest.mark.parametrize(
+    ("data", "dialect"),
+    [(b"2J\0\0\0\1\0\0\0\x09abc", "lumberjack"), (WindowFrame(2).encode(), "logdrive/1")],
+)
 @in_virtual_time
-async def test_a_peer_that_ends_in_the_middle_of_something_is_counted_as_one_that_broke_the_protocol(data: bytes, dialect: str) -> None:
+async def test_peer_ends_in_middle_of_something_is_counted_as_one_that_broke_protocol(
+    data: bytes, dialect: str
+) -> None:
     async with receiver() as world:
         peer = await (world.native() if dialect == "logdrive/1" else world.foreign())
         await peer.send(data)

@@ -1,4 +1,6 @@
-"""A receiver, whole, in memory and in virtual time: real sessions, sink and store; a network, a disk and a clock of the tests."""
+"""A receiver, whole, in memory and in virtual time: real sessions, sink and store; a network, a
+disk and a clock of the tests.
+"""
 
 import asyncio
 import contextlib
@@ -15,7 +17,7 @@ from logdrive.store.limits import StoreLimits
 from receiver import app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
-from receiver.memory_budget import Memory
+from receiver.memory_budget import MemoryBudget
 from tests.receiver.peers import NativePeer, Peer
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor
@@ -51,20 +53,31 @@ class World:
     stop: asyncio.Event
     task: "asyncio.Task[None]"
     counters: Counters
-    memory: Memory
+    memory: MemoryBudget
     port: int
     name: str
 
-    async def connect(self, host: str = "web-1", identity: str = "cn:web-1", *, alpn: tuple[str, ...] = (), plain: bool = False) -> Any:
+    async def connect(
+        self,
+        host: str = "web-1",
+        identity: str = "cn:web-1",
+        *,
+        alpn: tuple[str, ...] = (),
+        plain: bool = False,
+    ) -> Any:
         """Return a stream to the receiver."""
         tls = None if plain else ClientTls("ca.pem", "client.pem", "client.key", alpn=alpn)
         return await self.network.host(host, identity).connect(self.name, self.port, tls)
 
-    async def native(self, host: str = "web-1", identity: str = "cn:web-1", *, plain: bool = False) -> NativePeer:
+    async def native(
+        self, host: str = "web-1", identity: str = "cn:web-1", *, plain: bool = False
+    ) -> NativePeer:
         """Return a connected `logdrive/1` peer."""
         return NativePeer(await self.connect(host, identity, alpn=("logdrive/1",), plain=plain))
 
-    async def foreign(self, host: str = "beat-1", identity: str = "cn:beat-1", *, plain: bool = False) -> Peer:
+    async def foreign(
+        self, host: str = "beat-1", identity: str = "cn:beat-1", *, plain: bool = False
+    ) -> Peer:
         """Return a connected peer that speaks Lumberjack v1 or v2."""
         return Peer(await self.connect(host, identity, plain=plain), "lumberjack")
 
@@ -74,7 +87,9 @@ class World:
         await self.task
 
     async def crash(self) -> None:
-        """End the receiver as SIGKILL does; what is on the disk stays for `disk.killed` or `disk.crash` to tell."""
+        """End the receiver as SIGKILL does; what is on the disk stays for `disk.killed` or
+        `disk.crash` to tell.
+        """
         self.task.cancel()
         await self.network.crash(self.name)
         await asyncio.gather(self.task, return_exceptions=True)
@@ -85,12 +100,20 @@ class World:
 
 
 def configuration(**changes: Any) -> ReceiverConfig:
-    """Return a receiver's configuration; *changes* are fields of the listener, of the limits, or `drain_seconds`."""
+    """Return a receiver's configuration; *changes* are fields of the listener, of the limits, or
+    `drain_seconds`.
+    """
     drain = changes.pop("drain_seconds", 20.0)
-    limits = {name: changes.pop(name) for name in ("connection_bytes", "total_bytes", "sources_bytes") if name in changes}
+    limits = {
+        name: changes.pop(name)
+        for name in ("connection_bytes", "total_bytes", "sources_bytes")
+        if name in changes
+    }
     listen: dict[str, Any] = {"address": "127.0.0.1:5044", "tls": TLS} | changes
     sink = SinkConfig(uri=f"file://{STORE}#logs/events", segments=2)
-    return ReceiverConfig(listen=ListenConfig(**listen), sink=sink, limits=LimitsConfig(**limits), drain_seconds=drain)
+    return ReceiverConfig(
+        listen=ListenConfig(**listen), sink=sink, limits=LimitsConfig(**limits), drain_seconds=drain
+    )
 
 
 @contextlib.asynccontextmanager
@@ -102,7 +125,9 @@ async def receiver(
     seed: int = 1,
     host: str = "receiver",
 ) -> AsyncIterator[World]:
-    """Run a receiver while the context lasts; it is drained at the end, unless the test ended it or it failed."""
+    """Run a receiver while the context lasts; it is drained at the end, unless the test ended it or
+    it failed.
+    """
     network = network or MemoryNetwork()
     disk = disk or MemoryDisk()
     executor, stop = InlineExecutor(SYNC_SECONDS), asyncio.Event()
@@ -125,7 +150,17 @@ async def receiver(
     await asyncio.wait(beginnings, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
-    yield World(network, disk, executor, stop, task, started.result().counters, started.result().memory, started.result().address[1], host)
+    yield World(
+        network,
+        disk,
+        executor,
+        stop,
+        task,
+        started.result().counters,
+        started.result().memory,
+        started.result().address[1],
+        host,
+    )
     executor.delay = 0.0
     if not task.done():
         stop.set()
@@ -136,7 +171,14 @@ async def receiver(
 async def stored(disk: MemoryDisk, stream: str = "logs/events") -> list[bytes]:
     """Return the segments of *stream* as they are on *disk*, which no store may hold."""
     executor = InlineExecutor()
-    store = await Store.open(STORE, disk=disk, executor=executor, clock=VirtualClock(), limits=StoreLimits(), random=Random(0))
+    store = await Store.open(
+        STORE,
+        disk=disk,
+        executor=executor,
+        clock=VirtualClock(),
+        limits=StoreLimits(),
+        random=Random(0),
+    )
     async with asyncio.TaskGroup() as group:
         group.create_task(store.run(asyncio.Event()))
         names = store.segments(f"{stream}/")

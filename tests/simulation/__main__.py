@@ -1,4 +1,6 @@
-"""`python -m tests.simulation`: plays histories by the hundred, replays one, cuts a failing one down, tries deliberate bugs."""
+"""`python -m tests.simulation`: plays histories by the hundred, replays one, cuts a failing one
+down, tries deliberate bugs.
+"""
 
 import os
 import sys
@@ -29,7 +31,7 @@ def main() -> None:
     python -m tests.simulation run --seeds 1000        seeds 0 to 999
     python -m tests.simulation run --seeds 200 --fresh seeds that nobody has tried
     python -m tests.simulation replay 4711             one history, with its trace
-    python -m tests.simulation mutate                  deliberate bugs: are they found, and how soon?
+    python -m tests.simulation mutate                  deliberate bugs: what finds them, how soon
     """
 
 
@@ -54,7 +56,9 @@ def run(seeds: int, first: int, fresh: bool, jobs: int, keep_going: bool) -> Non
                     break
     took = time.monotonic() - began
     pace = f"{took:.0f} s, {seeds / took * 60:.0f} histories a minute"
-    click.echo(f"{seeds} histories from seed {first}, {events} events, {pace}, {len(failed)} failed")
+    click.echo(
+        f"{seeds} histories from seed {first}, {events} events, {pace}, {len(failed)} failed"
+    )
     for seed in failed[:1]:
         tell(play(draw(seed)))
     sys.exit(1 if failed else 0)
@@ -63,17 +67,29 @@ def run(seeds: int, first: int, fresh: bool, jobs: int, keep_going: bool) -> Non
 @main.command()
 @click.argument("recipe")
 @click.option("--whole", is_flag=True, help="Don't cut a failing history down.")
-@click.option("--save", type=click.Path(path_type=Path), help="Write the failing history to this .json file, to be kept as a test.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    help="Write the failing history to this .json file, to be kept as a test.",
+)
 def replay(recipe: str, whole: bool, save: Path | None) -> None:
-    """Play one history and print what happened. RECIPE is a seed, what a failure printed, or a saved history."""
+    """Play one history and print what happened.
+
+    RECIPE is a seed, what a failure printed, or a saved history.
+    """
     try:
         plan = cooked(recipe)
     except (ValueError, OSError) as error:
-        raise click.BadParameter(f"{recipe!r} is no seed, and nothing that a failure printed: {error}") from error
+        raise click.BadParameter(
+            f"{recipe!r} is no seed, and nothing that a failure printed: {error}"
+        ) from error
     outcome = play(plan)
     if outcome.broken is None:
         click.echo(outcome.trace.text())
-        click.echo(f"every promise held: {outcome.events} events, {outcome.seconds:.0f} virtual seconds, digest {outcome.digest}")
+        click.echo(
+            f"every promise held: {outcome.events} events, {outcome.seconds:.0f} virtual "
+            f"seconds, digest {outcome.digest}"
+        )
     else:
         tell(outcome, cut=not whole, save=save)
         sys.exit(1)
@@ -81,18 +97,28 @@ def replay(recipe: str, whole: bool, save: Path | None) -> None:
 
 @main.command()
 @click.option("--only", multiple=True, help="Only bugs whose name begins so.")
-@click.option("--most", default=mutants.MOST_SEEDS, show_default=True, help="Seeds after which a bug counts as not found.")
+@click.option(
+    "--most",
+    default=mutants.MOST_SEEDS,
+    show_default=True,
+    help="Seeds after which a bug counts as not found.",
+)
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="one a core", help="Processes.")
 @click.option("--no-tests", is_flag=True, help="Don't run unit tests on what no seed finds.")
 def mutate(only: Sequence[str], most: int, jobs: int, no_tests: bool) -> None:
-    """Patch in one deliberate bug at a time and say which seed finds it first, or else which unit test.
+    """Patch in one deliberate bug at a time and say which seed finds it first, or else which unit
+    test.
 
     Ends with 1 where nothing finds one.
     """
     missed = 0
     for mutant, found in mutants.hunt(only, most, jobs, tests=not no_tests):
         missed += found is None
-        result = "**not found** | |" if found is None else f"{'none' if found.seed is None else found.seed + 1} | {found.what} |"
+        result = (
+            "**not found** | |"
+            if found is None
+            else f"{'none' if found.seed is None else found.seed + 1} | {found.what} |"
+        )
         click.echo(f"| {mutant.name} | {mutant.what} | {result}")
     sys.exit(1 if missed else 0)
 
@@ -112,8 +138,15 @@ def tell(outcome: Outcome, *, cut: bool = True, save: Path | None = None) -> Non
 @contextmanager
 def _progress(total: int, what: str = "histories") -> Iterator["_Advance"]:
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as progress:
         yield _Advance(progress, progress.add_task(what, total=total))
 
 

@@ -1,4 +1,6 @@
-"""What arrived of each source, read from the stores' bytes with code of the tests' own: nothing here is the programs'."""
+"""What arrived of each source, read from the stores' bytes with code of the tests' own: nothing
+here is the programs'.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,7 +21,10 @@ class NotAsWrittenError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch: *header* is what stands in its header record, *records* what follows. It stands in [*offset*, *end*)."""
+    """One batch: *header* is what stands in its header record, *records* what follows.
+
+    It stands in [*offset*, *end*).
+    """
 
     store: str
     segment: str
@@ -40,16 +45,21 @@ class Batch:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where it stands among all of its source in one store: a source moves to another segment with an epoch only."""
+        """Where it stands among all of its source in one store: a source moves to another segment
+        with an epoch only.
+        """
         number, _, epoch = self.segment.rpartition("/")[2].partition(".#epoch.")
         return int(epoch), int(number), self.offset
 
 
 @dataclass(slots=True)
 class Arrived:
-    """One source. *last* is the greatest position heard of; *open_gap*: more may be missing than gaps say.
+    """One source.
 
-    *ended* is why it ended, and *ends* has all reasons that were told: to two stores an agent may tell different ones.
+    *last* is the greatest position heard of; *open_gap*: more may be missing than gaps say.
+
+    *ended* is why it ended, and *ends* has all reasons that were told: to two stores an agent may
+    tell different ones.
     """
 
     source: str
@@ -85,7 +95,10 @@ class Arrived:
 
 
 def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
-    """Return all sources of files. Raises `NotAsWrittenError` where a header and its records say different things."""
+    """Return all sources of files.
+
+    Raises `NotAsWrittenError` where a header and its records say different things.
+    """
     found: dict[str, Arrived] = {}
     for batch in batches:
         header = batch.header
@@ -93,7 +106,9 @@ def arrived(batches: Iterable[Batch]) -> dict[str, Arrived]:
             raise NotAsWrittenError(f"{header} has {len(batch.records)} records")
         if batch.kind == "foreign" or (header.get("mark") or {}).get("reason") == _NO_FILE:
             continue
-        source = found.setdefault(batch.source, Arrived(batch.source, header["origin"], header["attributes"]["host"]))
+        source = found.setdefault(
+            batch.source, Arrived(batch.source, header["origin"], header["attributes"]["host"])
+        )
         if batch.kind == "data":
             _take_data(source, batch)
         else:
@@ -126,7 +141,8 @@ def _take_data(source: Arrived, batch: Batch) -> None:
     for record in map(orjson.loads, batch.records):
         data, count = bytes_of(record)
         log = record["log"]
-        if (log["offset"], log.get("end", at + len(data))) != (at, at + len(data)):  # full records don't name their end
+        # full records don't name their end
+        if (log["offset"], log.get("end", at + len(data))) != (at, at + len(data)):
             raise NotAsWrittenError(f"{source.source}: {log} holds {len(data)} bytes after {at}")
         source.pieces.append((at, data))
         at, events = at + len(data), events + count
@@ -143,7 +159,9 @@ def _take_mark(source: Arrived, batch: Batch) -> None:
         raise NotAsWrittenError(f"{source.source}: {log} below {batch.header}")
     begin = mark["start"] if batch.kind == "gap" else mark["end"]
     if (begin, mark["end"]) != (batch.header["previous"], batch.header["position"]):
-        raise NotAsWrittenError(f"{source.source}: {mark} from {batch.header['previous']} to {batch.header['position']}")
+        raise NotAsWrittenError(
+            f"{source.source}: {mark} from {batch.header['previous']} to {batch.header['position']}"
+        )
     if batch.kind == "gap" and mark["reason"] == NOT_WANTED:
         source.unwanted.append((begin, mark["end"]))
     elif not mark.get("end_exact", True):

@@ -1,11 +1,13 @@
-"""A foreign writer: plain Lumberjack v2, at least once, as Beats are: what was not acknowledged is sent again."""
+"""A foreign writer: plain Lumberjack v2, at least once, as Beats are: what was not acknowledged is
+sent again.
+"""
 
 import asyncio
 from collections import deque
 
 from logdrive.errors import LogdriveError
-from logdrive.net.stream import ClientTls, Stream
-from logdrive.wire.lumberjack.frames import Ack, Window, json_frames
+from logdrive.net.stream import ByteStream, ClientTls
+from logdrive.wire.lumberjack.frames import AckFrame, WindowFrame, json_frames
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.support.memory_transport import MemoryNetwork
@@ -44,7 +46,7 @@ class Beat:
 
     def window(self, events: list[bytes]) -> list[bytes]:
         """Return one window as it travels."""
-        return [Window(len(events)).encode(), *json_frames(1, events)]
+        return [WindowFrame(len(events)).encode(), *json_frames(1, events)]
 
     def send(self, event: bytes) -> None:
         """Have one more event to send, which has `mark` in it and is like no other."""
@@ -68,7 +70,9 @@ class Beat:
     async def serve(self, host: str) -> None:
         """Send on one connection, for as long as there is one."""
         transport = self.network.host(self.name, f"cn:{self.name}")
-        stream = await transport.connect(host, 5044, ClientTls("ca.pem", "client.pem", "client.key"))
+        stream = await transport.connect(
+            host, 5044, ClientTls("ca.pem", "client.pem", "client.key")
+        )
         reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
         try:
             while True:
@@ -80,18 +84,20 @@ class Beat:
         finally:
             await stream.close()
 
-    async def exchange(self, stream: Stream, reader: FrameReader) -> None:
-        """Send one window, and take acknowledgements until it is whole; a partial one counts at once."""
+    async def exchange(self, stream: ByteStream, reader: FrameReader) -> None:
+        """Send one window, and take acknowledgements until it is whole; a partial one counts at
+        once.
+        """
         window = list(self.waiting)[:_WINDOW_EVENTS]
         await stream.write(self.window(window))
         done = 0
         while done < len(window):
             for frame in reader.feed(await self.heard(stream)):
-                if isinstance(frame, Ack):
+                if isinstance(frame, AckFrame):
                     self.settle(frame.sequence - done)
                     done = max(done, frame.sequence)
 
-    async def heard(self, stream: Stream) -> bytes:
+    async def heard(self, stream: ByteStream) -> bytes:
         """Return what is answered next. Raises TimeoutError where nothing is."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             data = await stream.read()

@@ -1,4 +1,6 @@
-"""What the pipeline makes of the stores' bytes: its own decoding, cover, cutting and verdict, without Spark and Delta."""
+"""What the pipeline makes of the stores' bytes: its own decoding, cover, cutting and verdict,
+without Spark and Delta.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +12,7 @@ import pyarrow.compute as pc
 from logdrive.pipeline.audit.audit import Head, Verdict, sources_of, verdict
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.trim_rows import cut
-from logdrive.pipeline.decode.coverage import Cover
+from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
 from logdrive.pipeline.decode.schema import EVENTS, plain
@@ -39,10 +41,14 @@ class Bronze:
 
     def verdict(self) -> Verdict:
         """Return what the audit says of them."""
-        sources = sources_of([Head(*(getattr(head, name) for name in Head._fields)) for head in self.heads])
+        sources = sources_of(
+            [Head(*(getattr(head, name) for name in Head._fields)) for head in self.heads]
+        )
         faults = [fault for head in self.heads if (fault := self._fault(head)) is not None]
         doubled = sum(self._doubled(source.source) for source in sources if source.doubled_bytes)
-        return verdict(sources, Proof(sum(head.rows for head in self.heads), 0, 0, 0, 0, faults), doubled)
+        return verdict(
+            sources, Proof(sum(head.rows for head in self.heads), 0, 0, 0, 0, faults), doubled
+        )
 
     def _doubled(self, source: str) -> int:
         starts = [row.start for row in self.rows.get(source, ())]
@@ -53,15 +59,29 @@ class Bronze:
         found, what = self._found.get(head.batch, []), None
         if head.kind == "foreign" and head.events != head.rows:
             what = "rows do not match the header"
-        elif head.kind == "data" and head.previous is not None and head.position is not None and head.kept is not None:
+        elif (
+            head.kind == "data"
+            and head.previous is not None
+            and head.position is not None
+            and head.kept is not None
+        ):
             kept = sum(end - start for start, end in head.kept)
             if kept == head.position - head.previous and head.events != head.rows:
                 what = "rows do not match the header"
-            elif kept != sum(end - start for start, end in found) or kept != covered(found) or kept != covered([*found, *head.kept]):
+            elif (
+                kept != sum(end - start for start, end in found)
+                or kept != covered(found)
+                or kept != covered([*found, *head.kept])
+            ):
                 what = "rows do not tile their interval"
-        return (what and Fault(head.batch, head.source, head.path, head.kind, head.events, head.rows, 0, what)) or None
+        return (
+            what
+            and Fault(
+                head.batch, head.source, head.path, head.kind, head.events, head.rows, 0, what
+            )
+        ) or None
 
-    def add(self, stream: str, segment: str, data: bytes, cover: Cover) -> None:
+    def add(self, stream: str, segment: str, data: bytes, cover: Coverage) -> None:
         """Take a segment from its beginning."""
         decoder = Decoder(stream)
         decoder.feed(segment, 0, data)
@@ -69,7 +89,12 @@ class Bronze:
         self.heads += heads
         partial: dict[int, BatchRow] = {}
         for head in heads:
-            if head.kind == "data" and head.source is not None and head.previous is not None and head.position is not None:
+            if (
+                head.kind == "data"
+                and head.source is not None
+                and head.previous is not None
+                and head.position is not None
+            ):
                 kept = cover.add(head.source, head.previous, head.position)
                 if kept != head.kept:
                     head.kept = kept
@@ -81,18 +106,22 @@ class Bronze:
 
 def bronze_of(stream: str, segments: Mapping[tuple[str, str], bytearray]) -> Bronze:
     """Return the tables of what was read of all *segments*, by store and name."""
-    bronze, cover = Bronze(), Cover()
+    bronze, cover = Bronze(), Coverage()
     for (_, segment), data in segments.items():
         bronze.add(stream, segment, bytes(data), cover)
     return bronze
 
 
 def _kept(events: pa.Table, partial: dict[int, BatchRow]) -> pa.Table:
-    """Return *events* with only the kept rows of the batches in *partial*, as a commit of the pipeline's does."""
+    """Return *events* with only the kept rows of the batches in *partial*, as a commit of the
+    pipeline's does.
+    """
     if not partial:
         return events
     events = events.cast(plain(EVENTS))
-    others = events.filter(pc.invert(pc.is_in(events["batch"], value_set=pa.array(list(partial), pa.int64()))))
+    others = events.filter(
+        pc.invert(pc.is_in(events["batch"], value_set=pa.array(list(partial), pa.int64())))
+    )
     tables = [others]
     for batch, head in partial.items():
         kept = cut(events.filter(pc.equal(events["batch"], batch)), head.kept or [])

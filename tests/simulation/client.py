@@ -1,4 +1,6 @@
-"""A foreign client of a store, which has so many things left to do and tries for as long as it takes."""
+"""A foreign client of a store, which has so many things left to do and tries for as long as it
+takes.
+"""
 
 import asyncio
 from random import Random
@@ -11,7 +13,9 @@ _PAUSE_SECONDS = 1.0
 
 
 class Client:
-    """One client with one connection, and one thing at a time: `_serve` does what is left, until a failure or the end of it."""
+    """One client with one connection, and one thing at a time: `_serve` does what is left, until a
+    failure or the end of it.
+    """
 
     def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random) -> None:
         self.name, self._store = name, store

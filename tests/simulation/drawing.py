@@ -15,7 +15,9 @@ from tests.simulation.widening import widened
 _LONGEST_PAUSE_SECONDS = 6.0
 _NARROW, _MUCH = 2000, 8192 * KIB
 _LONG_DELAY = 0.1
-"""Seconds from which on a connection carries more at a time: otherwise nothing would be at rest in time, and rightly so."""
+"""Seconds from which on a connection carries more at a time: otherwise nothing would be at rest in
+time, and rightly so.
+"""
 
 
 def draw(seed: int) -> Plan:
@@ -24,7 +26,10 @@ def draw(seed: int) -> Plan:
     receivers = tuple(f"receiver{number}" for number in range(1, pick.choice((1, 1, 2, 2, 3)) + 1))
     balanced = len(receivers) > 1 and pick.random() < 0.6
     hosts = ["balancer:5044"] if balanced else [f"{name}:5044" for name in receivers]
-    agents = tuple(_agent(pick, f"agent{number}", hosts) for number in range(1, pick.choice((1, 1, 1, 1, 2, 2, 3, 4, 5)) + 1))
+    agents = tuple(
+        _agent(pick, f"agent{number}", hosts)
+        for number in range(1, pick.choice((1, 1, 1, 1, 2, 2, 3, 4, 5)) + 1)
+    )
     delay, jitter = pick.choice(((0.0, 0.0), (0.002, 0.005), (0.02, 0.05), (0.2, 0.3)))
     plan = Plan(
         seed=seed,
@@ -41,7 +46,8 @@ def draw(seed: int) -> Plan:
         receiver_bytes=pick.choice((128 * KIB, _MUCH)),
         steps=(),
     )
-    if plan.delay and plan.capacity == _NARROW:  # a window takes seconds: longer than a receiver whose memory is full waits for one
+    # a window takes seconds: longer than a receiver whose memory is full waits for one
+    if plan.delay and plan.capacity == _NARROW:
         plan = replace(plan, receiver_bytes=_MUCH)
     plan = replace(plan, direct=Random(f"direct {seed}").random() < 0.5)
     return hardened(widened(plan.with_steps(_steps(plan, pick))))
@@ -59,14 +65,18 @@ def _agent(pick: Random, name: str, hosts: list[str]) -> AgentPlan:
     return AgentPlan(name, output, pick.choice((300.0, 2.0)), start, pick.choice((8192, 8192, 2)))
 
 
-# Steps -----------------------------------------------------------------------------------------------------------------
+# Steps ------------------------------------------------------------------------------------------
 
 Values = dict[str, Any]
 
 
 def _write(pick: Random, plan: Plan) -> Values:
     lines = pick.choice((*(1, 3, 10, 40, 200) * 6, 2000))
-    return {"file": pick.choice(APPLICATIONS), "lines": lines, "style": pick.choice(("plain", "plain", "plain", "odd"))}
+    return {
+        "file": pick.choice(APPLICATIONS),
+        "lines": lines,
+        "style": pick.choice(("plain", "plain", "plain", "odd")),
+    }
 
 
 def _file(pick: Random, plan: Plan) -> Values:
@@ -82,19 +92,38 @@ def _kill(pick: Random, plan: Plan) -> Values:
 
 
 def _arm(pick: Random, plan: Plan) -> Values:
-    who = pick.choice([pick.choice(plan.agents).name, pick.choice(plan.receivers), pick.choice(plan.stores), pick.choice(plan.stores)])
+    who = pick.choice(
+        [
+            pick.choice(plan.agents).name,
+            pick.choice(plan.receivers),
+            pick.choice(plan.stores),
+            pick.choice(plan.stores),
+        ]
+    )
     rooms = [room for room, hosts in _rooms(plan).items() if who in hosts]
-    passed = [point for point in faults.POINTS if not point.startswith("store.free.")]  # see `widening`
+    # see `widening`
+    passed = [point for point in faults.POINTS if not point.startswith("store.free.")]
     point = pick.choice([point for point in passed if point.partition(".")[0] in rooms])
     power = pick.random() < 0.5
     then_off = pick.choice((0.0, 0.3, 2.0)) if not power else 0.0
     passages = pick.choice((1, 1, 2, 5))
-    return {"whom": who, "point": point, "passages": passages, "power": power, "then_off": then_off, "down": _down(pick)}
+    return {
+        "whom": who,
+        "point": point,
+        "passages": passages,
+        "power": power,
+        "then_off": then_off,
+        "down": _down(pick),
+    }
 
 
 def _rooms(plan: Plan) -> dict[str, list[str]]:
     """Return which hosts pass the fault points of which room."""
-    return {"agent": [agent.name for agent in plan.agents], "receiver": list(plan.receivers), "store": list(plan.stores)}
+    return {
+        "agent": [agent.name for agent in plan.agents],
+        "receiver": list(plan.receivers),
+        "store": list(plan.stores),
+    }
 
 
 def _stop(pick: Random, plan: Plan) -> Values:
@@ -106,7 +135,10 @@ def _forget(pick: Random, plan: Plan) -> Values:
 
 
 def _cut(pick: Random, plan: Plan) -> Values:
-    return {"how": pick.choice(("reset", "reset", "half_open", "half_close", "stall")), "seconds": pick.choice((0.1, 3.0, 40.0))}
+    return {
+        "how": pick.choice(("reset", "reset", "half_open", "half_close", "stall")),
+        "seconds": pick.choice((0.1, 3.0, 40.0)),
+    }
 
 
 def _part(pick: Random, plan: Plan) -> Values:
@@ -118,7 +150,11 @@ def _slow(pick: Random, plan: Plan) -> Values:
 
 
 def _disk(pick: Random, plan: Plan) -> Values:
-    return {"error": pick.choice(("EIO", "ENOSPC")), "after": pick.choice((0, 1, 100, 5000)), "times": pick.choice((1, 1, 4))}
+    return {
+        "error": pick.choice(("EIO", "ENOSPC")),
+        "after": pick.choice((0, 1, 100, 5000)),
+        "times": pick.choice((1, 1, 4)),
+    }
 
 
 def _full(pick: Random, plan: Plan) -> Values:
@@ -168,7 +204,11 @@ _KINDS: dict[str, tuple[int, str, _Draw]] = {
 def _steps(plan: Plan, pick: Random) -> list[Step]:
     whom = {
         "agent": [agent.name for agent in plan.agents],
-        "process": [*(agent.name for agent in plan.agents), *plan.receivers, *(("store",) if plan.shared else ())],
+        "process": [
+            *(agent.name for agent in plan.agents),
+            *plan.receivers,
+            *(("store",) if plan.shared else ()),
+        ],
         "balancer": ["balancer"] if plan.balanced else [],
         "receivers": ["receivers"],
         "store": list(plan.stores),
@@ -184,5 +224,7 @@ def _steps(plan: Plan, pick: Random) -> list[Step]:
         values = {**draw_values(pick, plan), "seed": pick.getrandbits(32)}
         who = values.pop("whom", None) or pick.choice(whom[whose])
         steps.append(Step(round(at, 3), kind, who, values, number))
-        at += min(_LONGEST_PAUSE_SECONDS, pick.choice((0.0, 0.01, 0.1, 1.0)) * pick.expovariate(1.0))
+        at += min(
+            _LONGEST_PAUSE_SECONDS, pick.choice((0.0, 0.01, 0.1, 1.0)) * pick.expovariate(1.0)
+        )
     return steps

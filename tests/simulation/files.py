@@ -1,4 +1,6 @@
-"""The applications of one host: they write lines, rotate, truncate, compress and remove, and every byte of every life is remembered."""
+"""The applications of one host: they write lines, rotate, truncate, compress and remove, and every
+byte of every life is remembered.
+"""
 
 import os
 from collections.abc import Callable, Iterable
@@ -16,19 +18,40 @@ OLD = "/logs/old"
 """Where logrotate's olddir puts what it rotates: the agent watches it, too."""
 APPLICATIONS = ("a", "b", "c")
 """Each writes to a file of its name."""
-FILE_KINDS = ("write", "rotate", "shift", "shift_one", "archive", "unlink", "truncate", "copytruncate", "compress", "remove")
+FILE_KINDS = (
+    "write",
+    "rotate",
+    "shift",
+    "shift_one",
+    "archive",
+    "unlink",
+    "truncate",
+    "copytruncate",
+    "compress",
+    "remove",
+)
 """What applications do to files: methods of `Applications`."""
 CHAIN = 3
 """How many rotated files logrotate keeps, as .1, .2 and .3."""
 _HEADER = b"#Version: 1.0 #Fields: date time level message\n"
-_WORDS = ("request served", "cache miss for key", "user signed in", "größer als erlaubt", "日本語", "x", "")
+_WORDS = (
+    "request served",
+    "cache miss for key",
+    "user signed in",
+    "größer als erlaubt",
+    "日本語",
+    "x",
+    "",
+)
 
 
 class Watching(Protocol):
     """The agent of a host, as far as it knows what is done to files."""
 
     def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
-        """Return what it knows of the file of *stat*; not what it has told of the lives that *taken* speak of."""
+        """Return what it knows of the file of *stat*; not what it has told of the lives that
+        *taken* speak of.
+        """
         ...
 
     def holds(self, stat: FileStat, witness: Witness) -> bool:
@@ -38,7 +61,10 @@ class Watching(Protocol):
 
 @dataclass(eq=False)
 class Life:
-    """One life of one file: all that was ever written to it. *path* is None once no name leads to it."""
+    """One life of one file: all that was ever written to it.
+
+    *path* is None once no name leads to it.
+    """
 
     host: str
     name: str
@@ -47,17 +73,24 @@ class Life:
     data: bytearray = field(default_factory=bytearray)
     gone: str = ""
     owed: int = 0
-    """How many bytes it had when it went, or later when it was written to and an agent still had it open."""
+    """How many bytes it had when it went, or later when it was written to and an agent still had it
+    open.
+    """
     witness: Witness | None = None
     """The agent that knew it then, None if none did."""
 
     def __str__(self) -> str:
-        return f"life {self.number} of {self.host}:{self.name} ({len(self.data)} bytes{', ' + self.gone if self.gone else ''})"
+        return (
+            f"life {self.number} of {self.host}:{self.name} ({len(self.data)} "
+            f"bytes{', ' + self.gone if self.gone else ''})"
+        )
 
 
 @dataclass
 class _Late:
-    """A life that its application goes on writing to for *left* writes, under its new name or none."""
+    """A life that its application goes on writing to for *left* writes, under its new name or
+    none.
+    """
 
     life: Life
     left: int
@@ -70,7 +103,15 @@ class Applications:
     *agent* tells what it knows of a file that goes. *alike*: some lives have the same first line.
     """
 
-    def __init__(self, host: str, disk: Callable[[], MemoryDisk], agent: Watching, trace: Trace, *, alike: bool = True) -> None:
+    def __init__(
+        self,
+        host: str,
+        disk: Callable[[], MemoryDisk],
+        agent: Watching,
+        trace: Trace,
+        *,
+        alike: bool = True,
+    ) -> None:
         self._alike = alike
         self.host, self._disk, self._agent, self._trace = host, disk, agent, trace
         self.lives: list[Life] = []
@@ -121,7 +162,9 @@ class Applications:
         self._disk().write(life.path, data)
 
     def rotate(self, file: str, late: int, seed: int) -> None:
-        """Rename the file away, over one that stands there; its application may write on under the new name for *late* writes."""
+        """Rename the file away, over one that stands there; its application may write on under the
+        new name for *late* writes.
+        """
         life = self._take(file)
         if life is None or life.path is None:
             return
@@ -135,12 +178,16 @@ class Applications:
             self._late[file] = _Late(life, late, None)
 
     def shift(self, file: str, seed: int) -> None:
-        """Rotate as logrotate does: away with .3, then .2 becomes .3, .1 becomes .2 and the file .1."""
+        """Rotate as logrotate does: away with .3, then .2 becomes .3, .1 becomes .2 and the file
+        .1.
+        """
         for depth in range(CHAIN, -1, -1):
             self.shift_one(file, depth, seed)
 
     def shift_one(self, file: str, depth: int, seed: int) -> None:
-        """Do one step of that: move what is *depth* behind the file on, if there is nothing where it shall be."""
+        """Do one step of that: move what is *depth* behind the file on, if there is nothing where
+        it shall be.
+        """
         base = f"{LOGS}/{file}.log"
         path = f"{base}.{depth}" if depth else base
         life = next((life for life in self.on_disk if life.path == path), None)
@@ -160,7 +207,13 @@ class Applications:
 
     def archive(self, file: str, seed: int) -> None:
         """Move the oldest rotated file, or the file itself, to the other directory."""
-        there = [life for life in self._old if life.path is not None and os.path.dirname(life.path) == LOGS and life.name == f"{file}.log"]
+        there = [
+            life
+            for life in self._old
+            if life.path is not None
+            and os.path.dirname(life.path) == LOGS
+            and life.name == f"{file}.log"
+        ]
         life = there[0] if there else self._take(file)
         if life is None or life.path is None:
             return
@@ -199,7 +252,9 @@ class Applications:
             self.truncate(file, seed)
 
     def compress(self, file: str, seed: int) -> None:
-        """Replace the oldest rotated file by something with fewer bytes, under a name that nobody asks for."""
+        """Replace the oldest rotated file by something with fewer bytes, under a name that nobody
+        asks for.
+        """
         life = self._oldest(file)
         if life is not None:
             self._disk().write(f"{LOGS}/{file}-{life.number}.gz", bytes(life.data[::10]))
@@ -228,7 +283,9 @@ class Applications:
             del self._late[file]
 
     def found(self) -> None:
-        """Take the files that the disk has for new lives: it is an image of another time, or of another host."""
+        """Take the files that the disk has for new lives: it is an image of another time, or of
+        another host.
+        """
         for life in self.on_disk:
             life.gone, life.path = "set back", None
         self._current.clear()
@@ -241,7 +298,7 @@ class Applications:
                 life.path = path
                 life.data += disk.content(path)
 
-    # -----------------------------------------------------------------------------------------------------------------
+    # ---------------------------------------------------------------------------------------------
 
     def _living(self, file: str) -> Life:
         if file not in self._current:
@@ -279,7 +336,10 @@ class Applications:
         return self._current.pop(file)
 
     def _oldest(self, file: str) -> Life | None:
-        return next((life for life in self._old if life.path is not None and life.name == f"{file}.log"), None)
+        return next(
+            (life for life in self._old if life.path is not None and life.name == f"{file}.log"),
+            None,
+        )
 
     def _went(self, life: Life, how: str) -> None:
         assert life.path is not None
@@ -295,5 +355,7 @@ class Applications:
         life.path = None
         if life in self._old:
             self._old.remove(life)
-        for file in [file for file, late in self._late.items() if late.life is life and late.handle is None]:
+        for file in [
+            file for file, late in self._late.items() if late.life is life and late.handle is None
+        ]:
             del self._late[file]

@@ -1,4 +1,5 @@
-"""Draws what makes a history harder: deaths, and steps of applications, between any two disk calls; black holes in the network.
+"""Draws what makes a history harder: deaths, and steps of applications, between any two disk calls;
+black holes in the network.
 
 Each kind is drawn from a generator of its own, so that the rest of a history is the same with and
 without it.
@@ -15,7 +16,18 @@ from tests.simulation.odd_beats import ODD
 from tests.simulation.plan import AgentPlan, Plan
 from tests.simulation.widening import with_more
 
-_BEGIN = "", "", "", "create log-", "create log-", "create log-", "create", "replace", "remove", "truncate"
+_BEGIN = (
+    "",
+    "",
+    "",
+    "create log-",
+    "create log-",
+    "create log-",
+    "create",
+    "replace",
+    "remove",
+    "truncate",
+)
 """The call from which the others are counted: of the later ones there are few."""
 _LOOKS = "", "", "names", "stat", "open", "fstat", "pread"
 """The call of an agent from which those are counted that applications come between."""
@@ -41,10 +53,12 @@ def hardened(plan: Plan) -> Plan:
 
 
 def _rotten(plan: Plan) -> Plan:
-    """Return *plan* with bits that flip in files that a program can do without, or with a store restored from a backup.
+    """Return *plan* with bits that flip in files that a program can do without, or with a store
+    restored from a backup.
 
-    A restored store may have lost what its users were told, so such a history has only agents that keep positions, and foreign
-    writers: nobody tells an agent in the plain dialect that its lines are there no more.
+    A restored store may have lost what its users were told, so such a history has only agents that
+    keep positions, and foreign writers: nobody tells an agent in the plain dialect that its lines
+    are there no more.
     """
     pick = Random(f"rot {plan.seed}")
     alone = not (plan.clients or plan.writers or plan.tickers or plan.scaled or plan.retained)
@@ -69,15 +83,22 @@ def _rot(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _with_strangers(plan: Plan) -> Plan:
-    """Return *plan* with odd foreign writers in some of all histories, and agents that speak the plain dialect."""
+    """Return *plan* with odd foreign writers in some of all histories, and agents that speak the
+    plain dialect.
+    """
     pick = Random(f"strangers {plan.seed}")
     if pick.random() < 0.3:
-        odd = tuple(f"{kind}{number}" for number, kind in enumerate(pick.sample(list(ODD), pick.choice((1, 1, 2))), 1))
+        odd = tuple(
+            f"{kind}{number}"
+            for number, kind in enumerate(pick.sample(list(ODD), pick.choice((1, 1, 2))), 1)
+        )
         plan = replace(plan, beats=(*plan.beats, *odd))
         for beat in odd:
             plan = with_more(plan, pick, pick.choice((1, 2, 4)), partial(_burst, beat))
     plain = [agent.name for agent in plan.agents if pick.random() < 0.1]
-    return replace(plan, agents=tuple(_plain(agent) if agent.name in plain else agent for agent in plan.agents))
+    return replace(
+        plan, agents=tuple(_plain(agent) if agent.name in plain else agent for agent in plan.agents)
+    )
 
 
 def _plain(agent: AgentPlan) -> AgentPlan:
@@ -112,7 +133,10 @@ def _count_down(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     power = pick.random() < 0.6
     begin = pick.choice(_BEGIN if not of_agent else ("", "", "create"))
     values = {
-        "counts": [pick.randint(1, pick.choice(_CALLS) if not begin else 4) for _ in range(pick.choice((1, 1, 1, 2, 3)))],
+        "counts": [
+            pick.randint(1, pick.choice(_CALLS) if not begin else 4)
+            for _ in range(pick.choice((1, 1, 1, 2, 3)))
+        ],
         "begin": begin,
         "reads": pick.random() < (0.5 if of_agent else 0.2),
         "power": power,
@@ -126,17 +150,38 @@ def _fail_read(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     """Let an agent's files, or a store's, be neither looked at nor read for a while."""
     of_agent = pick.random() < 0.7
     who = pick.choice([agent.name for agent in plan.agents] if of_agent else plan.stores)
-    calls = pick.choice(([], ["stat"], ["open"], ["pread"], ["fstat"], ["names"], ["stat", "open"], ["pread", "fstat"]))
+    calls = pick.choice(
+        (
+            [],
+            ["stat"],
+            ["open"],
+            ["pread"],
+            ["fstat"],
+            ["names"],
+            ["stat", "open"],
+            ["pread", "fstat"],
+        )
+    )
     error = pick.choice(("EIO", "EACCES", "ESTALE")) if of_agent else "EIO"
-    return "fail_read", who, {"error": error, "calls": calls, "times": pick.choice((1, 1, 2, 5, 30, 300))}
+    return (
+        "fail_read",
+        who,
+        {"error": error, "calls": calls, "times": pick.choice((1, 1, 2, 5, 30, 300))},
+    )
 
 
 def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Let what two hosts write to each other, or one of them to the other, vanish for longer than anybody waits."""
+    """Let what two hosts write to each other, or one of them to the other, vanish for longer than
+    anybody waits.
+    """
     pairs = [(agent.name, receiver) for agent in plan.agents for receiver in plan.receivers]
     pairs += [(beat, receiver) for beat in plan.beats for receiver in plan.receivers]
     if plan.shared:
-        pairs += [(receiver, store) for receiver in plan.receivers for store in plan.stores] * 2 * len(plan.agents)
+        pairs += (
+            [(receiver, store) for receiver in plan.receivers for store in plan.stores]
+            * 2
+            * len(plan.agents)
+        )
     pairs += [(name, plan.stores[0]) for name in (*plan.clients, *plan.writers)]
     who, other = pick.choice(pairs)
     to = pick.choice(([who, other], [who, other], [who], [other]))
@@ -145,11 +190,15 @@ def _hole(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 Deeds = list[list[Any]]
-"""How many calls after the one before what is done, with which values: lists, as in a saved history."""
+"""How many calls after the one before what is done, with which values: lists, as in a saved
+history.
+"""
 
 
 def _within(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Let applications do one to three things, or rotate as logrotate does, between calls of one look or a few."""
+    """Let applications do one to three things, or rotate as logrotate does, between calls of one
+    look or a few.
+    """
     file = pick.choice(APPLICATIONS)
     does = _chain(pick, file) if pick.random() < 0.3 else _deeds(pick, file)
     return "within", pick.choice(plan.agents).name, {"begin": pick.choice(_LOOKS), "does": does}
@@ -161,18 +210,30 @@ def _shift(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 
 def _archive(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    """Move a file to another directory that its agent watches, now or between two calls of the agent."""
+    """Move a file to another directory that its agent watches, now or between two calls of the
+    agent.
+    """
     who, file = pick.choice(plan.agents).name, pick.choice(APPLICATIONS)
     if pick.random() < 0.5:
         return "archive", who, {"file": file}
     values = {"file": file, "seed": 0}
-    return "within", who, {"begin": pick.choice(_LOOKS), "does": [[pick.choice((0, 1, 2, 5)), "archive", values]]}
+    return (
+        "within",
+        who,
+        {"begin": pick.choice(_LOOKS), "does": [[pick.choice((0, 1, 2, 5)), "archive", values]]},
+    )
 
 
 def _chain(pick: Random, file: str) -> Deeds:
     does: Deeds = []
     for depth in range(CHAIN, -1, -1):
-        does.append([pick.choice((0, 0, 1, 1, 2, 5)), "shift_one", {"file": file, "depth": depth, "seed": 0}])
+        does.append(
+            [
+                pick.choice((0, 0, 1, 1, 2, 5)),
+                "shift_one",
+                {"file": file, "depth": depth, "seed": 0},
+            ]
+        )
     if pick.random() < 0.7:
         does.append([pick.choice((0, 1, 2)), "write", _lines(pick, file)])
     return does
@@ -183,12 +244,24 @@ def _deeds(pick: Random, file: str) -> Deeds:
     for _ in range(pick.choice((1, 1, 2, 3))):
         kind = pick.choices(list(_DEEDS), list(_DEEDS.values()))[0]
         late = {"late": pick.choice((0, 0, 2))} if kind in ("rotate", "unlink") else {}
-        values = _lines(pick, file) if kind == "write" else {"file": file, **late, "seed": pick.getrandbits(32)}
+        values = (
+            _lines(pick, file)
+            if kind == "write"
+            else {"file": file, **late, "seed": pick.getrandbits(32)}
+        )
         does.append([pick.choice((0, 0, 1, 1, 2, 4, 20)), kind, values])
     return does
 
 
-_DEEDS = {"write": 8, "rotate": 2, "shift": 2, "truncate": 3, "copytruncate": 1, "remove": 2, "unlink": 2}
+_DEEDS = {
+    "write": 8,
+    "rotate": 2,
+    "shift": 2,
+    "truncate": 3,
+    "copytruncate": 1,
+    "remove": 2,
+    "unlink": 2,
+}
 """What applications do within a look, and how often."""
 
 

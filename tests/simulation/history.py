@@ -27,7 +27,9 @@ from tests.simulation.watermarks import judge_watermarks, marked, overdue
 from tests.support.virtual_time import EPOCH_MS, DeadlockError, VirtualTimeLoop
 
 REST_SECONDS = 400.0
-"""After the last fault everything must have arrived within so long: more than the longest backoff and time limit on the way."""
+"""After the last fault everything must have arrived within so long: more than the longest backoff
+and time limit on the way.
+"""
 _QUIET_LOOKS = 8
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 12.0
@@ -40,7 +42,10 @@ _MARK_TURNS = 15
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a history ended. *broken* is None where every promise held; *digest* names the history to the byte."""
+    """How a history ended.
+
+    *broken* is None where every promise held; *digest* names the history to the byte.
+    """
 
     plan: Plan
     broken: BrokenPromise | None
@@ -51,7 +56,10 @@ class Outcome:
 
 
 def play(plan: Plan) -> Outcome:
-    """Play *plan* and judge it. What is no broken promise but a mistake of the simulator's is raised."""
+    """Play *plan* and judge it.
+
+    What is no broken promise but a mistake of the simulator's is raised.
+    """
     unheard: list[str] = []
     with _no_collector():
         outcome = _played(plan, unheard)
@@ -93,13 +101,17 @@ def _in_words(context: dict[str, Any]) -> str:
 
 @cache
 def _freeze_modules() -> None:
-    """Let the collector pass over all modules, once: there is no need to look through them again before each history."""
+    """Let the collector pass over all modules, once: there is no need to look through them again
+    before each history.
+    """
     gc.freeze()
 
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Keep the garbage collector away: what it ends, and when, would depend on the histories played before."""
+    """Keep the garbage collector away: what it ends, and when, would depend on the histories played
+    before.
+    """
     gc.collect()
     _freeze_modules()
     gc.disable()
@@ -177,7 +189,10 @@ class World(Steps):
             settled = all(agent.settled for agent in self.agents) and self._clients_settled()
             quiet = quiet + 1 if settled else 0
             if loop.time() > deadline:
-                raise BrokenPromise("everything arrives", f"not at rest {REST_SECONDS:g} s after the last fault: {self._unsettled()}")
+                raise BrokenPromise(
+                    "everything arrives",
+                    f"not at rest {REST_SECONDS:g} s after the last fault: {self._unsettled()}",
+                )
 
     async def _read_all(self, *, again: bool = False) -> None:
         """Read to the end, with *again* once more from the start."""
@@ -189,7 +204,9 @@ class World(Steps):
         raise BrokenPromise("everything arrives", f"{', '.join(away)} could not be read")
 
     async def _retain(self) -> None:
-        """Hold what retention leaves, once all was read, against what it was asked to leave (rule S6)."""
+        """Hold what retention leaves, once all was read, against what it was asked to leave (rule
+        S6).
+        """
         plan = self.plan
         if not plan.retained:
             return
@@ -214,12 +231,20 @@ class World(Steps):
         for store in self.plan.stores:
             kept = self.tables.kept(store)
             if kept > most:
-                raise BrokenPromise("retention cuts what is too much", f"{store} keeps {kept} bytes of the stream, {most} are wanted")
+                raise BrokenPromise(
+                    "retention cuts what is too much",
+                    f"{store} keeps {kept} bytes of the stream, {most} are wanted",
+                )
             if not self.plan.kept_ms and not self.tables.spared(store, most):
-                raise BrokenPromise("retention cuts only what is too much", f"{store} keeps {kept} bytes of the stream, {most} are wanted")
+                raise BrokenPromise(
+                    "retention cuts only what is too much",
+                    f"{store} keeps {kept} bytes of the stream, {most} are wanted",
+                )
 
     def _judge_cuts(self, since: int) -> None:
-        """Hold what was cut, and in which order, against the ages that batches have; all was read at *since*."""
+        """Hold what was cut, and in which order, against the ages that batches have; all was read
+        at *since*.
+        """
         hosts = dict.fromkeys((*self.plan.receivers, *self.plan.stores))
         if any(self.processes[host].clock.wall_ms != EPOCH_MS for host in hosts):
             return
@@ -252,16 +277,23 @@ class World(Steps):
         return contents
 
     async def _lose_power(self) -> None:
-        """Cut the power of every store, all of whose data is at rest, and wait until they are there again."""
+        """Cut the power of every store, all of whose data is at rest, and wait until they are there
+        again.
+        """
         stores = [self.processes[store] for store in self.plan.stores]
         for store in stores:
             store.kill(power=True)
         deadline = asyncio.get_running_loop().time() + REST_SECONDS
-        while not all(store.running for store in stores) or not all(agent.settled for agent in self.agents):
+        while not all(store.running for store in stores) or not all(
+            agent.settled for agent in self.agents
+        ):
             await asyncio.sleep(_LOOK_SECONDS)
             self._look()
             if asyncio.get_running_loop().time() > deadline:
-                raise BrokenPromise("everything arrives", f"not at rest {REST_SECONDS:g} s after the last power cut: {self._unsettled()}")
+                raise BrokenPromise(
+                    "everything arrives",
+                    f"not at rest {REST_SECONDS:g} s after the last power cut: {self._unsettled()}",
+                )
 
     async def _finish(self) -> None:
         """Stop all programs as an operator does, and hear whether that went well."""

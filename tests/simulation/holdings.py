@@ -1,4 +1,6 @@
-"""What programs hold of their hosts once all is at rest, open files and disk, counted on the disks themselves."""
+"""What programs hold of their hosts once all is at rest, open files and disk, counted on the disks
+themselves.
+"""
 
 from collections.abc import Iterable
 
@@ -9,40 +11,74 @@ from tests.simulation.plan import Plan
 from tests.simulation.process import Process
 
 _SPARSE, _FILES = 4, 8
-"""Log files have less than four times what lives; beside them are the one written to, and some that wait for the index to be written."""
+"""Log files have less than four times what lives; beside them are the one written to, and some that
+wait for the index to be written.
+"""
 _GIVES_BACK_SECONDS = 10.0
 
 
 def judge_handles(agents: Iterable[AgentHost], processes: Iterable[Process]) -> None:
-    """Raise `BrokenPromise` where a program has a file open that nobody can read any more, or more files than it should."""
+    """Raise `BrokenPromise` where a program has a file open that nobody can read any more, or more
+    files than it should.
+    """
     for process in processes:
         for directory in (LOGS, OLD, STATE, STORE):
             for file in process.disk.open_files(directory):
                 if not file.stat().links and file not in process.others_handles:
-                    raise BrokenPromise("handles are given back", f"{process.name} has {file.path} open, which is gone")
+                    raise BrokenPromise(
+                        "handles are given back",
+                        f"{process.name} has {file.path} open, which is gone",
+                    )
     for agent in agents:
-        files = [file for directory in (LOGS, OLD) for file in agent.disk.open_files(directory) if file not in agent.others_handles]
+        files = [
+            file
+            for directory in (LOGS, OLD)
+            for file in agent.disk.open_files(directory)
+            if file not in agent.others_handles
+        ]
         if len(dict.fromkeys(file.stat().inode for file in files)) < len(files):
-            raise BrokenPromise("handles are given back", f"{agent.name} has a file open twice: {[file.path for file in files]}")
-        if len(files) > agent.plan.max_open_files and agent.plan.close_idle_seconds < _GIVES_BACK_SECONDS:
-            what = f"{agent.name} has {len(files)} files open that rest, {agent.plan.max_open_files} may be"
+            raise BrokenPromise(
+                "handles are given back",
+                f"{agent.name} has a file open twice: {[file.path for file in files]}",
+            )
+        if (
+            len(files) > agent.plan.max_open_files
+            and agent.plan.close_idle_seconds < _GIVES_BACK_SECONDS
+        ):
+            what = (
+                f"{agent.name} has {len(files)} files open that rest, "
+                f"{agent.plan.max_open_files} may be"
+            )
             raise BrokenPromise("handles are given back", what)
 
 
 def judge_last_handles(processes: Iterable[Process]) -> None:
     """Raise `BrokenPromise` where a program that was stopped has not closed what it wrote."""
     for process in processes:
-        if left := [file.path for directory in (STATE, STORE) for file in process.disk.open_files(directory)]:
-            raise BrokenPromise("handles are given back", f"{process.name} has ended and not closed {left[0]}")
+        if left := [
+            file.path for directory in (STATE, STORE) for file in process.disk.open_files(directory)
+        ]:
+            raise BrokenPromise(
+                "handles are given back", f"{process.name} has ended and not closed {left[0]}"
+            )
 
 
 def judge_disk(plan: Plan, store: Process, kept: int) -> None:
-    """Raise `BrokenPromise` where the disk of *store* is full of what nobody can read: *kept* bytes of the stream are left.
+    """Raise `BrokenPromise` where the disk of *store* is full of what nobody can read: *kept* bytes
+    of the stream are left.
 
     Where others than agents write to it, more lives there than is known here.
     """
     if not plan.retained or plan.clients or plan.writers or plan.tickers:
         return
-    files = sorted(len(store.disk.content(path)) for path in store.disk.paths() if path.startswith(f"{STORE}/log-"))
-    if sum(files[:-1]) > _SPARSE * kept + _FILES * plan.log_file_bytes:  # one, as large as a group, may wait for the next index
-        raise BrokenPromise("the disk has back what is deleted", f"{store.name} has {sum(files)} bytes of log files, and keeps {kept}")
+    files = sorted(
+        len(store.disk.content(path))
+        for path in store.disk.paths()
+        if path.startswith(f"{STORE}/log-")
+    )
+    # one, as large as a group, may wait for the next index
+    if sum(files[:-1]) > _SPARSE * kept + _FILES * plan.log_file_bytes:
+        raise BrokenPromise(
+            "the disk has back what is deleted",
+            f"{store.name} has {sum(files)} bytes of log files, and keeps {kept}",
+        )

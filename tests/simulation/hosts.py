@@ -17,13 +17,18 @@ from logdrive.host.disk import FileStat
 from logdrive.model.units import KIB
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services import serve as store_app
-from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, StoreConfig, StoreListenConfig
+from logdrive.services.pravega.server.config import (
+    ControllerConfig,
+    FaceConfig,
+    StoreConfig,
+    StoreListenConfig,
+)
 from logdrive.store.config import DirectoryConfig, RetentionConfig
 from logdrive.store.limits import StoreLimits
 from receiver import app as receiver_app
 from receiver.config import LimitsConfig, ListenConfig, ReceiverConfig, SinkConfig
 from receiver.counters import Counters
-from receiver.memory_budget import Memory
+from receiver.memory_budget import MemoryBudget
 from tests.simulation.files import LOGS, OLD, Applications
 from tests.simulation.meddler import Failures
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan
@@ -56,14 +61,19 @@ class AgentHost(Process):
 
     def __init__(self, plan: AgentPlan, whole: Plan, network: MemoryNetwork, trace: Trace) -> None:
         disk = MemoryDisk([LOGS, OLD, STATE])
-        disk.reuses_inodes, disk.tells_births, disk.journalled = plan.inodes_reused, plan.births_told, (LOGS, OLD)
+        disk.reuses_inodes, disk.tells_births, disk.journalled = (
+            plan.inodes_reused,
+            plan.births_told,
+            (LOGS, OLD),
+        )
         super().__init__(plan.name, network, trace, whole.seed, disk, below=LOGS)
         self.plan = plan
         self.identity = f"dns:{plan.name}"
         """What its certificate says."""
         self.settings = _agent_settings(plan)
         """Its agent.toml, read at each start."""
-        alike = len(whole.stores) == 1  # no other store can tell such lives apart for an agent that has lost its checkpoint
+        # no other store can tell such lives apart for an agent that has lost its checkpoint
+        alike = len(whole.stores) == 1
         self.applications = Applications(plan.name, lambda: self.disk, self, trace, alike=alike)
         self.agent: Agent | None = None
         self.starts = Starts()
@@ -74,11 +84,14 @@ class AgentHost(Process):
         if self._forgets and _FORGOTTEN in self.disk.paths():
             self.trace.add(self.name, "lost its checkpoint")
             self.disk.remove(_FORGOTTEN)
-        self.starts.begin(self.incarnation, self.disk, _FORGOTTEN, lost=self._forgets or self._set_back)
+        self.starts.begin(
+            self.incarnation, self.disk, _FORGOTTEN, lost=self._forgets or self._set_back
+        )
         self._forgets = self._set_back = False
         transport = self.network.host(self.name, self.identity)
         config = msgspec.convert(self.settings, AgentConfig)
-        few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)  # fewer than an operator may ask for
+        # fewer than an operator may ask for
+        few = msgspec.structs.replace(config.agent, max_open_files=self.plan.max_open_files)
         config = msgspec.structs.replace(config, agent=few)
         agent = Agent(
             config,
@@ -110,7 +123,9 @@ class AgentHost(Process):
         super().set_back(disk, down=down)
 
     def _disk_after(self, power: bool) -> MemoryDisk:
-        """Return the disk after a kill or power cut; what applications wrote is durable (its loss is a scenario of its own)."""
+        """Return the disk after a kill or power cut; what applications wrote is durable (its loss
+        is a scenario of its own).
+        """
         if not power:
             return self.disk.killed()
         for directory in (LOGS, OLD):
@@ -122,15 +137,23 @@ class AgentHost(Process):
         return disk
 
     def knows(self, stat: FileStat, taken: Iterable[Witness]) -> Witness | None:
-        """Return what the agent knows of the file of *stat*, by itself or by its checkpoint; not what it has told of *taken* lives."""
+        """Return what the agent knows of the file of *stat*, by itself or by its checkpoint; not
+        what it has told of *taken* lives.
+        """
         if not self.running or self.agent is None:
-            entry = entry_of(self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken))
+            entry = entry_of(
+                self.disk, _FORGOTTEN, stat.inode, (witness.origin for witness in taken)
+            )
             return Witness(self.incarnation, entry=entry) if entry else None
         followed = self.agent.tailer.living.get((stat.device, stat.inode))
         if followed is None or not followed.generation.place.is_at(stat):
             return None
         held = followed.generation.file is not None
-        source = followed.source if all(witness.source is not followed.source for witness in taken) else None
+        source = (
+            followed.source
+            if all(witness.source is not followed.source for witness in taken)
+            else None
+        )
         if not held and source is None:
             return None
         witness = Witness(self.incarnation, source, held=held)
@@ -145,7 +168,9 @@ class AgentHost(Process):
         return followed is not None and followed.generation.file is not None
 
     def fail_read(self, error: str, calls: list[str], times: int) -> None:
-        """Let calls fail; with ESTALE handles are worth nothing any more, of files that have no name either."""
+        """Let calls fail; with ESTALE handles are worth nothing any more, of files that have no
+        name either.
+        """
         self.meddler.fail(Failures(tuple(calls), getattr(errno, error), times))
         if error == "ESTALE":
             self.let_go()
@@ -159,7 +184,8 @@ class AgentHost(Process):
     def meddle(self, kind: str, values: dict[str, Any]) -> None:
         """Let applications do something while the agent is in the middle of a look at its files.
 
-        A handle that it gives back in that very look, believing what it saw just before, does not count as held.
+        A handle that it gives back in that very look, believing what it saw just before, does not
+        count as held.
         """
         self._looked_at.clear()
         getattr(self.applications, kind)(**values)
@@ -179,7 +205,9 @@ class AgentHost(Process):
             return False
         if any(followed.trouble for followed in agent.tailer.living.values()):
             return False  # it can't be read just now: for want of a handle, for example
-        return agent.connection.settled and not any(source.kept or source.has_more for source in agent.book.sources)
+        return agent.connection.settled and not any(
+            source.kept or source.has_more for source in agent.book.sources
+        )
 
     @property
     def in_flight(self) -> int:
@@ -189,7 +217,9 @@ class AgentHost(Process):
 
     @property
     def memory_bound(self) -> int:
-        """How many bytes it may hold at any time: runs of the windows in flight, and a read of the file beside each."""
+        """How many bytes it may hold at any time: runs of the windows in flight, and a read of the
+        file beside each.
+        """
         return (int(self.plan.output["windows_in_flight"]) + 2) * (WINDOW_BYTES + 512 * KIB)
 
 
@@ -224,9 +254,11 @@ class ReceiverHost(Process):
     """A receiver, with a store of its own or one over the network."""
 
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
-        super().__init__(name, network, trace, plan.seed, MemoryDisk(), 0.0 if plan.shared else plan.sync_seconds)
+        super().__init__(
+            name, network, trace, plan.seed, MemoryDisk(), 0.0 if plan.shared else plan.sync_seconds
+        )
         self.counters: Counters | None = None
-        self._memory: Memory | None = None
+        self._memory: MemoryBudget | None = None
         self._clients = len(plan.agents) + len(plan.beats)
         self._config = _receiver_config(name, plan)
 
@@ -255,20 +287,40 @@ class ReceiverHost(Process):
 
     @property
     def memory_bound(self) -> int:
-        """How many bytes it may hold at any time: its limit, and for each connection, lost or not, a read."""
-        return self._config.limits.total_bytes + (len(self.network.connections(self.name)) + self._clients) * _READ_BRINGS
+        """How many bytes it may hold at any time: its limit, and for each connection, lost or not,
+        a read.
+        """
+        return (
+            self._config.limits.total_bytes
+            + (len(self.network.connections(self.name)) + self._clients) * _READ_BRINGS
+        )
 
 
 def _receiver_config(name: str, plan: Plan) -> ReceiverConfig:
     port = CONTROLLER_PORT if plan.scaled else FACE_PORT
-    uri = f"pravega://store:{port}/{SCOPE}/{STREAM}" if plan.shared else f"file://{STORE}#{SCOPE}/{STREAM}"
+    uri = (
+        f"pravega://store:{port}/{SCOPE}/{STREAM}"
+        if plan.shared
+        else f"file://{STORE}#{SCOPE}/{STREAM}"
+    )
     face = None if plan.shared else _face()
     return ReceiverConfig(
-        listen=ListenConfig(address="0.0.0.0:5044", tls=_TLS, pravega=face, controller=None if plan.shared else _controller(name, plan)),
-        sink=SinkConfig(
-            uri=uri, segments=SEGMENTS, log_file_bytes=plan.log_file_bytes, direct_io=plan.direct, tls="off" if plan.shared else None
+        listen=ListenConfig(
+            address="0.0.0.0:5044",
+            tls=_TLS,
+            pravega=face,
+            controller=None if plan.shared else _controller(name, plan),
         ),
-        limits=LimitsConfig(connection_bytes=plan.receiver_bytes // 2, total_bytes=plan.receiver_bytes),
+        sink=SinkConfig(
+            uri=uri,
+            segments=SEGMENTS,
+            log_file_bytes=plan.log_file_bytes,
+            direct_io=plan.direct,
+            tls="off" if plan.shared else None,
+        ),
+        limits=LimitsConfig(
+            connection_bytes=plan.receiver_bytes // 2, total_bytes=plan.receiver_bytes
+        ),
         retention=() if plan.shared else _retention(plan),
         drain_seconds=5.0,
     )
@@ -281,14 +333,23 @@ def _face() -> FaceConfig:
 def _controller(name: str, plan: Plan) -> ControllerConfig | None:
     if not plan.scaled:
         return None
-    return ControllerConfig(address=f"0.0.0.0:{CONTROLLER_PORT}", tls="off", advertise=f"{name}:{FACE_PORT}")
+    return ControllerConfig(
+        address=f"0.0.0.0:{CONTROLLER_PORT}", tls="off", advertise=f"{name}:{FACE_PORT}"
+    )
 
 
 def _retention(plan: Plan) -> tuple[RetentionConfig, ...]:
     if not plan.retained:
         return ()
     age = plan.kept_ms / 1000 if plan.kept_ms else None
-    return (RetentionConfig(stream=f"{SCOPE}/{STREAM}", max_bytes=plan.kept_bytes or None, max_age_seconds=age, readers=(READER,)),)
+    return (
+        RetentionConfig(
+            stream=f"{SCOPE}/{STREAM}",
+            max_bytes=plan.kept_bytes or None,
+            max_age_seconds=age,
+            readers=(READER,),
+        ),
+    )
 
 
 class StoreHost(Process):
@@ -297,7 +358,11 @@ class StoreHost(Process):
     def __init__(self, name: str, plan: Plan, network: MemoryNetwork, trace: Trace) -> None:
         super().__init__(name, network, trace, plan.seed, MemoryDisk(), plan.sync_seconds)
         listen = StoreListenConfig(pravega=_face(), controller=_controller(name, plan))
-        self._config = StoreConfig(store=DirectoryConfig(path=STORE, direct_io=plan.direct), listen=listen, retention=_retention(plan))
+        self._config = StoreConfig(
+            store=DirectoryConfig(path=STORE, direct_io=plan.direct),
+            listen=listen,
+            retention=_retention(plan),
+        )
         usual = StoreLimits(log_file=plan.log_file_bytes)
         self._limits = replace(usual, pending=plan.pending_bytes or usual.pending)
 

@@ -11,7 +11,9 @@ _CHUNK = 5
 
 
 def played(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, str, int]]:
-    """Yield each seed, what it broke ("" for nothing), and how many events it delivered, in order."""
+    """Yield each seed, what it broke ("" for nothing), and how many events it delivered, in
+    order.
+    """
     if jobs == 1:
         yield from map(_judged, seeds)
         return

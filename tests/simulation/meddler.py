@@ -1,4 +1,6 @@
-"""What may come between two calls that one program makes of its disk: its death, or what others do to its files."""
+"""What may come between two calls that one program makes of its disk: its death, or what others do
+to its files.
+"""
 
 import os
 from collections import deque
@@ -19,7 +21,8 @@ class Mortal(Protocol):
 
 @dataclass(slots=True)
 class Countdown:
-    """A death after so many calls, and as many more as *counts* goes on for, one in each later life.
+    """A death after so many calls, and as many more as *counts* goes on for, one in each later
+    life.
 
     Only calls that change the disk count, unless *reads* do as well; they count from the first call
     on that *begin* names, with "" from now on.
@@ -35,7 +38,9 @@ class Countdown:
 
 @dataclass(slots=True)
 class Deed:
-    """What is done right before the call that comes *calls* after the first one that *begin* names."""
+    """What is done right before the call that comes *calls* after the first one that *begin*
+    names.
+    """
 
     begin: str
     calls: int
@@ -44,7 +49,9 @@ class Deed:
 
 @dataclass(slots=True)
 class Failures:
-    """The next *times* calls named in *calls*, or without these the next that change nothing, fail with *number*."""
+    """The next *times* calls named in *calls*, or without these the next that change nothing, fail
+    with *number*.
+    """
 
     calls: tuple[str, ...]
     number: int
@@ -56,13 +63,18 @@ class Failures:
 
 
 def _is_meant(wanted: str, call: str, path: str) -> bool:
-    """Tell whether *wanted*, as in "create log-" or "replace" (a call, and how the file's name begins), means this call."""
+    """Tell whether *wanted*, as in "create log-" or "replace" (a call, and how the file's name
+    begins), means this call.
+    """
     kind, _, name = wanted.partition(" ")
     return not kind or (kind == call and os.path.basename(path).startswith(name))
 
 
 class Meddler:
-    """Watches the disk calls of one program in all of its lives. Deeds come before calls for what is *below* a directory."""
+    """Watches the disk calls of one program in all of its lives.
+
+    Deeds come before calls for what is *below* a directory.
+    """
 
     def __init__(self, host: Mortal, below: str = "") -> None:
         self._host, self._below = host, below
@@ -75,7 +87,9 @@ class Meddler:
         self._countdown = countdown
 
     def come_between(self, deeds: list[Deed]) -> None:
-        """Let *deeds* be done one after the other, each counted from the one before, after those that wait already."""
+        """Let *deeds* be done one after the other, each counted from the one before, after those
+        that wait already.
+        """
         self._deeds += deeds
 
     def fail(self, failures: Failures) -> None:

@@ -1,7 +1,9 @@
-"""Deliberate bugs: each is patched into one module as it is imported, in a process of its own, and hunted.
+"""Deliberate bugs: each is patched into one module as it is imported, in a process of its own, and
+hunted.
 
-Seeds are tried first until one finds it; what they leave, the unit tests of the module's room are run on. A simulator that finds
-nothing may be blind; these show what it sees. `docs/simulator.md` has the list with the seeds it took.
+Seeds are tried first until one finds it; what they leave, the unit tests of the module's room are
+run on. A simulator that finds nothing may be blind; these show what it sees. `docs/simulator.md`
+has the list with the seeds it took.
 """
 
 import os
@@ -38,18 +40,28 @@ _WITHOUT: Final = "not process and not spark and not pravega_server"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What found a bug first: a *seed* and the promise that it broke, or where none did, a unit test; *what* is its name."""
+    """What found a bug first: a *seed* and the promise that it broke, or where none did, a unit
+    test; *what* is its name.
+    """
 
     seed: int | None
     what: str
 
 
-def hunt(only: Sequence[str], most: int, jobs: int, *, tests: bool = True) -> Iterator[tuple[Mutant, Found | None]]:
-    """Yield each mutant whose name begins with one of *only* (all, without), with what found it; unit tests only with *tests*."""
+def hunt(
+    only: Sequence[str], most: int, jobs: int, *, tests: bool = True
+) -> Iterator[tuple[Mutant, Found | None]]:
+    """Yield each mutant whose name begins with one of *only* (all, without), with what found it;
+    unit tests only with *tests*.
+    """
     chosen = [mutant for mutant in MUTANTS if not only or mutant.name.startswith(tuple(only))]
     count = len(chosen)
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        yield from zip(chosen, pool.map(_hunted, [mutant.name for mutant in chosen], [most] * count, [tests] * count), strict=True)
+        yield from zip(
+            chosen,
+            pool.map(_hunted, [mutant.name for mutant in chosen], [most] * count, [tests] * count),
+            strict=True,
+        )
 
 
 def _hunted(name: str, most: int, tests: bool) -> Found | None:
@@ -76,12 +88,31 @@ def room_of(module: str) -> str:
 
 def failing_test(mutant: Mutant, paths: Sequence[str]) -> str:
     """Return the first unit test below *paths* that fails with the bug, "" where all pass."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "tests.simulation.patching", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "tests.simulation.patching",
+        "-p",
+        "no:cacheprovider",
+    ]
     with tempfile.TemporaryDirectory() as directory:
-        environment = {**os.environ, VARIABLE: mutant.name, "HYPOTHESIS_STORAGE_DIRECTORY": directory}
+        environment = {
+            **os.environ,
+            VARIABLE: mutant.name,
+            "HYPOTHESIS_STORAGE_DIRECTORY": directory,
+        }
         try:
             ran = subprocess.run(
-                [*command, "-m", _WITHOUT, *paths], cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=_TESTS_SECONDS
+                [*command, "-m", _WITHOUT, *paths],
+                cwd=_ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=_TESTS_SECONDS,
             )
         except subprocess.TimeoutExpired:
             return f"{' '.join(paths)} (no end within {_TESTS_SECONDS} s)"
@@ -89,5 +120,8 @@ def failing_test(mutant: Mutant, paths: Sequence[str]) -> str:
         return ""
     lines = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     if ran.returncode != 1 or not lines:
-        raise RuntimeError(f"the tests of {mutant.name} could not be run:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
+        raise RuntimeError(
+            f"the tests of {mutant.name} could not be run:\n"
+            f"{ran.stdout[-2000:]}{ran.stderr[-2000:]}"
+        )
     return lines[0].split(" ")[1]

@@ -1,4 +1,6 @@
-"""Foreign writers that do not do as Beats do: version 1, several windows in flight, windows never filled, and lies."""
+"""Foreign writers that do not do as Beats do: version 1, several windows in flight, windows never
+filled, and lies.
+"""
 
 from collections import deque
 from random import Random
@@ -7,9 +9,16 @@ from typing import Final
 import orjson
 
 from logdrive.errors import LogdriveError
-from logdrive.net.stream import ClientTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import VERSION_1, Ack, Data, Envelope, Window, json_frames
+from logdrive.wire.lumberjack.frames import (
+    VERSION_1,
+    AckFrame,
+    EnvelopeFrame,
+    KeyValueFrame,
+    WindowFrame,
+    json_frames,
+)
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.simulation.beats import Beat
 from tests.support.memory_transport import MemoryNetwork
@@ -29,14 +38,14 @@ class OldBeat(Beat):
     def window(self, events: list[bytes]) -> list[bytes]:
         """Return one window as it travels."""
         pairs = [tuple(orjson.loads(event).items()) for event in events]
-        frames = [Data(number, pair).encode() for number, pair in enumerate(pairs, 1)]
-        return [Window(len(events)).encode(VERSION_1), *frames]
+        frames = [KeyValueFrame(number, pair).encode() for number, pair in enumerate(pairs, 1)]
+        return [WindowFrame(len(events)).encode(VERSION_1), *frames]
 
 
 class HastyBeat(Beat):
     """Sends several windows before it waits for an acknowledgement."""
 
-    async def exchange(self, stream: Stream, reader: FrameReader) -> None:
+    async def exchange(self, stream: ByteStream, reader: FrameReader) -> None:
         """Send a few windows, then take their acknowledgements in order."""
         events = list(self.waiting)
         windows = deque[int]()
@@ -47,7 +56,7 @@ class HastyBeat(Beat):
         done = 0
         while windows:
             for frame in reader.feed(await self.heard(stream)):
-                if not isinstance(frame, Ack):
+                if not isinstance(frame, AckFrame):
                     continue
                 self.settle(frame.sequence - done)
                 done = max(done, frame.sequence)
@@ -61,11 +70,13 @@ class LazyBeat(Beat):
 
     def window(self, events: list[bytes]) -> list[bytes]:
         """Return a window that is never filled."""
-        return [Window(len(events) + _FEW).encode(), *json_frames(1, events)]
+        return [WindowFrame(len(events) + _FEW).encode(), *json_frames(1, events)]
 
 
 class LyingBeat(Beat):
-    """Sends what no writer may, each time something else, and never waits for an answer: its events may be there or not."""
+    """Sends what no writer may, each time something else, and never waits for an answer: its events
+    may be there or not.
+    """
 
     def __init__(self, name: str, hosts: list[str], network: MemoryNetwork) -> None:
         super().__init__(name, hosts, network)
@@ -74,7 +85,9 @@ class LyingBeat(Beat):
     async def serve(self, host: str) -> None:
         """Tell one lie on one connection."""
         transport = self.network.host(self.name, f"cn:{self.name}")
-        stream = await transport.connect(host, 5044, ClientTls("ca.pem", "client.pem", "client.key"))
+        stream = await transport.connect(
+            host, 5044, ClientTls("ca.pem", "client.pem", "client.key")
+        )
         events = [self.waiting.popleft() for _ in range(min(len(self.waiting), _WINDOW_EVENTS))]
         try:
             await stream.write(self._lie(events))
@@ -87,20 +100,28 @@ class LyingBeat(Beat):
         whole = b"".join(json_frames(1, events))
         noise = self._pick.randbytes(self._pick.randint(1, 300))
         lies = (
-            [Window(len(events)).encode(), whole[: self._pick.randint(0, len(whole))]],
-            [Window(1).encode(), whole],
-            [Window(len(events)).encode(), *json_frames(7, events)],
+            [WindowFrame(len(events)).encode(), whole[: self._pick.randint(0, len(whole))]],
+            [WindowFrame(1).encode(), whole],
+            [WindowFrame(len(events)).encode(), *json_frames(7, events)],
             [whole],
             [noise],
-            [Window(len(events)).encode(), whole, b"2Z", noise],
-            [Window(len(events)).encode(), Envelope(noise).encode()],
-            [Window(len(events)).encode(), Envelope(pack(whole, "zlib", 1)[:-3]).encode()],
+            [WindowFrame(len(events)).encode(), whole, b"2Z", noise],
+            [WindowFrame(len(events)).encode(), EnvelopeFrame(noise).encode()],
+            [
+                WindowFrame(len(events)).encode(),
+                EnvelopeFrame(pack(whole, "zlib", 1)[:-3]).encode(),
+            ],
             [b"2J", (1).to_bytes(4, "big"), (2**32 - 1).to_bytes(4, "big"), noise],
         )
         return self._pick.choice(lies)
 
 
-ODD: Final[dict[str, type[Beat]]] = {"old": OldBeat, "hasty": HastyBeat, "lazy": LazyBeat, "lying": LyingBeat}
+ODD: Final[dict[str, type[Beat]]] = {
+    "old": OldBeat,
+    "hasty": HastyBeat,
+    "lazy": LazyBeat,
+    "lying": LyingBeat,
+}
 """By the beginning of their names."""
 
 

@@ -1,4 +1,6 @@
-"""An operator at a store's controller: scales the stream, and gives up what was before the scaling."""
+"""An operator at a store's controller: scales the stream, and gives up what was before the
+scaling.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,7 +8,7 @@ from itertools import pairwise
 from random import Random
 
 from logdrive.errors import LogdriveError
-from logdrive.services.pravega.client.controller import Controller, StreamSegment
+from logdrive.services.pravega.client.controller import ControllerClient, StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM
@@ -20,23 +22,33 @@ _MOST_SEGMENTS = 6
 async def scale(network: MemoryNetwork, store: str, how: str, pick: Random) -> None:
     """Ask once for the stream to be scaled; whether that is done shows by its segments."""
     async with reaching(network.host(OPERATOR))(store, CONTROLLER_PORT, None, None) as controller:
-        with suppress(LogdriveError):  # a store that is away, a stream not made yet, or scaled by another meanwhile
+        # a store that is away, a stream not made yet, or scaled by another meanwhile
+        with suppress(LogdriveError):
             await scaled(controller, how, pick)
 
 
-async def scaled(controller: Controller, how: str, pick: Random, *, stream: str = STREAM) -> Sequence[StreamSegment]:
-    """Split one segment, merge two, or replace all; return those that were replaced. Raises what the controller raises."""
+async def scaled(
+    controller: ControllerClient, how: str, pick: Random, *, stream: str = STREAM
+) -> Sequence[StreamSegment]:
+    """Split one segment, merge two, or replace all; return those that were replaced.
+
+    Raises what the controller raises.
+    """
     assert isinstance(controller, GrpcController)
     now = sorted(await controller.current(SCOPE, stream), key=lambda segment: segment.low)
     sealed, bounds = _change(now, how, pick)
     ranges = [pb.ScaleRequest.KeyRangeEntry(start=low, end=high) for low, high in pairwise(bounds)]
     info = pb.StreamInfo(scope=SCOPE, stream=stream)
-    request = pb.ScaleRequest(streamInfo=info, sealedSegments=[segment.id for segment in sealed], newKeyRanges=ranges)
+    request = pb.ScaleRequest(
+        streamInfo=info, sealedSegments=[segment.id for segment in sealed], newKeyRanges=ranges
+    )
     await controller.call("scale", request, pb.ScaleResponse)
     return sealed
 
 
-def _change(now: Sequence[StreamSegment], how: str, pick: Random) -> tuple[Sequence[StreamSegment], list[float]]:
+def _change(
+    now: Sequence[StreamSegment], how: str, pick: Random
+) -> tuple[Sequence[StreamSegment], list[float]]:
     """Return which segments to replace, and the bounds of those that replace them."""
     if how == "split" and len(now) < _MOST_SEGMENTS:
         one = pick.choice(now)
@@ -48,9 +60,14 @@ def _change(now: Sequence[StreamSegment], how: str, pick: Random) -> tuple[Seque
     return now, [0.0, pick.choice((0.25, 0.5, 0.7)), 1.0]
 
 
-async def give_up_the_past(controller: Controller, *, stream: str = STREAM) -> None:
-    """Let the stream begin with the segments that it has now: all before them are deleted. Raises what the controller raises."""
+async def give_up_the_past(controller: ControllerClient, *, stream: str = STREAM) -> None:
+    """Let the stream begin with the segments that it has now: all before them are deleted.
+
+    Raises what the controller raises.
+    """
     assert isinstance(controller, GrpcController)
     cut = {segment.id: 0 for segment in await controller.current(SCOPE, stream)}
     info = pb.StreamInfo(scope=SCOPE, stream=stream)
-    await controller.call("truncateStream", pb.StreamCut(streamInfo=info, cut=cut), pb.UpdateStreamStatus)
+    await controller.call(
+        "truncateStream", pb.StreamCut(streamInfo=info, cut=cut), pb.UpdateStreamStatus
+    )

@@ -1,8 +1,11 @@
-"""The judge: what applications wrote on one side, what the tables hold on the other. Knows the promises, not how they are kept."""
+"""The judge: what applications wrote on one side, what the tables hold on the other.
+
+Knows the promises, not how they are kept.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from logdrive.pipeline.audit.sources import Source
+from logdrive.pipeline.audit.sources import AuditedSource
 from tests.simulation.arrivals import Arrived, Batch, arrived, covered, foreign_events
 from tests.simulation.beats import Beat
 from tests.simulation.bronze import Bronze, Row
@@ -14,7 +17,10 @@ from tests.simulation.witnesses import Witness
 
 
 class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a program
-    """A history that should not be. *promise* is which one was broken, in few words, the same for all histories that break it."""
+    """A history that should not be.
+
+    *promise* is which one was broken, in few words, the same for all histories that break it.
+    """
 
     def __init__(self, promise: str, what: str) -> None:
         super().__init__(f"{promise}: {what}")
@@ -22,7 +28,9 @@ class BrokenPromise(AssertionError):  # noqa: N818  # it is no error of a progra
 
 
 def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> None:
-    """Raise `BrokenPromise` unless stores and tables are what they must be once everything has come to rest."""
+    """Raise `BrokenPromise` unless stores and tables are what they must be once everything has come
+    to rest.
+    """
     _follow_on(tables.batches)
     sources = arrived(tables.batches)
     by_origin = {source.origin: source for source in sources.values()}
@@ -39,34 +47,47 @@ def judge(hosts: Sequence[AgentHost], beats: Sequence[Beat], tables: Tables) -> 
             elif host.plan.start == "beginning":
                 if life.witness is not None:
                     named = by_origin.get(life.witness.origin)
-                    if named is not None and named is not source and _took_its_place(named, sources.values()):
+                    if (
+                        named is not None
+                        and named is not source
+                        and _took_its_place(named, sources.values())
+                    ):
                         continue
                     _told(life, life.witness, source, named, host)
                 if source is not None:
                     _closed(life, source)
         if forgotten := host.starts.forgotten():
-            raise BrokenPromise("nothing is lost in silence", f"{host.name} forgot {forgotten} between two starts")
+            raise BrokenPromise(
+                "nothing is lost in silence", f"{host.name} forgot {forgotten} between two starts"
+            )
     _tables(owners, sources, tables.bronze())
     for beat in beats:
         _foreign(beat, tables.batches)
 
 
-# Sources ---------------------------------------------------------------------------------------------------------------
+# Sources ----------------------------------------------------------------------------------------
 
 
 def _owners(lives: Sequence[Life], sources: Mapping[str, Arrived]) -> dict[Life, Arrived]:
     """Return which source each life arrived as: exactly one, whose every byte is the life's."""
     owners: dict[Life, Arrived] = {}
-    for source in sorted((source for source in sources.values() if source.pieces), key=lambda source: -source.bytes):
+    for source in sorted(
+        (source for source in sources.values() if source.pieces), key=lambda source: -source.bytes
+    ):
         matching = [life for life in lives if life.host == source.host and _matches(life, source)]
         if not matching:
             start, data = source.pieces[0]
             raise BrokenPromise(
-                "nothing is invented", f"source {source.source} has {data[:60]!r} at {start}, never written so on {source.host}"
+                "nothing is invented",
+                f"source {source.source} has {data[:60]!r} at {start}, never written so "
+                f"on {source.host}",
             )
         free = [life for life in matching if life not in owners]
         if not free:
-            raise BrokenPromise("once", f"{matching[0]} arrived as {owners[matching[0]].source} and as {source.source}")
+            raise BrokenPromise(
+                "once",
+                f"{matching[0]} arrived as {owners[matching[0]].source} and as {source.source}",
+            )
         owners[free[0]] = source
     return owners
 
@@ -76,18 +97,27 @@ def _matches(life: Life, source: Arrived) -> bool:
 
 
 def _whole(life: Life, source: Arrived | None, host: AgentHost) -> None:
-    """What is on the disk at the end has arrived, to the last byte, but for what was not wanted from the start."""
+    """What is on the disk at the end has arrived, to the last byte, but for what was not wanted
+    from the start.
+    """
     if source is not None and source.unwanted and host.plan.start != "end":
         raise BrokenPromise("everything arrives", f"of {life} bytes were declared not wanted")
     have = covered([*source.intervals, *source.unwanted]) if source is not None else 0
     if have < len(life.data) and not (source is None and host.plan.start == "end"):
-        raise BrokenPromise("everything arrives", f"{life} is on the disk, and {have} bytes of it arrived")
+        raise BrokenPromise(
+            "everything arrives", f"{life} is on the disk, and {have} bytes of it arrived"
+        )
     if source is not None and source.ended is not None:
-        raise BrokenPromise("what is there has not ended", f"{life} is on the disk and ended by {source.ended}")
+        raise BrokenPromise(
+            "what is there has not ended", f"{life} is on the disk and ended by {source.ended}"
+        )
 
 
-def _told(life: Life, witness: Witness, source: Arrived | None, named: Arrived | None, host: AgentHost) -> None:
-    """What an agent knew when it vanished has arrived, or is told as lost: by that agent, or by the next from its checkpoint.
+def _told(
+    life: Life, witness: Witness, source: Arrived | None, named: Arrived | None, host: AgentHost
+) -> None:
+    """What an agent knew when it vanished has arrived, or is told as lost: by that agent, or by the
+    next from its checkpoint.
 
     *named* is the source that the witness knew it as, *source* the one that has its bytes.
     """
@@ -107,36 +137,59 @@ def _told(life: Life, witness: Witness, source: Arrived | None, named: Arrived |
 
 
 def _took_its_place(named: Arrived, sources: Iterable[Arrived]) -> bool:
-    """Tell whether the next life, as *named*, went on for one that no byte read told from it: then an end is told that nobody saw (P4)."""
-    return bool(named.pieces) and any(other.open_gap for other in sources if other.host == named.host and other is not named)
+    """Tell whether the next life, as *named*, went on for one that no byte read told from it: then
+    an end is told that nobody saw (P4).
+    """
+    return bool(named.pieces) and any(
+        other.open_gap for other in sources if other.host == named.host and other is not named
+    )
 
 
 def _closed(life: Life, source: Arrived) -> None:
-    """A source that has ended without a gap has all that its life had when it went, whoever knew of that."""
-    if source.ended is not None and source.bytes < life.owed and not source.lost and not source.open_gap:
-        what = f"{life} ended by {source.ended} with {source.bytes} of {life.owed} bytes, and no gap"
+    """A source that has ended without a gap has all that its life had when it went, whoever knew of
+    that.
+    """
+    if (
+        source.ended is not None
+        and source.bytes < life.owed
+        and not source.lost
+        and not source.open_gap
+    ):
+        what = (
+            f"{life} ended by {source.ended} with {source.bytes} of {life.owed} bytes, and no gap"
+        )
         raise BrokenPromise("nothing is lost in silence", what)
 
 
 def _follow_on(batches: Iterable[Batch]) -> None:
-    """In one store, each batch of a source begins where the one before ended, and nothing follows an end (rules D3, P2, G3)."""
+    """In one store, each batch of a source begins where the one before ended, and nothing follows
+    an end (rules D3, P2, G3).
+    """
     reached: dict[tuple[str, str], tuple[int, str]] = {}
-    for batch in sorted((batch for batch in batches if batch.kind != "foreign"), key=lambda batch: batch.place):
+    for batch in sorted(
+        (batch for batch in batches if batch.kind != "foreign"), key=lambda batch: batch.place
+    ):
         place, header = (batch.store, batch.source), batch.header
         before, kind = reached.get(place, (0, ""))
         if kind == "end":
-            raise BrokenPromise("order within a source", f"{batch.source}: a batch after its end in {batch.store}")
+            raise BrokenPromise(
+                "order within a source", f"{batch.source}: a batch after its end in {batch.store}"
+            )
         if header["previous"] != before:
-            what = f"{batch.source}: a batch from {header['previous']} after {before} in {batch.store}"
+            what = (
+                f"{batch.source}: a batch from {header['previous']} after {before} in {batch.store}"
+            )
             raise BrokenPromise("order within a source", what)
         reached[place] = header["position"], batch.kind
 
 
-# Tables ----------------------------------------------------------------------------------------------------------------
+# Tables -----------------------------------------------------------------------------------------
 
 
 def _tables(owners: Mapping[Life, Arrived], sources: Mapping[str, Arrived], bronze: Bronze) -> None:
-    """The pipeline's tables have what the stores have, each byte once, and its audit counts as we do."""
+    """The pipeline's tables have what the stores have, each byte once, and its audit counts as we
+    do.
+    """
     verdict = bronze.verdict()
     if verdict.faults:
         raise BrokenPromise("headers and rows agree", str(verdict.faults[0]))
@@ -146,41 +199,64 @@ def _tables(owners: Mapping[Life, Arrived], sources: Mapping[str, Arrived], bron
         _rows(life, source, bronze.rows.get(source.source, []))
     audited = {source.source: source for source in verdict.by_source if not source.foreign}
     if audited.keys() != sources.keys():
-        raise BrokenPromise("the audit's verdict is true", f"of {sorted(audited.keys() ^ sources.keys())[0]} only one side knows")
+        raise BrokenPromise(
+            "the audit's verdict is true",
+            f"of {sorted(audited.keys() ^ sources.keys())[0]} only one side knows",
+        )
     for name, source in sources.items():
         _figures(source, audited[name])
     unexplained = [gap for gap in verdict.gaps if gap.reason == "unexplained" and gap.lost_bytes]
     if unexplained:
         raise BrokenPromise("each byte is in an event or a gap", str(unexplained[0]))
-    if verdict.complete != (bool(verdict.sources) and not any(source.lost or source.open_gap for source in sources.values())):
-        raise BrokenPromise("the audit's verdict is true", f"complete is {verdict.complete} with {verdict.lost_bytes} lost bytes")
+    if verdict.complete != (
+        bool(verdict.sources)
+        and not any(source.lost or source.open_gap for source in sources.values())
+    ):
+        raise BrokenPromise(
+            "the audit's verdict is true",
+            f"complete is {verdict.complete} with {verdict.lost_bytes} lost bytes",
+        )
 
 
 def _rows(life: Life, source: Arrived, rows: Sequence[Row]) -> None:
     """Rows are the file's own bytes at their places, and have each byte that arrived once."""
     for row in rows:
         if row.end - row.start != len(row.data) or life.data[row.start : row.end] != row.data:
-            raise BrokenPromise("headers and rows agree", f"{life}: a row from {row.start} to {row.end} says {row.data[:60]!r}")
+            raise BrokenPromise(
+                "headers and rows agree",
+                f"{life}: a row from {row.start} to {row.end} says {row.data[:60]!r}",
+            )
     have = [(row.start, row.end) for row in rows]
     if covered(have) != source.bytes or covered([*have, *source.intervals]) != source.bytes:
-        raise BrokenPromise("headers and rows agree", f"{life}: {source.bytes} bytes arrived, the rows have {covered(have)} of them")
+        raise BrokenPromise(
+            "headers and rows agree",
+            f"{life}: {source.bytes} bytes arrived, the rows have {covered(have)} of them",
+        )
     if sum(len(row.data) for row in rows) != source.bytes:
-        raise BrokenPromise("once", f"{life}: {source.bytes} bytes arrived, and some stand in two rows")
+        raise BrokenPromise(
+            "once", f"{life}: {source.bytes} bytes arrived, and some stand in two rows"
+        )
 
 
-def _figures(source: Arrived, audited: Source) -> None:
+def _figures(source: Arrived, audited: AuditedSource) -> None:
     """The audit says of a source what we find."""
     ended = audited.ended if audited.ended in source.ends else source.ended
     ours = source.bytes, source.lost, source.open_gap, ended
     theirs = audited.bytes, audited.lost_bytes, audited.lost_at_least, audited.ended
     if ours != theirs:
-        what = f"{source.source}: it counts {theirs}, there are {ours} (bytes, of them lost, perhaps more, why it ended)"
+        what = (
+            f"{source.source}: it counts {theirs}, there are {ours} (bytes, of them lost, "
+            "perhaps more, why it ended)"
+        )
         raise BrokenPromise("the audit's verdict is true", what)
     if not source.doubled and source.events != audited.events:
-        raise BrokenPromise("the audit's verdict is true", f"{source.source}: {source.events} events, it counts {audited.events}")
+        raise BrokenPromise(
+            "the audit's verdict is true",
+            f"{source.source}: {source.events} events, it counts {audited.events}",
+        )
 
 
-# Agents that speak the plain dialect -----------------------------------------------------------------------------------
+# Agents that speak the plain dialect ------------------------------------------------------------
 
 
 def _plain(host: AgentHost, batches: Iterable[Batch]) -> None:
@@ -192,7 +268,7 @@ def _plain(host: AgentHost, batches: Iterable[Batch]) -> None:
         raise BrokenPromise("nothing is invented", str(error)) from error
 
 
-# Foreign writers -------------------------------------------------------------------------------------------------------
+# Foreign writers --------------------------------------------------------------------------------
 
 
 def _foreign(beat: Beat, batches: Iterable[Batch]) -> None:
@@ -200,7 +276,10 @@ def _foreign(beat: Beat, batches: Iterable[Batch]) -> None:
     stored = dict.fromkeys(event for event in foreign_events(batches) if beat.mark in event)
     missing = [event for event in beat.acknowledged if event not in stored]
     if missing:
-        what = f"{beat.name}: {len(missing)} events were acknowledged and are not there, first {missing[0]!r}"
+        what = (
+            f"{beat.name}: {len(missing)} events were acknowledged and are not there, first "
+            f"{missing[0]!r}"
+        )
         raise BrokenPromise("acknowledged is durable", what)
     if invented := stored.keys() - set(beat.sent):
         raise BrokenPromise("nothing is invented", f"{beat.name} never sent {min(invented)!r}")

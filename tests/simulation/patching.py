@@ -1,4 +1,7 @@
-"""Patches one module as it is imported. As a pytest plugin (`-p`) it puts the bug that the environment names under the tests."""
+"""Patches one module as it is imported.
+
+As a pytest plugin (`-p`) it puts the bug that the environment names under the tests.
+"""
 
 import importlib.util
 import os
@@ -17,14 +20,20 @@ VARIABLE: Final = "LOGDRIVE_TESTS_BUG"
 
 
 def mutated(mutant: Mutant) -> str:
-    """Return the source of the mutant's module with the bug in it. Raises ValueError where the code is no longer as expected."""
+    """Return the source of the mutant's module with the bug in it.
+
+    Raises ValueError where the code is no longer as expected.
+    """
     spec = importlib.util.find_spec(mutant.module)
     assert spec is not None
     assert spec.origin is not None
     source = Path(spec.origin).read_text()
     for old, new in mutant.edits:
         if source.count(old) != 1:
-            raise ValueError(f"{mutant.name}: {mutant.module} has {source.count(old)} times what is to be changed:\n{old}")
+            raise ValueError(
+                f"{mutant.name}: {mutant.module} has {source.count(old)} times what is to "
+                f"be changed:\n{old}"
+            )
         source = source.replace(old, new)
     return source
 
@@ -46,7 +55,9 @@ class _Patcher(MetaPathFinder):
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != self._mutant.module:
             return None
         spec = PathFinder.find_spec(name, path)

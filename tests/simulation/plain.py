@@ -1,4 +1,6 @@
-"""What must hold of agents that speak the plain dialect: what is on the disk is there at least once, and nothing else is."""
+"""What must hold of agents that speak the plain dialect: what is on the disk is there at least
+once, and nothing else is.
+"""
 
 from collections.abc import Iterable
 
@@ -18,7 +20,10 @@ class InventedError(AssertionError):
 
 
 def judge_plain(host: AgentHost, events: Iterable[bytes]) -> None:
-    """Hold the full records that *host* sent among *events* against its files. Raises `NotThereError`, `InventedError`."""
+    """Hold the full records that *host* sent among *events* against its files.
+
+    Raises `NotThereError`, `InventedError`.
+    """
     pieces = _pieces(host, events)
     lives = host.applications.lives
     for start, data in pieces:
@@ -27,7 +32,11 @@ def judge_plain(host: AgentHost, events: Iterable[bytes]) -> None:
     if host.plan.start == "end":
         return
     for life in host.applications.on_disk:
-        own = [(start, start + len(data)) for start, data in pieces if life.data[start : start + len(data)] == data]
+        own = [
+            (start, start + len(data))
+            for start, data in pieces
+            if life.data[start : start + len(data)] == data
+        ]
         if covered(own) < len(life.data):
             raise NotThereError(f"{life} is on the disk, and {covered(own)} bytes of it arrived")
 

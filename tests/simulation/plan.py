@@ -1,8 +1,9 @@
 """What happens in one history, as data: so that it can be printed, saved, replayed and cut down.
 
-Who takes part, how the network and the disks are, and steps, each at its time. A step carries its own seed for what is random
-within it, so leaving one out changes nothing in the others. What is not planned (how reads split, jitter, backoff) comes from
-generators of the same seed, one for each part.
+Who takes part, how the network and the disks are, and steps, each at its time. A step carries its
+own seed for what is random within it, so leaving one out changes nothing in the others. What is not
+planned (how reads split, jitter, backoff) comes from generators of the same seed, one for each
+part.
 """
 
 from collections.abc import Sequence
@@ -30,16 +31,21 @@ class Step:
     number: int = 0
 
     def __str__(self) -> str:
-        values = " ".join(f"{name}={value}" for name, value in self.values.items() if name != "seed")
+        values = " ".join(
+            f"{name}={value}" for name, value in self.values.items() if name != "seed"
+        )
         return f"{self.kind} {self.who} {values}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """One host with an agent. *handles* is how many it may have open in all, 0 for as many as it likes.
+    """One host with an agent.
 
-    *keep_removed_bytes* is how much of deleted files it may hold open, 0 for its usual. Its file system gives inodes away again
-    (*inodes_reused*), says when a file was born (*births_told*), and has another device number after a reboot (*devices_renumbered*).
+    *handles* is how many it may have open in all, 0 for as many as it likes.
+
+    *keep_removed_bytes* is how much of deleted files it may hold open, 0 for its usual. Its file
+    system gives inodes away again (*inodes_reused*), says when a file was born (*births_told*), and
+    has another device number after a reboot (*devices_renumbered*).
     """
 
     name: str
@@ -61,13 +67,16 @@ class AgentPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One history. *shared*: the receivers append to one store over the network; otherwise each has its own.
+    """One history.
 
-    *direct*: logs are written past the page cache. *scaled*: the stores have controllers, and the stream's segments change; without,
-    they stay as they were made. *kept_bytes* is what retention leaves of the stream, *kept_ms* how old
-    that gets at most, each 0 for no limit; *clients* use a table at the
-    first store, *writers* write transactions there, *tickers* note times, and are waited for *patience_ms* when they don't.
-    *pending_bytes* is what the shared store lets wait for its disk, 0 for its usual.
+    *shared*: the receivers append to one store over the network; otherwise each has its own.
+
+    *direct*: logs are written past the page cache. *scaled*: the stores have controllers, and the
+    stream's segments change; without, they stay as they were made. *kept_bytes* is what retention
+    leaves of the stream, *kept_ms* how old that gets at most, each 0 for no limit; *clients* use a
+    table at the first store, *writers* write transactions there, *tickers* note times, and are
+    waited for *patience_ms* when they don't. *pending_bytes* is what the shared store lets wait for
+    its disk, 0 for its usual.
     """
 
     seed: int
@@ -110,41 +119,66 @@ class Plan:
     def without_agent(self, name: str) -> "Plan":
         """Return the same without one agent and what happens to it."""
         agents = tuple(agent for agent in self.agents if agent.name != name)
-        return replace(self, agents=agents, steps=tuple(step for step in self.steps if step.who != name))
+        return replace(
+            self, agents=agents, steps=tuple(step for step in self.steps if step.who != name)
+        )
 
     def without_beats(self) -> "Plan":
         """Return the same without foreign writers."""
-        return replace(self, beats=(), steps=tuple(step for step in self.steps if step.who not in self.beats))
+        return replace(
+            self, beats=(), steps=tuple(step for step in self.steps if step.who not in self.beats)
+        )
 
     def without_clients(self) -> "Plan":
         """Return the same without those who use a table."""
-        return replace(self, clients=(), steps=tuple(step for step in self.steps if step.who not in self.clients))
+        return replace(
+            self,
+            clients=(),
+            steps=tuple(step for step in self.steps if step.who not in self.clients),
+        )
 
     def without_writers(self) -> "Plan":
         """Return the same without those who write transactions."""
-        return replace(self, writers=(), steps=tuple(step for step in self.steps if step.who not in self.writers))
+        return replace(
+            self,
+            writers=(),
+            steps=tuple(step for step in self.steps if step.who not in self.writers),
+        )
 
     def without_tickers(self) -> "Plan":
         """Return the same without those who note times."""
-        return replace(self, tickers=(), patience_ms=0, steps=tuple(step for step in self.steps if step.who not in self.tickers))
+        return replace(
+            self,
+            tickers=(),
+            patience_ms=0,
+            steps=tuple(step for step in self.steps if step.who not in self.tickers),
+        )
 
     def unscaled(self) -> "Plan":
         """Return the same with a stream that stays as it was made."""
         plan = self.without_writers().without_tickers()
-        return replace(plan, scaled=False, steps=tuple(step for step in plan.steps if step.kind != "scale"))
+        return replace(
+            plan, scaled=False, steps=tuple(step for step in plan.steps if step.kind != "scale")
+        )
 
     def kept_whole(self) -> "Plan":
         """Return the same without retention."""
         return replace(self, kept_bytes=0, kept_ms=0)
 
     def roomy(self) -> "Plan":
-        """Return the same with the usual room for handles, deleted files and what waits for a disk."""
+        """Return the same with the usual room for handles, deleted files and what waits for a
+        disk.
+        """
         agents = tuple(replace(agent, handles=0, keep_removed_bytes=0) for agent in self.agents)
         return replace(self, agents=agents, pending_bytes=0)
 
     def ordinary(self) -> "Plan":
         """Return the same on file systems that tell files apart by inode, birth time and device."""
-        usual: dict[str, Any] = {"inodes_reused": False, "births_told": True, "devices_renumbered": False}
+        usual: dict[str, Any] = {
+            "inodes_reused": False,
+            "births_told": True,
+            "devices_renumbered": False,
+        }
         return replace(self, agents=tuple(replace(agent, **usual) for agent in self.agents))
 
     def at_once(self) -> "Plan":

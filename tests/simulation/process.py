@@ -1,4 +1,6 @@
-"""A host and the program on it: started, killed at any moment or at a named point, powered off, stopped, and started again."""
+"""A host and the program on it: started, killed at any moment or at a named point, powered off,
+stopped, and started again.
+"""
 
 import asyncio
 import errno
@@ -34,10 +36,21 @@ class _Armed:
 
 
 class Process:
-    """One host: its disk, its clock, its place on the network. `_main` is the program; `supervise` starts it whenever it has ended."""
+    """One host: its disk, its clock, its place on the network.
+
+    `_main` is the program; `supervise` starts it whenever it has ended.
+    """
 
     def __init__(
-        self, name: str, network: MemoryNetwork, trace: Trace, seed: int, disk: MemoryDisk, sync_seconds: float = 0.0, *, below: str = ""
+        self,
+        name: str,
+        network: MemoryNetwork,
+        trace: Trace,
+        seed: int,
+        disk: MemoryDisk,
+        sync_seconds: float = 0.0,
+        *,
+        below: str = "",
     ) -> None:
         self.name, self.network, self.trace, self.disk = name, network, trace, disk
         self.meddler = Meddler(self, below)
@@ -67,7 +80,9 @@ class Process:
         return self.disk.crash(self.random) if power else self.disk.killed()
 
     def _expected(self, error: BaseException) -> bool:
-        """Tell whether the program may end so: its disk failed, and a supervisor starts it again."""
+        """Tell whether the program may end so: its disk failed, and a supervisor starts it
+        again.
+        """
         return isinstance(error, LogdriveError | OSError) and self.disk_failed
 
     @property
@@ -83,7 +98,7 @@ class Process:
     disk_failed = False
     """A fault of the disk was asked for, and it may come at any time since."""
 
-    # Life and death --------------------------------------------------------------------------------------------------
+    # Life and death ------------------------------------------------------------------------------
 
     async def supervise(self) -> None:
         """Run the program again and again, until `finish`."""
@@ -107,7 +122,9 @@ class Process:
         self.disk.forget_handles(self.others_handles)
         context = copy_context()
         context.run(SPEAKER.set, self.name)
-        self._task = asyncio.get_running_loop().create_task(self._main(self._stop), name=self.name, context=context)
+        self._task = asyncio.get_running_loop().create_task(
+            self._main(self._stop), name=self.name, context=context
+        )
         self.running = True
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
@@ -120,7 +137,9 @@ class Process:
                 self.failures.append(error)
 
     def kill(self, *, power: bool = False, down: float = _RESTART_SECONDS) -> None:
-        """End it as SIGKILL does, or as a power cut: whatever it still does reaches neither disk nor network."""
+        """End it as SIGKILL does, or as a power cut: whatever it still does reaches neither disk
+        nor network.
+        """
         self._armed = None
         if not self.running or self._task is None:
             return
@@ -150,10 +169,13 @@ class Process:
             self._restart_in = down
             self._stop.set()
 
-    def arm(self, point: str, passages: int, *, power: bool, down: float, then_off: float = 0.0) -> None:
+    def arm(
+        self, point: str, passages: int, *, power: bool, down: float, then_off: float = 0.0
+    ) -> None:
         """Kill it when it passes the fault point *point* for the *passages*-th time from now.
 
-        With *then_off* its power is cut so many seconds after it was started again: what it found may not have been durable.
+        With *then_off* its power is cut so many seconds after it was started again: what it found
+        may not have been durable.
         """
         self._armed = _Armed(point, passages, power, down, then_off)
 
@@ -166,8 +188,19 @@ class Process:
         if armed.passages == 0:
             self.die(f"is at {point}", power=armed.power, down=armed.down, then_off=armed.then_off)
 
-    def count_down(self, counts: list[int], begin: str, *, reads: bool, power: bool, down: float, then_off: float) -> None:
-        """Kill it right after the n-th disk call from now, or from the first call *begin* on, and its later lives as *counts* goes on."""
+    def count_down(
+        self,
+        counts: list[int],
+        begin: str,
+        *,
+        reads: bool,
+        power: bool,
+        down: float,
+        then_off: float,
+    ) -> None:
+        """Kill it right after the n-th disk call from now, or from the first call *begin* on, and
+        its later lives as *counts* goes on.
+        """
         self.meddler.count_down(Countdown(list(counts), begin, reads, power, down, then_off))
 
     def die(self, why: str, *, power: bool, down: float, then_off: float = 0.0) -> None:
@@ -192,7 +225,7 @@ class Process:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await asyncio.wait([self._task])
 
-    # Trouble ---------------------------------------------------------------------------------------------------------
+    # Trouble -------------------------------------------------------------------------------------
 
     async def slow(self, seconds: float, lasting: float) -> None:
         """Let each sync take *seconds* for a while."""
@@ -217,7 +250,9 @@ class Process:
         self.disk.fail_sync()
 
     async def fill_up(self, room: int, seconds: float) -> None:
-        """Let there be only *room* bytes left on the disk for a while; whoever is killed meanwhile finds it as full."""
+        """Let there be only *room* bytes left on the disk for a while; whoever is killed meanwhile
+        finds it as full.
+        """
         self.disk_failed = True
         self.disk.capacity = self.disk.used() + room
         await asyncio.sleep(seconds)

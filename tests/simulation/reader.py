@@ -1,7 +1,7 @@
 """Reads segments over the stores' faces while they grow, and keeps what it has read.
 
-So a store which takes back what it has shown is found out. What the bytes say is read twice: here with code of the tests' own, and
-by the pipeline (`bronze`).
+So a store which takes back what it has shown is found out. What the bytes say is read twice: here
+with code of the tests' own, and by the pipeline (`bronze`).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from logdrive.pipeline.audit.audit import Verdict
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentState, connected
 from logdrive.services.pravega.reader.position import set_position
-from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.reader.stream import segments_of
 from tests.simulation.arrivals import Batch, NotAsWrittenError
 from tests.simulation.bronze import Bronze, bronze_of
@@ -56,22 +56,40 @@ class Tables:
 
     def meet(self, store: str, segments: Sequence[str]) -> None:
         """Take in which segments of the stream *store* has. Raises `TakenBackError`."""
-        known = [segment for there, segment in self.seen if there == store and (there, segment) not in self.given_up]
+        known = [
+            segment
+            for there, segment in self.seen
+            if there == store and (there, segment) not in self.given_up
+        ]
         if gone := [segment for segment in known if segment not in segments]:
             raise TakenBackError(f"{store} no longer has the segment {gone[0]}")
 
     def begin(self, store: str, state: SegmentState, *, again: bool) -> int:
-        """Take in where a segment begins and ends, and return from where it is to be read. Raises `TakenBackError`."""
+        """Take in where a segment begins and ends, and return from where it is to be read.
+
+        Raises `TakenBackError`.
+        """
         place = store, state.segment
         known = len(self.seen.get(place, b""))
         if state.length < known:
-            raise TakenBackError(f"{store} has {state.length} bytes of {state.segment}, of which {known} were read before")
+            raise TakenBackError(
+                f"{store} has {state.length} bytes of {state.segment}, of which {known} "
+                "were read before"
+            )
         if state.start < self.starts.get(place, 0):
-            raise TakenBackError(f"{state.segment} of {store} begins at {state.start}, and began at {self.starts[place]} before")
+            raise TakenBackError(
+                f"{state.segment} of {store} begins at {state.start}, and began at "
+                f"{self.starts[place]} before"
+            )
         if state.start > self.told.get(place, 0):
-            raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, and was read to {self.told.get(place, 0)}")
+            raise CutTooFarError(
+                f"{state.segment} of {store} begins at {state.start}, and was read to "
+                f"{self.told.get(place, 0)}"
+            )
         if state.start not in self._edges.get(place, {0: None}):
-            raise CutTooFarError(f"{state.segment} of {store} begins at {state.start}, where no batch does")
+            raise CutTooFarError(
+                f"{state.segment} of {store} begins at {state.start}, where no batch does"
+            )
         self.retained.begins(place, self.starts.get(place, 0), state.start, now_ms())
         self.starts[place] = state.start
         return state.start if again else known
@@ -82,12 +100,16 @@ class Tables:
         return sum(len(self.seen[place]) - self.starts[place] for place in there)
 
     def spared(self, store: str, least: int) -> bool:
-        """Tell whether retention has left *least* bytes of the stream in *store*, as far as whole batches allow."""
+        """Tell whether retention has left *least* bytes of the stream in *store*, as far as whole
+        batches allow.
+        """
         cut = any(begin for place, begin in self.starts.items() if place[0] == store)
         return not cut or self.kept(store) + self._largest > least
 
     def needs_no_more(self, store: str, segment: str) -> int:
-        """Return up to where a segment was read, by batches: it is about to be told that this is needed no more."""
+        """Return up to where a segment was read, by batches: it is about to be told that this is
+        needed no more.
+        """
         place = store, segment
         self.told[place] = self._taken.get(place, 0)
         return self.told[place]
@@ -98,7 +120,10 @@ class Tables:
         seen = self.seen.setdefault(place, bytearray())
         known = seen[offset : offset + len(data)]
         if known != data[: len(known)] or offset > len(seen):
-            raise TakenBackError(f"{store} has other bytes in {segment} than those read before, between {offset} and {offset + len(known)}")
+            raise TakenBackError(
+                f"{store} has other bytes in {segment} than those read before, between "
+                f"{offset} and {offset + len(known)}"
+            )
         seen += data[len(known) :]
         at = self._taken.get(place, 0)
         try:
@@ -109,7 +134,9 @@ class Tables:
                 self._edges.setdefault(place, {0: None})[at + end] = None
                 self._largest = max(self._largest, end - begin)
         except (AssertionError, ValueError, KeyError) as error:
-            raise NotAsWrittenError(f"{segment} of {store} after {self._taken.get(place, 0)}: {error}") from error
+            raise NotAsWrittenError(
+                f"{segment} of {store} after {self._taken.get(place, 0)}: {error}"
+            ) from error
 
     @property
     def events(self) -> int:
@@ -130,8 +157,12 @@ def now_ms() -> int:
     return EPOCH_MS + int(asyncio.get_running_loop().time() * 1000)
 
 
-async def follow(network: MemoryNetwork, plan: Plan, tables: Tables, *, again: bool = False) -> list[str]:
-    """Read on from where the tables end, or with *again* everything from the start; return the stores that could not be read."""
+async def follow(
+    network: MemoryNetwork, plan: Plan, tables: Tables, *, again: bool = False
+) -> list[str]:
+    """Read on from where the tables end, or with *again* everything from the start; return the
+    stores that could not be read.
+    """
     away = []
     for store in plan.stores:
         try:
@@ -142,18 +173,28 @@ async def follow(network: MemoryNetwork, plan: Plan, tables: Tables, *, again: b
     return away
 
 
-async def _read(network: MemoryNetwork, store: str, plan: Plan, tables: Tables, *, again: bool) -> None:
+async def _read(
+    network: MemoryNetwork, store: str, plan: Plan, tables: Tables, *, again: bool
+) -> None:
     transport = network.host("reader")
     async with connected(transport, store, FACE_PORT) as client:
         if plan.scaled:
-            found = await placed(transport, Target(store, CONTROLLER_PORT), SCOPE, STREAM, controllers=reaching(transport))
+            found = await locate_segments(
+                transport,
+                Target(store, CONTROLLER_PORT),
+                SCOPE,
+                STREAM,
+                controllers=reaching(transport),
+            )
             states = [place.state for place in found]
         else:
             states = await segments_of(client, SCOPE, STREAM)
         tables.meet(store, [state.segment for state in states])
         for state in states:
             start = tables.begin(store, state, again=again)
-            data = b"".join([piece async for piece in client.read_range(state.segment, start, state.length)])
+            data = b"".join(
+                [piece async for piece in client.read_range(state.segment, start, state.length)]
+            )
             tables.add(store, state.segment, start, data)
             if plan.retained:
                 offset = tables.needs_no_more(store, state.segment)

@@ -23,17 +23,26 @@ _MARKS: dict[str, Callable[[Plan], Plan]] = {
 
 
 def recipe_of(plan: Plan) -> str:
-    """Return what `cooked` makes this plan of: the seed, and what is left of its history where something was cut away."""
+    """Return what `cooked` makes this plan of: the seed, and what is left of its history where
+    something was cut away.
+    """
     whole = draw(plan.seed)
     if plan == whole:
         return str(plan.seed)
     steps = ",".join(str(step.number) for step in plan.steps)
-    marks = [mark for mark, smaller in _MARKS.items() if smaller(whole) != whole and smaller(plan) == plan]
+    marks = [
+        mark
+        for mark, smaller in _MARKS.items()
+        if smaller(whole) != whole and smaller(plan) == plan
+    ]
     return ":".join([str(plan.seed), "+".join(agent.name for agent in plan.agents), steps, *marks])
 
 
 def cooked(recipe: str) -> Plan:
-    """Return the plan that *recipe* names, or that the file of this name holds. Raises ValueError, OSError."""
+    """Return the plan that *recipe* names, or that the file of this name holds.
+
+    Raises ValueError, OSError.
+    """
     if recipe.endswith(".json"):
         return msgspec.json.decode(Path(recipe).read_bytes(), type=Plan)
     seed, *kept = recipe.split(":")

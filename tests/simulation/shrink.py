@@ -8,8 +8,15 @@ from tests.simulation.plan import Plan
 MOST_TRIES = 400
 
 
-def shrink(outcome: Outcome, *, tries: int = MOST_TRIES, tried: Callable[[Outcome], None] = lambda best: None) -> Outcome:
-    """Return the shortest failing history found within so many *tries*; *tried* is told the best one after each."""
+def shrink(
+    outcome: Outcome,
+    *,
+    tries: int = MOST_TRIES,
+    tried: Callable[[Outcome], None] = lambda best: None,
+) -> Outcome:
+    """Return the shortest failing history found within so many *tries*; *tried* is told the best
+    one after each.
+    """
     assert outcome.broken is not None
     promise, best = outcome.broken.promise, outcome
     left = tries
@@ -32,7 +39,12 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     if len(plan.agents) > 1:
         for agent in plan.agents:
             yield plan.without_agent(agent.name)
-    fewer = plan.without_beats(), plan.without_clients(), plan.without_writers(), plan.without_tickers()
+    fewer = (
+        plan.without_beats(),
+        plan.without_clients(),
+        plan.without_writers(),
+        plan.without_tickers(),
+    )
     for smaller in (*fewer, plan.unscaled(), plan.kept_whole(), plan.roomy(), plan.ordinary()):
         if smaller != plan:
             yield smaller

@@ -1,4 +1,6 @@
-"""All hosts of one history on one network, alive or not, and what must hold of them at any moment."""
+"""All hosts of one history on one network, alive or not, and what must hold of them at any
+moment.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -8,7 +10,7 @@ from random import Random
 from typing import Any
 
 from logdrive.model.units import KIB
-from logdrive.store.log.log import Group
+from logdrive.store.log.log import CommitGroup
 from logdrive.store.reader import LogReader
 from tests.simulation.client import Client
 from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
@@ -44,12 +46,26 @@ class Stage:
         receivers = [ReceiverHost(name, plan, self.network, trace) for name in plan.receivers]
         stores = [StoreHost("store", plan, self.network, trace)] if plan.shared else []
         self.receivers = receivers
-        self.processes: dict[str, Process] = {process.name: process for process in (*self.agents, *receivers, *stores)}
-        self.beats = [beat_of(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network) for name in plan.beats]
-        self.users = [TableUser(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.clients]
-        self.writers = [TransactionWriter(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}")) for name in plan.writers]
+        self.processes: dict[str, Process] = {
+            process.name: process for process in (*self.agents, *receivers, *stores)
+        }
+        self.beats = [
+            beat_of(name, ["balancer"] if plan.balanced else list(plan.receivers), self.network)
+            for name in plan.beats
+        ]
+        self.users = [
+            TableUser(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}"))
+            for name in plan.clients
+        ]
+        self.writers = [
+            TransactionWriter(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}"))
+            for name in plan.writers
+        ]
         self.tickers = [
-            Ticker(name, plan.stores[0], self.network, Random(f"{name} {plan.seed}"), plan.patience_ms) for name in plan.tickers
+            Ticker(
+                name, plan.stores[0], self.network, Random(f"{name} {plan.seed}"), plan.patience_ms
+            )
+            for name in plan.tickers
         ]
         self.marks: list[Watermark] = []
         """The watermarks that were read last."""
@@ -60,7 +76,9 @@ class Stage:
         self.rotten: set[str] = set()
         """Files in which a bit was flipped: what becomes of them is damaged on purpose."""
         self.set_back = False
-        """A store was set back to an earlier state on purpose: agents may be told of less than they had acknowledged."""
+        """A store was set back to an earlier state on purpose: agents may be told of less than they
+        had acknowledged.
+        """
 
     @property
     def clients(self) -> list[Client]:
@@ -79,7 +97,10 @@ class Stage:
         """Keep all programs running while the context lasts."""
         self._lay_network()
         watched(self.processes)
-        tasks = [asyncio.create_task(process.supervise(), name=f"{name} supervisor") for name, process in self.processes.items()]
+        tasks = [
+            asyncio.create_task(process.supervise(), name=f"{name} supervisor")
+            for name, process in self.processes.items()
+        ]
         tasks += [asyncio.create_task(beat.run(), name=beat.name) for beat in self.beats]
         tasks += [asyncio.create_task(client.run(), name=client.name) for client in self.clients]
         try:
@@ -93,7 +114,12 @@ class Stage:
         plan = self.plan
         servers = [*plan.receivers, *plan.stores]
         clients = *plan.clients, *plan.writers, *plan.tickers, OPERATOR
-        for client in (*(agent.name for agent in plan.agents), *plan.beats, *plan.receivers, *clients):
+        for client in (
+            *(agent.name for agent in plan.agents),
+            *plan.beats,
+            *plan.receivers,
+            *clients,
+        ):
             for server in servers:
                 link = self.network.link(client, server)
                 link.delay, link.jitter, link.capacity = plan.delay, plan.jitter, plan.capacity
@@ -107,17 +133,26 @@ class Stage:
         """Check what must hold at any moment."""
         for process in self.processes.values():
             if process.failures:
-                raise BrokenPromise("no program fails", f"{process.name}: {process.failures[0]!r}") from process.failures[0]
+                raise BrokenPromise(
+                    "no program fails", f"{process.name}: {process.failures[0]!r}"
+                ) from process.failures[0]
         for client in self.clients:
             if client.broken is not None:
                 raise client.broken
         if self.network.failures:
-            raise BrokenPromise("no program fails", repr(self.network.failures[0])) from self.network.failures[0]
+            raise BrokenPromise(
+                "no program fails", repr(self.network.failures[0])
+            ) from self.network.failures[0]
         for agent in self.agents:
             if not self.set_back and self.trace.heard.get(f"{agent.name}: store stepped back"):
-                raise BrokenPromise("acknowledged is durable", f"a store told {agent.name} of less than it had acknowledged")
+                raise BrokenPromise(
+                    "acknowledged is durable",
+                    f"a store told {agent.name} of less than it had acknowledged",
+                )
             if agent.in_flight > agent.plan.output["windows_in_flight"]:
-                raise BrokenPromise("memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight")
+                raise BrokenPromise(
+                    "memory is bounded", f"{agent.name} has {agent.in_flight} windows in flight"
+                )
         self._looks += 1
         if self._looks % _WEIGHED_EACH == 0:
             self._weigh()
@@ -125,33 +160,54 @@ class Stage:
     def _weigh(self) -> None:
         """Count what each program holds in memory."""
         for name, process in self.processes.items():
-            if process.running and process.memory_bound is not None and (held := self._weight(name)) > process.memory_bound:
-                raise BrokenPromise("memory is bounded", f"{name} holds {held} bytes, at most {process.memory_bound} may be")
+            if (
+                process.running
+                and process.memory_bound is not None
+                and (held := self._weight(name)) > process.memory_bound
+            ):
+                raise BrokenPromise(
+                    "memory is bounded",
+                    f"{name} holds {held} bytes, at most {process.memory_bound} may be",
+                )
 
     def _weigh_at_rest(self) -> None:
         """Nobody keeps what was delivered."""
         for name in self.processes:
             if (held := self._weight(name)) > _AT_REST_BYTES:
-                raise BrokenPromise("memory is given back", f"{name} is at rest and holds {held} bytes")
+                raise BrokenPromise(
+                    "memory is given back", f"{name} is at rest and holds {held} bytes"
+                )
         for receiver in self.receivers:
             if receiver.counted_bytes:
-                raise BrokenPromise("memory is given back", f"{receiver.name} is at rest and counts {receiver.counted_bytes} bytes")
+                raise BrokenPromise(
+                    "memory is given back",
+                    f"{receiver.name} is at rest and counts {receiver.counted_bytes} bytes",
+                )
 
     def _weight(self, name: str) -> int:
-        """Return how many bytes *name* holds; what a store keeps on purpose, of what was written last, is left out."""
-        return weigh(name, (Process, Stage, LogReader, Group))
+        """Return how many bytes *name* holds; what a store keeps on purpose, of what was written
+        last, is left out.
+        """
+        return weigh(name, (Process, Stage, LogReader, CommitGroup))
 
     def _unsettled(self) -> str:
         waiting = [beat.name for beat in self.beats if not beat.settled]
         waiting += [client.name for client in self.clients if not client.settled]
         for host in self.agents:
             if not host.settled and host.agent is not None:
-                sources = [source for source in host.agent.book.sources if source.kept or source.has_more]
-                waiting.append(f"{host.name} ({host.agent.connection.problem}; {[(str(s.state), s.problem, s.position) for s in sources]})")
+                sources = [
+                    source for source in host.agent.book.sources if source.kept or source.has_more
+                ]
+                waiting.append(
+                    f"{host.name} ({host.agent.connection.problem}; "
+                    f"{[(str(s.state), s.problem, s.position) for s in sources]})"
+                )
         return ", ".join(waiting)
 
     def _clients_settled(self) -> bool:
-        return all(beat.settled for beat in self.beats) and all(client.settled for client in self.clients)
+        return all(beat.settled for beat in self.beats) and all(
+            client.settled for client in self.clients
+        )
 
     def _meanwhile(self, doing: Coroutine[Any, Any, None]) -> None:
         self._later = [task for task in self._later if not task.done()]

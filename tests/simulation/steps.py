@@ -1,4 +1,6 @@
-"""What may happen in a history: a method for each kind of step, here or, for files, in `Applications`."""
+"""What may happen in a history: a method for each kind of step, here or, for files, in
+`Applications`.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -56,7 +58,7 @@ class Steps(Stage):
         deeds[0].begin = begin
         agent.meddler.come_between(deeds)
 
-    # Streams ---------------------------------------------------------------------------------------------------------
+    # Streams -------------------------------------------------------------------------------------
 
     def _scale(self, who: str, how: str, seed: int) -> None:
         self._meanwhile(scale(self.network, who, how, Random(seed)))
@@ -70,17 +72,26 @@ class Steps(Stage):
     def _tick(self, who: str, times: int, seed: int) -> None:
         next(ticker for ticker in self.tickers if ticker.name == who).do(times)
 
-    # Foreign writers -------------------------------------------------------------------------------------------------
+    # Foreign writers -----------------------------------------------------------------------------
 
     def _burst(self, who: str, lines: int, **_: Any) -> None:
         next(beat for beat in self.beats if beat.name == who).burst(lines)
 
-    # Programs --------------------------------------------------------------------------------------------------------
+    # Programs ------------------------------------------------------------------------------------
 
     def _kill(self, who: str, power: bool, down: float, seed: int) -> None:
         self.processes[who].kill(power=power, down=down)
 
-    def _arm(self, who: str, point: str, passages: int, power: bool, down: float, seed: int, then_off: float = 0.0) -> None:
+    def _arm(
+        self,
+        who: str,
+        point: str,
+        passages: int,
+        power: bool,
+        down: float,
+        seed: int,
+        then_off: float = 0.0,
+    ) -> None:
         self.processes[who].arm(point, passages, power=power, down=down, then_off=then_off)
 
     def _count_down(self, who: str, counts: list[int], begin: str, seed: int, **how: Any) -> None:
@@ -103,7 +114,7 @@ class Steps(Stage):
     def _jump(self, who: str, ms: int, seed: int) -> None:
         self.processes[who].jump(ms)
 
-    # Network and disk ------------------------------------------------------------------------------------------------
+    # Network and disk ----------------------------------------------------------------------------
 
     def _cut(self, who: str, how: str, seconds: float, seed: int) -> None:
         for connection in self.network.connections(who):
@@ -137,7 +148,9 @@ class Steps(Stage):
         self.network.partition(who, other)
         self._meanwhile(heal())
 
-    def _hole(self, who: str, other: str, to: list[str], seconds: float, reset: bool, seed: int) -> None:
+    def _hole(
+        self, who: str, other: str, to: list[str], seconds: float, reset: bool, seed: int
+    ) -> None:
         """Let what is written vanish without a reset."""
 
         async def end() -> None:
@@ -162,7 +175,11 @@ class Steps(Stage):
     def _rot(self, who: str, file: str, seed: int) -> None:
         """Flip a bit in a file that can be done without."""
         process, pick = self.processes[who], Random(seed)
-        paths = [path for path in process.disk.paths() if fnmatch(path, file) and process.disk.content(path)]
+        paths = [
+            path
+            for path in process.disk.paths()
+            if fnmatch(path, file) and process.disk.content(path)
+        ]
         if paths:
             path = pick.choice(paths)
             offset = pick.randrange(len(process.disk.content(path)))
@@ -171,15 +188,22 @@ class Steps(Stage):
             process.disk.flip_bit(path, offset, pick.randrange(8))
 
     def _back_up(self, who: str, seed: int) -> None:
-        """Keep what a store has on its disk, if that is one with a stream by then: nobody who has found one makes it again."""
+        """Keep what a store has on its disk, if that is one with a stream by then: nobody who has
+        found one makes it again.
+        """
         if not self.trace.heard.get(f"{who}: store opened"):
             return
-        if self.plan.shared and not any(self.trace.heard.get(f"{receiver}: stream found") for receiver in self.plan.receivers):
+        if self.plan.shared and not any(
+            self.trace.heard.get(f"{receiver}: stream found") for receiver in self.plan.receivers
+        ):
             return
         self._backups[who] = self.processes[who].disk.killed()
 
     def _restore(self, who: str, down: float, seed: int) -> None:
-        """Let a store find what it had when it was backed up. What was acknowledged since is sent again, as far as it is there."""
+        """Let a store find what it had when it was backed up.
+
+        What was acknowledged since is sent again, as far as it is there.
+        """
         backup = self._backups.pop(who, None)
         if backup is None:
             return
@@ -198,5 +222,6 @@ class Steps(Stage):
         self._meanwhile(self._read_on())
 
     async def _read_on(self) -> None:
-        with suppress(TakenBackError, CutTooFarError, NotAsWrittenError):  # the last reading finds it again
+        # the last reading finds it again
+        with suppress(TakenBackError, CutTooFarError, NotAsWrittenError):
             await follow(self.network, self.plan, self.tables)

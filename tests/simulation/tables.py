@@ -1,7 +1,9 @@
-"""Foreign users of a table segment: each counts in one key that all share, on condition that nobody else has meanwhile.
+"""Foreign users of a table segment: each counts in one key that all share, on condition that nobody
+else has meanwhile.
 
-What is put with the counter, in one request, is a key of one's own that must not be there yet, with the count. So what the table
-holds tells which requests were done, each whole, one after the other: the counts are 1, 2, 3 … without one missing or twice.
+What is put with the counter, in one request, is a key of one's own that must not be there yet, with
+the count. So what the table holds tells which requests were done, each whole, one after the other:
+the counts are 1, 2, 3 … without one missing or twice.
 """
 
 import asyncio
@@ -11,9 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import expected
-from logdrive.wire.pravega.control import SegmentAlreadyExists, TableKeyBadVersion, TableKeyDoesNotExist
+from logdrive.wire.pravega.control import (
+    SegmentAlreadyExists,
+    TableKeyBadVersion,
+    TableKeyDoesNotExist,
+)
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import SegmentCreated
 from logdrive.wire.pravega.tables import (
@@ -79,7 +85,10 @@ class TableUser(Client):
     async def _one(self, ask: Ask) -> None:
         """Count once more from what was seen last; whoever was faster makes that fail."""
         if self._seen is None:
-            read = expected(TableRead, await ask(lambda number: ReadTable(number, TABLE, "", (TableKey(COUNTER),))))
+            read = expected(
+                TableRead,
+                await ask(lambda number: ReadTable(number, TABLE, "", (TableKey(COUNTER),))),
+            )
             self._see(read.entries[0].key.version, read.entries[0].value)
         await self._put(ask, self._seen or TableEntry(TableKey(COUNTER, NOT_THERE), b""))
         if self._random.random() < _REMOVES:
@@ -98,7 +107,10 @@ class TableUser(Client):
         self._left -= 1
         self._seen = None
         value = b"%d" % count
-        entries = (TableEntry(TableKey(COUNTER, counter.key.version), value), TableEntry(TableKey(update.key, NOT_THERE), value))
+        entries = (
+            TableEntry(TableKey(COUNTER, counter.key.version), value),
+            TableEntry(TableKey(update.key, NOT_THERE), value),
+        )
         answer = await ask(lambda number: UpdateTableEntries(number, TABLE, "", entries))
         if isinstance(answer, TableKeyBadVersion | TableKeyDoesNotExist):
             update.refused = True
@@ -108,13 +120,19 @@ class TableUser(Client):
 
     async def _remove(self, ask: Ask) -> None:
         """Remove a key of one's own, on condition that it is as it was put."""
-        done = [update for update in self.updates if update.version is not None and update.removed is False]
+        done = [
+            update
+            for update in self.updates
+            if update.version is not None and update.removed is False
+        ]
         if not done:
             return
         update = self._random.choice(done)
         update.removed = None
         key = TableKey(update.key, update.version or 0)
-        expected(TableKeysRemoved, await ask(lambda number: RemoveTableKeys(number, TABLE, "", (key,))))
+        expected(
+            TableKeysRemoved, await ask(lambda number: RemoveTableKeys(number, TABLE, "", (key,)))
+        )
         update.removed = True
 
 
@@ -122,7 +140,7 @@ class TableUser(Client):
 async def asked(network: MemoryNetwork, who: str, store: str) -> AsyncIterator[Ask]:
     """Yield what asks *store* on a connection of *who*. Raises `TransientError`, TimeoutError."""
     stream = await network.host(who).connect(store, FACE_PORT, None)
-    link = Link(stream, lambda message: None)
+    link = RequestChannel(stream, lambda message: None)
     carrying = asyncio.create_task(link.run(), name=f"{who} link")
 
     async def ask(make: Callable[[int], Message]) -> Message:
@@ -155,14 +173,22 @@ def _next_page(after: bytes, number: int) -> Message:
 
 
 def judge_table(users: Iterable[TableUser], found: dict[bytes, TableEntry]) -> None:
-    """Raise `BrokenPromise` unless the table is what its users were told, and what they were not told is there whole or not at all."""
+    """Raise `BrokenPromise` unless the table is what its users were told, and what they were not
+    told is there whole or not at all.
+    """
     updates = [update for user in users for update in user.updates]
     for update in updates:
         _judge_one(update, found.get(update.key))
     if invented := found.keys() - {update.key for update in updates} - {COUNTER}:
         raise BrokenPromise(_PROMISE, f"nobody put {min(invented)!r}")
-    removed = {update.key for update in updates if update.version is not None and update.removed is not False}
-    counts = sorted(update.count for update in updates if update.key in found or update.key in removed)
+    removed = {
+        update.key
+        for update in updates
+        if update.version is not None and update.removed is not False
+    }
+    counts = sorted(
+        update.count for update in updates if update.key in found or update.key in removed
+    )
     counter = int(found[COUNTER].value) if COUNTER in found else 0
     if counts != list(range(1, counter + 1)):
         raise BrokenPromise(_PROMISE, f"the counter is at {counter}, with the counts {counts}")
@@ -174,6 +200,13 @@ def _judge_one(update: Update, there: TableEntry | None) -> None:
     if there is None:
         return
     if update.refused or update.removed is True:
-        raise BrokenPromise(_PROMISE, f"{update.key!r} was {'refused' if update.refused else 'removed'} and is there")
-    if there.value != b"%d" % update.count or (update.version is not None and there.key.version != update.version):
-        raise BrokenPromise(_PROMISE, f"{update.key!r} is {there.value!r} at {there.key.version}, put was {update}")
+        raise BrokenPromise(
+            _PROMISE,
+            f"{update.key!r} was {'refused' if update.refused else 'removed'} and is there",
+        )
+    if there.value != b"%d" % update.count or (
+        update.version is not None and there.key.version != update.version
+    ):
+        raise BrokenPromise(
+            _PROMISE, f"{update.key!r} is {there.value!r} at {there.key.version}, put was {update}"
+        )

@@ -1,4 +1,6 @@
-"""The judge's own counting and reading: each is shown something wrong, and something right beside it."""
+"""The judge's own counting and reading: each is shown something wrong, and something right beside
+it.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -19,18 +21,45 @@ from tests.support.virtual_time import run
 _TEXT = "one\ntwo\n"
 
 
-def _batch(data: list[bytes], *, place: str = "logs/events/0.#epoch.0", offset: int = 0, **header: Any) -> Batch:
-    whole = {"kind": "data", "source": "s", "origin": "o", "previous": 0, "position": len(_TEXT), "records": 1, "events": 2}
-    return Batch("store", place, offset, offset + 100, {**whole, "attributes": {"host": "h"}, "received": 0, **header}, data)
+def _batch(
+    data: list[bytes], *, place: str = "logs/events/0.#epoch.0", offset: int = 0, **header: Any
+) -> Batch:
+    whole = {
+        "kind": "data",
+        "source": "s",
+        "origin": "o",
+        "previous": 0,
+        "position": len(_TEXT),
+        "records": 1,
+        "events": 2,
+    }
+    return Batch(
+        "store",
+        place,
+        offset,
+        offset + 100,
+        {**whole, "attributes": {"host": "h"}, "received": 0, **header},
+        data,
+    )
 
 
 def test_what_arrived_is_counted_once_and_what_is_missing_is_lost() -> None:
     data = block(0, len(_TEXT), 2, _TEXT)
     end = ended(9, "removed", end_exact=False)
     mark = orjson.loads(end)["log"]["ended"]
-    batches = [_batch([data]), _batch([data]), _batch([end], kind="end", previous=9, position=9, events=0, mark=mark)]
+    batches = [
+        _batch([data]),
+        _batch([data]),
+        _batch([end], kind="end", previous=9, position=9, events=0, mark=mark),
+    ]
     (source,) = arrived(batches).values()
-    assert (source.bytes, source.doubled, source.lost, source.open_gap, source.ended) == (8, True, 1, True, "removed")
+    assert (source.bytes, source.doubled, source.lost, source.open_gap, source.ended) == (
+        8,
+        True,
+        1,
+        True,
+        "removed",
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"position": 9}, {"previous": 1}, {"events": 3}, {"records": 2}])
@@ -44,7 +73,9 @@ def test_bytes_in_several_intervals_count_once() -> None:
 
 
 def _retained(*cuts: tuple[int, int]) -> Retained:
-    """Two segments, each of three batches stored every 10 ms in turn and read at once; *cuts* are numbers of the segment and batch."""
+    """Two segments, each of three batches stored every 10 ms in turn and read at once; *cuts* are
+    numbers of the segment and batch.
+    """
     retained = Retained()
     for number in range(6):
         place, offset = f"logs/events/{number % 2}.#epoch.0", number // 2 * 100
@@ -79,7 +110,9 @@ def test_the_weight_of_a_program_is_what_its_tasks_lead_to() -> None:
     async def main() -> None:
         context = copy_context()
         context.run(SPEAKER.set, "one")
-        task = asyncio.get_running_loop().create_task(hold(lambda: memoryview(bytes(5000))), context=context)
+        task = asyncio.get_running_loop().create_task(
+            hold(lambda: memoryview(bytes(5000))), context=context
+        )
         other = asyncio.get_running_loop().create_task(hold(lambda: bytes(7000)))
         await asyncio.sleep(0.5)
         assert weigh("one", ()) == 5000

@@ -21,7 +21,9 @@ class _Host:
         raise asyncio.CancelledError
 
 
-def _watched(counts: list[int], *, reads: bool, begin: str = "") -> tuple[MemoryDisk, WatchedDisk, _Host]:
+def _watched(
+    counts: list[int], *, reads: bool, begin: str = ""
+) -> tuple[MemoryDisk, WatchedDisk, _Host]:
     host = _Host()
     meddler = Meddler(host)
     meddler.count_down(Countdown(counts, begin, reads, True, 0.0, 0.0))
@@ -29,7 +31,7 @@ def _watched(counts: list[int], *, reads: bool, begin: str = "") -> tuple[Memory
     return disk, WatchedDisk(disk, meddler), host
 
 
-def test_a_program_dies_right_after_the_nth_change_of_its_disk_and_again_in_its_next_life() -> None:
+def test_a_program_dies_right_after_nth_change_of_its_disk_and_again_in_its_next_life() -> None:
     disk, watched, host = _watched([2, 1], reads=False)
     file = watched.open("/a/one", write=True, create=True)
     assert file.pread(1, 0) == b""

@@ -1,4 +1,6 @@
-"""The simulator sees: every deliberate bug still fits the code, and some are hunted here (all of them: `make mutants`)."""
+"""The simulator sees: every deliberate bug still fits the code, and some are hunted here (all of
+them: `make mutants`).
+"""
 
 from pathlib import Path
 
@@ -29,7 +31,9 @@ def test_the_bug_fits_the_code_as_it_is(mutant: Mutant) -> None:
 
 
 def test_bugs_are_found_within_a_few_seeds() -> None:
-    missed = [mutant.name for mutant, found in hunt(_HUNTED, _SEEDS, 1, tests=False) if found is None]
+    missed = [
+        mutant.name for mutant, found in hunt(_HUNTED, _SEEDS, 1, tests=False) if found is None
+    ]
     assert not missed
 
 
@@ -46,16 +50,18 @@ def test_there_are_unit_tests_for_the_room_of_each_bug(mutant: Mutant) -> None:
 
 def test_a_failing_history_is_cut_down_to_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a bug patched in: acknowledgements that wait for nothing."""
-    from receiver.acks import AckQueue, Window
+    from receiver.acks import AckQueue, OpenWindow
 
     def end(self: AckQueue, last: int) -> None:
-        window: Window = self.current
+        window: OpenWindow = self.current
         window.holds, window.last = 0, last
         self._current = None
         self._flush()
 
     monkeypatch.setattr(AckQueue, "end", end)
-    failing = next(outcome for seed in range(_SEEDS) if (outcome := play(draw(seed))).broken is not None)
+    failing = next(
+        outcome for seed in range(_SEEDS) if (outcome := play(draw(seed))).broken is not None
+    )
     small = shrink(failing, tries=60)
     assert small.broken is not None
     assert failing.broken is not None

@@ -1,4 +1,6 @@
-"""Histories: always the same ones, some that nobody has seen, those that once found something; and that a history repeats."""
+"""Histories: always the same ones, some that nobody has seen, those that once found something; and
+that a history repeats.
+"""
 
 import subprocess
 import sys
@@ -46,7 +48,13 @@ def test_a_seed_is_one_history_to_the_byte_in_any_process() -> None:
     imports = "from tests.simulation.history import play; from tests.simulation.drawing import draw"
     program = f"{imports}; print([play(draw(s)).digest for s in range(6)])"
     printed = {
-        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed}).stdout
+        subprocess.run(
+            [sys.executable, "-c", program],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PYTHONHASHSEED": seed},
+        ).stdout
         for seed in ("1", "2")
     }
     here = str([play(draw(seed)).digest for seed in reversed(range(6))][::-1])

@@ -1,7 +1,8 @@
-"""Foreign writers on a stream of their own that note the time they have come to, or leave; they scale the stream, and cut its past off.
+"""Foreign writers on a stream of their own that note the time they have come to, or leave; they
+scale the stream, and cut its past off.
 
-Each has a time of its own, which only its events move, far from that of the others. So what a watermark says too early shows: an
-event that is older than it turns up behind it.
+Each has a time of its own, which only its events move, far from that of the others. So what a
+watermark says too early shows: an event that is older than it turns up behind it.
 """
 
 import asyncio
@@ -40,7 +41,9 @@ _MOST_EVENTS, _LONGEST_STEP, _APART = 3, 40, 2000
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of *time* that was acknowledged when its *segment* had *length* bytes; None where a transaction took it wherever."""
+    """An event of *time* that was acknowledged when its *segment* had *length* bytes; None where a
+    transaction took it wherever.
+    """
 
     time: int
     record: bytes
@@ -50,9 +53,11 @@ class Event:
 
 @dataclass(slots=True)
 class Spell:
-    """While a writer must be waited for: from the watermark after the *since*th to the *until*th, without one to the last.
+    """While a writer must be waited for: from the watermark after the *since*th to the *until*th,
+    without one to the last.
 
-    *asked* is the latest time that it asked to be noted, *noted* the latest one that it was told is noted.
+    *asked* is the latest time that it asked to be noted, *noted* the latest one that it was told is
+    noted.
     """
 
     since: int
@@ -62,9 +67,14 @@ class Spell:
 
 
 class Ticker(Client):
-    """Writes a few events and notes its time, or leaves, so many times more. Some write in transactions, and note times by committing."""
+    """Writes a few events and notes its time, or leaves, so many times more.
 
-    def __init__(self, name: str, store: str, network: MemoryNetwork, random: Random, patience_ms: int) -> None:
+    Some write in transactions, and note times by committing.
+    """
+
+    def __init__(
+        self, name: str, store: str, network: MemoryNetwork, random: Random, patience_ms: int
+    ) -> None:
         super().__init__(name, store, network, random)
         self.patience_ms = patience_ms
         self.events: list[Event] = []
@@ -95,18 +105,29 @@ class Ticker(Client):
 
     async def _create(self, controller: GrpcController) -> None:
         await controller.call("createScope", pb.ScopeInfo(scope=SCOPE), pb.CreateScopeStatus)
-        policy = pb.ScalingPolicy(scaleType=pb.ScalingPolicy.FIXED_NUM_SEGMENTS, minNumSegments=_SEGMENTS)
-        config = pb.StreamConfig(streamInfo=_INFO, scalingPolicy=policy, timestampAggregationTimeout=self.patience_ms)
+        policy = pb.ScalingPolicy(
+            scaleType=pb.ScalingPolicy.FIXED_NUM_SEGMENTS, minNumSegments=_SEGMENTS
+        )
+        config = pb.StreamConfig(
+            streamInfo=_INFO, scalingPolicy=policy, timestampAggregationTimeout=self.patience_ms
+        )
         await controller.call("createStream", config, pb.CreateStreamStatus)
 
     async def _one(self, controller: GrpcController, client: SegmentClient) -> None:
-        """Whatever comes between, it ends with an answer to what was noted, or to leaving: afterwards it is known who is waited for."""
+        """Whatever comes between, it ends with an answer to what was noted, or to leaving:
+        afterwards it is known who is waited for.
+        """
         if not self._commits:
             segments = await controller.current(SCOPE, STREAM)
             for _ in range(self._random.randint(0, _MOST_EVENTS)):
                 await self._write(client, self._random.choice(segments))
         if self._random.random() < _SCALED:
-            await scaled(controller, self._random.choice(("split", "merge", "all")), self._random, stream=STREAM)
+            await scaled(
+                controller,
+                self._random.choice(("split", "merge", "all")),
+                self._random,
+                stream=STREAM,
+            )
             if self._random.random() < _CUT_OFF:
                 await give_up_the_past(controller, stream=STREAM)
         if self.spell is not None and self._random.random() < _LEAVES:
@@ -129,12 +150,22 @@ class Ticker(Client):
 
     async def _commit(self, controller: GrpcController, client: SegmentClient) -> None:
         """Write one event in a transaction, and commit it with its time."""
-        begun = await controller.call("createTransaction", pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS), pb.CreateTxnResponse)
+        begun = await controller.call(
+            "createTransaction",
+            pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS),
+            pb.CreateTxnResponse,
+        )
         number = self._random.choice(begun.activeSegments).segmentId.segmentId
-        record, _ = await self._append(client, f"{name_of(SCOPE, STREAM, number)}#transaction.{uuid_of(begun.txnId).hex}")
+        record, _ = await self._append(
+            client, f"{name_of(SCOPE, STREAM, number)}#transaction.{uuid_of(begun.txnId).hex}"
+        )
         self._asks()
-        request = pb.TxnRequest(streamInfo=_INFO, txnId=begun.txnId, writerId=self.name, timestamp=self._time)
-        if (await controller.call("commitTransaction", request, pb.TxnStatus)).status == pb.TxnStatus.SUCCESS:
+        request = pb.TxnRequest(
+            streamInfo=_INFO, txnId=begun.txnId, writerId=self.name, timestamp=self._time
+        )
+        if (
+            await controller.call("commitTransaction", request, pb.TxnStatus)
+        ).status == pb.TxnStatus.SUCCESS:
             self.events.append(Event(self._time, record))
             await self._noted(client)
 
@@ -142,9 +173,15 @@ class Ticker(Client):
         self._asks()
         position = pb.StreamCut(streamInfo=_INFO, cut=self._position)
         request = pb.TimestampFromWriter(writer=self.name, timestamp=self._time, position=position)
-        result = (await controller.call("noteTimestampFromWriter", request, pb.TimestampResponse)).result
+        result = (
+            await controller.call("noteTimestampFromWriter", request, pb.TimestampResponse)
+        ).result
         if result != pb.TimestampResponse.SUCCESS:
-            self._breaks(PROMISE, f"{self.name} may not note {self._time}: {pb.TimestampResponse.Status.Name(result)}")
+            self._breaks(
+                PROMISE,
+                f"{self.name} may not note {self._time}: "
+                f"{pb.TimestampResponse.Status.Name(result)}",
+            )
         else:
             await self._noted(client)
 
@@ -164,7 +201,9 @@ class Ticker(Client):
         request = pb.RemoveWriterRequest(writer=self.name, stream=_INFO)
         result = (await controller.call("removeWriter", request, pb.RemoveWriterResponse)).result
         if result != pb.RemoveWriterResponse.SUCCESS and self.patience_ms == LONG_PATIENCE_MS:
-            self._breaks(PROMISE, f"{self.name} can't leave: {pb.RemoveWriterResponse.Status.Name(result)}")
+            self._breaks(
+                PROMISE, f"{self.name} can't leave: {pb.RemoveWriterResponse.Status.Name(result)}"
+            )
 
     async def _count(self, client: SegmentClient) -> int:
         """Return how many watermarks there are."""
@@ -183,4 +222,6 @@ async def watermarks_of(client: SegmentClient) -> list[Watermark]:
     state = await client.segment_info(MARK)
     if state is None:
         return []
-    return watermarks_in(b"".join([piece async for piece in client.read_range(MARK, state.start, state.length)]))
+    return watermarks_in(
+        b"".join([piece async for piece in client.read_range(MARK, state.start, state.length)])
+    )

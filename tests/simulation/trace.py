@@ -1,4 +1,6 @@
-"""What happened in one history, in the order in which it happened: steps, and what the programs logged."""
+"""What happened in one history, in the order in which it happened: steps, and what the programs
+logged.
+"""
 
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager

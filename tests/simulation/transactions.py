@@ -1,6 +1,8 @@
-"""Foreign writers of transactions, on a stream of their own that is scaled meanwhile: each leaves one record in every segment.
+"""Foreign writers of transactions, on a stream of their own that is scaled meanwhile: each leaves
+one record in every segment.
 
-So what the stream holds at the end tells of each transaction whether it is there whole, once, or not at all.
+So what the stream holds at the end tells of each transaction whether it is there whole, once, or
+not at all.
 """
 
 import asyncio
@@ -14,8 +16,8 @@ from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
-from logdrive.services.pravega.client.errors import RefusedError
-from logdrive.services.pravega.reader.segments import placed
+from logdrive.services.pravega.client.errors import RequestRefusedError
+from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.server.controller.convert import uuid_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.client import Client
@@ -37,7 +39,9 @@ _PROMISE = "a transaction is there whole or not at all"
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction: the *records* that it leaves, and whether it is *there*: None where nobody was told."""
+    """One transaction: the *records* that it leaves, and whether it is *there*: None where nobody
+    was told.
+    """
 
     records: list[bytes]
     there: bool | None = False
@@ -51,7 +55,9 @@ class TransactionWriter(Client):
         self.transactions: list[Transaction] = []
 
     async def _serve(self) -> None:
-        async with reaching(self._network.host(self.name))(self._store, CONTROLLER_PORT, None, None) as controller:
+        async with reaching(self._network.host(self.name))(
+            self._store, CONTROLLER_PORT, None, None
+        ) as controller:
             assert isinstance(controller, GrpcController)
             await controller.create(SCOPE, STREAM, 2)
             while self._left:
@@ -59,29 +65,52 @@ class TransactionWriter(Client):
                     await self._one(controller)
 
     async def _one(self, controller: GrpcController) -> None:
-        begun = await controller.call("createTransaction", pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS), pb.CreateTxnResponse)
+        begun = await controller.call(
+            "createTransaction",
+            pb.CreateTxnRequest(streamInfo=_INFO, lease=_LEASE_MS),
+            pb.CreateTxnResponse,
+        )
         segments = [_segment(found) for found in begun.activeSegments]
         number, mark = len(self.transactions), self.name.encode()
-        transaction = Transaction([_RECORD % (mark, number, part, len(segments)) for part in range(len(segments))])
+        transaction = Transaction(
+            [_RECORD % (mark, number, part, len(segments)) for part in range(len(segments))]
+        )
         self.transactions.append(transaction)
         self._left -= 1
         await self._write(uuid_of(begun.txnId), segments, transaction)
         if self._random.random() < _SCALED:
-            await scaled(controller, self._random.choice(("split", "merge", "all")), self._random, stream=STREAM)
+            await scaled(
+                controller,
+                self._random.choice(("split", "merge", "all")),
+                self._random,
+                stream=STREAM,
+            )
         await self._end(controller, begun.txnId, transaction)
 
-    async def _write(self, name: UUID, segments: list[StreamSegment], transaction: Transaction) -> None:
+    async def _write(
+        self, name: UUID, segments: list[StreamSegment], transaction: Transaction
+    ) -> None:
         async with connected(self._network.host(self.name), self._store, FACE_PORT) as client:
             for segment, record in zip(segments, transaction.records, strict=True):
-                writer = await client.set_up(f"{segment.name}#transaction.{name.hex}", UUID(int=self._random.getrandbits(128)))
+                writer = await client.set_up(
+                    f"{segment.name}#transaction.{name.hex}",
+                    UUID(int=self._random.getrandbits(128)),
+                )
                 await writer.append([record], events=1, number=1)
 
-    async def _end(self, controller: GrpcController, name: pb.TxnId, transaction: Transaction) -> None:
-        request, commits = pb.TxnRequest(streamInfo=_INFO, txnId=name), self._random.random() >= _ABORTED
+    async def _end(
+        self, controller: GrpcController, name: pb.TxnId, transaction: Transaction
+    ) -> None:
+        request, commits = (
+            pb.TxnRequest(streamInfo=_INFO, txnId=name),
+            self._random.random() >= _ABORTED,
+        )
         transaction.there = None if commits else False
         try:
-            ended = await controller.call("commitTransaction" if commits else "abortTransaction", request, pb.TxnStatus)
-        except RefusedError:
+            ended = await controller.call(
+                "commitTransaction" if commits else "abortTransaction", request, pb.TxnStatus
+            )
+        except RequestRefusedError:
             transaction.there = False
         else:
             transaction.there = commits and ended.status == pb.TxnStatus.SUCCESS
@@ -96,8 +125,21 @@ async def committed(network: MemoryNetwork, store: str) -> Counter[bytes]:
     transport = network.host("reader")
     data = b""
     async with connected(transport, store, FACE_PORT) as client:
-        for place in await placed(transport, Target(store, CONTROLLER_PORT), SCOPE, STREAM, controllers=reaching(transport)):
-            data += b"".join([piece async for piece in client.read_range(place.state.segment, place.state.start, place.state.length)])
+        for place in await locate_segments(
+            transport,
+            Target(store, CONTROLLER_PORT),
+            SCOPE,
+            STREAM,
+            controllers=reaching(transport),
+        ):
+            data += b"".join(
+                [
+                    piece
+                    async for piece in client.read_range(
+                        place.state.segment, place.state.start, place.state.length
+                    )
+                ]
+            )
     return Counter(data[at : at + _RECORD_BYTES] for at in range(0, len(data), _RECORD_BYTES))
 
 
@@ -106,8 +148,15 @@ def judge_transactions(writers: Iterable[TransactionWriter], found: Counter[byte
     for writer in writers:
         for transaction in writer.transactions:
             times = [found.pop(record, 0) for record in transaction.records]
-            what = f"{transaction.records[0]!r} and so on: there {times} times, told {transaction.there}"
-            if len(set(times)) > 1 or times[0] > 1 or transaction.there not in (None, times[0] == 1):
+            what = (
+                f"{transaction.records[0]!r} and so on: there {times} times, told "
+                f"{transaction.there}"
+            )
+            if (
+                len(set(times)) > 1
+                or times[0] > 1
+                or transaction.there not in (None, times[0] == 1)
+            ):
                 raise BrokenPromise(_PROMISE, what)
     if found:
         raise BrokenPromise(_PROMISE, f"nobody wrote {min(found)!r}")

@@ -1,4 +1,6 @@
-"""What watermarks must be, held against what was written and noted; nothing here knows how they are made."""
+"""What watermarks must be, held against what was written and noted; nothing here knows how they are
+made.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -9,32 +11,48 @@ from logdrive.store.streams.names import name_of
 from tests.simulation.hosts import FACE_PORT, SCOPE
 from tests.simulation.oracle import BrokenPromise
 from tests.simulation.plan import LONG_PATIENCE_MS
-from tests.simulation.tickers import PROMISE, RECORD_BYTES, STREAM, Event, Spell, Ticker, watermarks_of
+from tests.simulation.tickers import (
+    PROMISE,
+    RECORD_BYTES,
+    STREAM,
+    Event,
+    Spell,
+    Ticker,
+    watermarks_of,
+)
 from tests.support.memory_transport import MemoryNetwork
 from tests.support.watermarks import Part, Watermark
 
 
 async def marked(network: MemoryNetwork, store: str) -> tuple[list[Watermark], dict[int, bytes]]:
-    """Return all watermarks, and what is in each segment that they have a place in and that is still there. Raises `TransientError`."""
+    """Return all watermarks, and what is in each segment that they have a place in and that is
+    still there. Raises `TransientError`.
+    """
     async with connected(network.host("reader"), store, FACE_PORT) as client:
         marks = await watermarks_of(client)
         contents: dict[int, bytes] = {}
         for segment in dict.fromkeys(part.segment for mark in marks for part in mark.place):
             state = await client.segment_info(name_of(SCOPE, STREAM, segment))
             if state is not None:  # whole: where these streams are cut off, it is between segments
-                contents[segment] = b"".join([piece async for piece in client.read_range(state.segment, 0, state.length)])
+                contents[segment] = b"".join(
+                    [piece async for piece in client.read_range(state.segment, 0, state.length)]
+                )
     return marks, contents
 
 
 def overdue(tickers: Sequence[Ticker], marks: Sequence[Watermark]) -> bool:
-    """Tell whether there must be a watermark more, once nobody who may be forgotten is waited for."""
+    """Tell whether there must be a watermark more, once nobody who may be forgotten is waited
+    for.
+    """
     present = [ticker.spell.noted for ticker in tickers if ticker.spell is not None]
     low = marks[-1].low if marks else -1
     waits = all if tickers[0].patience_ms == LONG_PATIENCE_MS else any
     return bool(present) and waits(noted > low for noted in present)
 
 
-def judge_watermarks(tickers: Sequence[Ticker], marks: Sequence[Watermark], contents: Mapping[int, bytes]) -> None:
+def judge_watermarks(
+    tickers: Sequence[Ticker], marks: Sequence[Watermark], contents: Mapping[int, bytes]
+) -> None:
     """Raise `BrokenPromise` unless *marks* say what *tickers* noted, and nothing else."""
     asked = {time: None for ticker in tickers for time in ticker.asked}
     for mark in marks:
@@ -42,13 +60,17 @@ def judge_watermarks(tickers: Sequence[Ticker], marks: Sequence[Watermark], cont
         if mark.low > mark.high or mark.low not in asked or mark.high not in asked:
             raise BrokenPromise(PROMISE, f"nobody noted {mark.low} or {mark.high}, as {mark} says")
     for one, other in pairwise(marks):
-        if other.low <= one.low or not all(_reached(part.segment, part, part.offset, other) for part in one.place):
+        if other.low <= one.low or not all(
+            _reached(part.segment, part, part.offset, other) for part in one.place
+        ):
             raise BrokenPromise(PROMISE, f"{other} goes back behind {one}")
     for ticker in tickers if tickers[0].patience_ms == LONG_PATIENCE_MS else ():
         for spell in ticker.spells:
             _waited_for(ticker, spell, marks[spell.since : spell.until], contents)
     if overdue(tickers, marks):
-        noted = [(ticker.name, ticker.spell.noted) for ticker in tickers if ticker.spell is not None]
+        noted = [
+            (ticker.name, ticker.spell.noted) for ticker in tickers if ticker.spell is not None
+        ]
         raise BrokenPromise(PROMISE, f"none comes after {marks[-1:]}, although {noted} were noted")
 
 
@@ -60,27 +82,46 @@ def _place(mark: Watermark, contents: Mapping[int, bytes]) -> None:
         if part.offset % RECORD_BYTES or part.offset < 0:
             raise BrokenPromise(PROMISE, f"{part} is within an event")
         if part.segment in contents and part.offset > len(contents[part.segment]):
-            raise BrokenPromise(PROMISE, f"{part} is beyond the {len(contents[part.segment])} bytes that were written")
+            raise BrokenPromise(
+                PROMISE,
+                f"{part} is beyond the {len(contents[part.segment])} bytes that were written",
+            )
 
 
-def _waited_for(ticker: Ticker, spell: Spell, marks: Sequence[Watermark], contents: Mapping[int, bytes]) -> None:
-    """Hold what *ticker* noted and wrote against the watermarks that were made while it had to be waited for."""
+def _waited_for(
+    ticker: Ticker, spell: Spell, marks: Sequence[Watermark], contents: Mapping[int, bytes]
+) -> None:
+    """Hold what *ticker* noted and wrote against the watermarks that were made while it had to be
+    waited for.
+    """
     for mark in marks:
         if mark.low > spell.asked:
-            raise BrokenPromise(PROMISE, f"{ticker.name} has come to {spell.asked}, and {mark} says that all are further")
+            raise BrokenPromise(
+                PROMISE,
+                f"{ticker.name} has come to {spell.asked}, and {mark} says that all are further",
+            )
         for event in ticker.events:
             if event.time < mark.low and _behind(event, mark, contents):
                 raise BrokenPromise(PROMISE, f"{event} is older than {mark}, and behind its place")
 
 
 def _behind(event: Event, mark: Watermark, contents: Mapping[int, bytes]) -> bool:
-    """Tell whether *event* stands behind the place of *mark*; where nobody knows its segment it is looked for in those of the place."""
+    """Tell whether *event* stands behind the place of *mark*; where nobody knows its segment it is
+    looked for in those of the place.
+    """
     if event.segment is not None:
         return not _reached(event.segment.id, event.segment, event.length, mark)
-    return any(event.record in contents.get(part.segment, b"")[part.offset :] for part in mark.place)
+    return any(
+        event.record in contents.get(part.segment, b"")[part.offset :] for part in mark.place
+    )
 
 
 def _reached(segment: int, keys: Part | StreamSegment, offset: int, mark: Watermark) -> bool:
-    """Tell whether *offset* in *segment* of these *keys* lies before the place of *mark*, in every part that has some of the keys."""
+    """Tell whether *offset* in *segment* of these *keys* lies before the place of *mark*, in every
+    part that has some of the keys.
+    """
     parts = [part for part in mark.place if part.low < keys.high and keys.low < part.high]
-    return all(part.offset >= offset if part.segment == segment else part.epoch > keys.epoch for part in parts)
+    return all(
+        part.offset >= offset if part.segment == segment else part.epoch > keys.epoch
+        for part in parts
+    )

@@ -1,4 +1,6 @@
-"""How many bytes a program holds in memory, counted by looking: every object that its tasks lead to, whatever it counts itself."""
+"""How many bytes a program holds in memory, counted by looking: every object that its tasks lead
+to, whatever it counts itself.
+"""
 
 import asyncio
 import gc
@@ -36,7 +38,9 @@ _OTHERS = (
 
 
 def weigh(program: str, world: Iterable[type]) -> int:
-    """Return how many bytes the tasks of *program* hold, those in the objects of *world* left out."""
+    """Return how many bytes the tasks of *program* hold, those in the objects of *world* left
+    out.
+    """
     aside = (*_OTHERS, *world)
     waiting = [task for task in asyncio.all_tasks() if _speaker(task) == program]
     met = {id(each) for each in waiting}

@@ -1,4 +1,5 @@
-"""Draws what a history has beside agents and faults: scaled streams, retention that frees files, users of a table, power cuts in commits.
+"""Draws what a history has beside agents and faults: scaled streams, retention that frees files,
+users of a table, power cuts in commits.
 
 Drawn from a generator of its own, so that the rest of a history is the same with and without.
 """
@@ -12,7 +13,11 @@ from logdrive.host import faults
 from logdrive.model.units import KIB
 from tests.simulation.plan import LONG_PATIENCE_MS, Plan, Step
 
-_FREEING = tuple(point for point in faults.POINTS if point.startswith(("store.free.", "store.index.", "store.roll.")))
+_FREEING = tuple(
+    point
+    for point in faults.POINTS
+    if point.startswith(("store.free.", "store.index.", "store.roll."))
+)
 _WRITING = (
     *["store.commit.before_sync"] * 6,
     "store.commit.after_sync",
@@ -20,7 +25,9 @@ _WRITING = (
     "store.pages.before_sync",
     "store.pages.between_syncs",
 )
-"""Where a disk holds what was written and not synced, or has just been synced: at no other moment does virtual time stand still there."""
+"""Where a disk holds what was written and not synced, or has just been synced: at no other moment
+does virtual time stand still there.
+"""
 
 _TIMED_SECONDS = 20.0, 40.0
 """A few turns of the watermarks."""
@@ -30,20 +37,32 @@ def widened(plan: Plan) -> Plan:
     """Return *plan* with what its seed adds to it."""
     pick = Random(f"streams {plan.seed}")
     scaled, retained = pick.random() < 0.35, pick.random() < 0.4
-    kept, files, slower = pick.choice((1, 2000, 20_000)), pick.choice((2 * KIB, 4 * KIB, 16 * KIB)), pick.choice((1.0, 3.0, 6.0))
+    kept, files, slower = (
+        pick.choice((1, 2000, 20_000)),
+        pick.choice((2 * KIB, 4 * KIB, 16 * KIB)),
+        pick.choice((1.0, 3.0, 6.0)),
+    )
     if scaled:
         plan = replace(plan, scaled=True)
         plan = with_more(plan, pick, pick.randint(1, 6), _scale)
     if pick.random() < 0.25:
-        plan = replace(plan, clients=tuple(f"client{number}" for number in range(1, pick.choice((1, 2, 3)) + 1)))
+        plan = replace(
+            plan,
+            clients=tuple(f"client{number}" for number in range(1, pick.choice((1, 2, 3)) + 1)),
+        )
         plan = with_more(plan, pick, pick.randint(3, 8), _count)
         plan = with_more(plan, pick, pick.randint(0, 3), _cut)
     if scaled and pick.random() < 0.4:
-        plan = replace(plan, writers=tuple(f"writer{number}" for number in range(1, pick.choice((1, 1, 2)) + 1)))
+        plan = replace(
+            plan,
+            writers=tuple(f"writer{number}" for number in range(1, pick.choice((1, 1, 2)) + 1)),
+        )
         plan = with_more(plan, pick, pick.randint(2, 6), _transact)
     if retained:
         plan = replace(plan, kept_bytes=kept, log_file_bytes=files)
-        plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
+        plan = plan.with_steps(
+            [replace(step, at=round(step.at * slower, 3)) for step in plan.steps]
+        )
         plan = with_more(plan, pick, pick.randint(5, 15), _follow)
         plan = with_more(plan, pick, pick.randint(1, 4), _arm)
         plan = _aged(plan)
@@ -53,19 +72,29 @@ def widened(plan: Plan) -> Plan:
 
 
 def _aged(plan: Plan) -> Plan:
-    """Return *plan*, one in two of them, with a limit on how old what is kept may be, beside the size or instead of it."""
+    """Return *plan*, one in two of them, with a limit on how old what is kept may be, beside the
+    size or instead of it.
+    """
     pick = Random(f"age {plan.seed}")
     kept_ms, size_too = pick.choice((0, 0, 2_000, 8_000, 25_000, 8_000)), pick.random() < 0.3
-    return replace(plan, kept_ms=kept_ms, kept_bytes=plan.kept_bytes if size_too or not kept_ms else 0)
+    return replace(
+        plan, kept_ms=kept_ms, kept_bytes=plan.kept_bytes if size_too or not kept_ms else 0
+    )
 
 
 def _timed(plan: Plan) -> Plan:
-    """Return *plan*, in one of four, with two or three writers that note times: what follows of these takes its time, too."""
+    """Return *plan*, in one of four, with two or three writers that note times: what follows of
+    these takes its time, too.
+    """
     pick = Random(f"times {plan.seed}")
     if pick.random() >= 0.25:
         return plan
     tickers = tuple(f"ticker{number}" for number in range(1, pick.choice((2, 2, 2, 3)) + 1))
-    plan = replace(plan, tickers=tickers, patience_ms=pick.choice((LONG_PATIENCE_MS, LONG_PATIENCE_MS, LONG_PATIENCE_MS, 5_000, 0)))
+    plan = replace(
+        plan,
+        tickers=tickers,
+        patience_ms=pick.choice((LONG_PATIENCE_MS, LONG_PATIENCE_MS, LONG_PATIENCE_MS, 5_000, 0)),
+    )
     end = max(step.at for step in plan.steps)
     slower = max(1.0, pick.uniform(*_TIMED_SECONDS) / max(end, 1.0))
     plan = plan.with_steps([replace(step, at=round(step.at * slower, 3)) for step in plan.steps])
@@ -73,19 +102,36 @@ def _timed(plan: Plan) -> Plan:
     return with_more(plan, pick, pick.randint(0, 3), _cut_off)
 
 
-def with_more(plan: Plan, pick: Random, count: int, draw: Callable[[Random, Plan], tuple[str, str, dict[str, Any]]]) -> Plan:
+def with_more(
+    plan: Plan,
+    pick: Random,
+    count: int,
+    draw: Callable[[Random, Plan], tuple[str, str, dict[str, Any]]],
+) -> Plan:
     """Return *plan* with *count* steps more, at any time between the first and the last."""
     end = max(step.at for step in plan.steps)
     first = len(plan.steps)
     more = []
     for number in range(first, first + count):
         kind, who, values = draw(pick, plan)
-        more.append(Step(round(pick.uniform(0.0, end), 3), kind, who, {**values, "seed": pick.getrandbits(32)}, number))
+        more.append(
+            Step(
+                round(pick.uniform(0.0, end), 3),
+                kind,
+                who,
+                {**values, "seed": pick.getrandbits(32)},
+                number,
+            )
+        )
     return plan.with_steps(sorted((*plan.steps, *more), key=lambda step: step.at))
 
 
 def _scale(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
-    return "scale", pick.choice(plan.stores), {"how": pick.choice(("split", "split", "merge", "all"))}
+    return (
+        "scale",
+        pick.choice(plan.stores),
+        {"how": pick.choice(("split", "split", "merge", "all"))},
+    )
 
 
 def _follow(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
@@ -117,8 +163,17 @@ def _cut_off(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
 
 def _arm(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:
     power, down = pick.random() < 0.6, pick.choice((0.0, 0.2, 2.0))
-    values = {"point": pick.choice(_FREEING), "passages": pick.choice((1, 1, 2, 5)), "power": power, "down": down}
-    return "arm", pick.choice(plan.stores), {**values, "then_off": pick.choice((0.0, 0.3, 2.0)) if not power else 0.0}
+    values = {
+        "point": pick.choice(_FREEING),
+        "passages": pick.choice((1, 1, 2, 5)),
+        "power": power,
+        "down": down,
+    }
+    return (
+        "arm",
+        pick.choice(plan.stores),
+        {**values, "then_off": pick.choice((0.0, 0.3, 2.0)) if not power else 0.0},
+    )
 
 
 def _tear(pick: Random, plan: Plan) -> tuple[str, str, dict[str, Any]]:

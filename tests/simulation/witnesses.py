@@ -1,7 +1,9 @@
-"""What agents know of files when these go: told by the agent while it runs, by its checkpoint while it is down.
+"""What agents know of files when these go: told by the agent while it runs, by its checkpoint while
+it is down.
 
-The checkpoint is read with code of the tests' own. What an agent has to tell after a restart is what the checkpoint that it found
-speaks of: whatever was begun since that was written, nobody can know.
+The checkpoint is read with code of the tests' own. What an agent has to tell after a restart is
+what the checkpoint that it found speaks of: whatever was begun since that was written, nobody can
+know.
 """
 
 from collections.abc import Iterable
@@ -16,10 +18,12 @@ from tests.support.memory_disk import MemoryDisk
 
 @dataclass(slots=True)
 class Witness:
-    """Who knew a life when it went: the agent's *incarnation*, that ran then or was the last to run.
+    """Who knew a life when it went: the agent's *incarnation*, that ran then or was the last to
+    run.
 
-    *source* is what that had made of the life, None for a file without a first line; *entry* what the checkpoint called it, where the
-    agent was down. *held*: the agent had the file open, so this can still be read to its end (rule G1).
+    *source* is what that had made of the life, None for a file without a first line; *entry* what
+    the checkpoint called it, where the agent was down. *held*: the agent had the file open, so this
+    can still be read to its end (rule G1).
     """
 
     incarnation: int
@@ -35,7 +39,8 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What an agent finds when it starts: the origins in its checkpoint, and which of them are *settled*, their count being known.
+    """What an agent finds when it starts: the origins in its checkpoint, and which of them are
+    *settled*, their count being known.
 
     *lost*: the checkpoint was taken away before. *durable*: what was found no power cut takes back.
     """
@@ -60,12 +65,16 @@ class Starts:
         self.found[incarnation] = Start(origins, settled, lost, disk.is_durable(path))
 
     def remember(self, witness: Witness) -> bool:
-        """Tell whether each incarnation after that of *witness* has found the life in its checkpoint."""
+        """Tell whether each incarnation after that of *witness* has found the life in its
+        checkpoint.
+        """
         later = [start for number, start in self.found.items() if number > witness.incarnation]
         return all(not start.lost and witness.origin in start.origins for start in later)
 
     def forgotten(self) -> str:
-        """Return the origin of a life that was in a durable checkpoint and is not in the next one, "" where there is none (rule G6)."""
+        """Return the origin of a life that was in a durable checkpoint and is not in the next one,
+        "" where there is none (rule G6).
+        """
         known: frozenset[str] = frozenset()
         for start in self.found.values():
             if not start.lost and (gone := known - start.origins):
@@ -75,7 +84,9 @@ class Starts:
 
 
 def entries_in(disk: MemoryDisk, path: str) -> list[dict[str, Any]]:
-    """Return the entries of the checkpoint at *path*; none where there is none, or a damaged one."""
+    """Return the entries of the checkpoint at *path*; none where there is none, or a damaged
+    one.
+    """
     if path not in disk.paths():
         return []
     try:
@@ -86,9 +97,16 @@ def entries_in(disk: MemoryDisk, path: str) -> list[dict[str, Any]]:
 
 
 def entry_of(disk: MemoryDisk, path: str, inode: int, taken: Iterable[str]) -> str:
-    """Return the origin of the living file of *inode* in the checkpoint, "" for none; one that is *taken* is another's."""
+    """Return the origin of the living file of *inode* in the checkpoint, "" for none; one that is
+    *taken* is another's.
+    """
     claimed = frozenset(taken)
     for entry in entries_in(disk, path):
-        if entry["inode"] == inode and "ended" not in entry and "done" not in entry and entry["origin"] not in claimed:
+        if (
+            entry["inode"] == inode
+            and "ended" not in entry
+            and "done" not in entry
+            and entry["origin"] not in claimed
+        ):
             return str(entry["origin"])
     return ""

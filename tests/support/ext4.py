@@ -1,4 +1,6 @@
-"""A file system of its own that can be made to fail: ext4 in a file, mounted where the test runs as root and may mount it."""
+"""A file system of its own that can be made to fail: ext4 in a file, mounted where the test runs as
+root and may mount it.
+"""
 
 import contextlib
 import os
@@ -17,7 +19,9 @@ class Ext4:
         self.path, self._image = path, image
 
     def abort(self) -> None:
-        """Let it find an error: from now on it is read-only, open files too, as with errors=remount-ro."""
+        """Let it find an error: from now on it is read-only, open files too, as with
+        errors=remount-ro.
+        """
         _run("mount", "-o", "remount,abort", str(self.path))
 
     def mount(self) -> None:
@@ -31,7 +35,10 @@ class Ext4:
 
 @contextlib.contextmanager
 def ext4(directory: Path) -> Iterator[Ext4]:
-    """Make one and mount it below *directory*. Skips, in CI too, where loop devices can't be had: containers often have none."""
+    """Make one and mount it below *directory*.
+
+    Skips, in CI too, where loop devices can't be had: containers often have none.
+    """
     if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
         pytest.skip("only root may mount, and mkfs.ext4 is needed")
     image, path = directory / "image", directory / "mounted"

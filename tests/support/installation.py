@@ -1,4 +1,6 @@
-"""A whole logdrive on this machine, as processes: certificates, configurations, receiver, agent, and the judge at the end."""
+"""A whole logdrive on this machine, as processes: certificates, configurations, receiver, agent,
+and the judge at the end.
+"""
 
 import asyncio
 import os
@@ -36,7 +38,13 @@ class Process:
         self._from = log.stat().st_size if log.exists() else 0
         environment = {**os.environ, "LOGDRIVE_FAULT": fault}
         with log.open("ab") as output:
-            self._process = subprocess.Popen(command(*arguments), stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment)
+            self._process = subprocess.Popen(
+                command(*arguments),
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )
 
     @property
     def pid(self) -> int:
@@ -49,7 +57,9 @@ class Process:
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the {self.name} still runs after {seconds} s:\n{self.said()}") from None
+            raise AssertionError(
+                f"the {self.name} still runs after {seconds} s:\n{self.said()}"
+            ) from None
 
     def kill(self) -> None:
         if self.running():
@@ -69,7 +79,15 @@ class Process:
 class Installation:
     """Everything below one directory. Processes started here are ended by `close`."""
 
-    def __init__(self, root: Path, certificates: Path, *, receiver_extra: str = "", agent_extra: str = "", input_extra: str = "") -> None:
+    def __init__(
+        self,
+        root: Path,
+        certificates: Path,
+        *,
+        receiver_extra: str = "",
+        agent_extra: str = "",
+        input_extra: str = "",
+    ) -> None:
         self.root, self.tls = root, certificates
         self.logs, self.store, self.state = root / "logs", root / "store", root / "agent"
         self.logs.mkdir(parents=True)
@@ -77,14 +95,16 @@ class Installation:
         self._processes: list[Process] = []
         (root / "receiver.toml").write_text(
             f'[listen]\naddress = "127.0.0.1:{self.port}"\n\n'
-            f'[listen.tls]\nca = "{certificates}/ca.pem"\ncert = "{certificates}/server.pem"\nkey = "{certificates}/server.key"\n\n'
+            f'[listen.tls]\nca = "{certificates}/ca.pem"\ncert = '
+            f'"{certificates}/server.pem"\nkey = "{certificates}/server.key"\n\n'
             f'[sink]\nuri = "file://{self.store}#{STREAM}"\n\n{receiver_extra}'
         )
         (root / "agent.toml").write_text(
             f'[agent]\nid = "test-agent"\nstate_dir = "{self.state}"\ndrain_seconds = 60\n\n'
             f'[[input]]\npaths = ["{self.logs}/*.log*"]\n{input_extra}\n\n'
             f'[output]\nhosts = ["127.0.0.1:{self.port}"]\n{agent_extra}\n\n'
-            f'[output.tls]\nca = "{certificates}/ca.pem"\ncert = "{certificates}/client.pem"\nkey = "{certificates}/client.key"\n'
+            f'[output.tls]\nca = "{certificates}/ca.pem"\ncert = '
+            f'"{certificates}/client.pem"\nkey = "{certificates}/client.key"\n'
             'server_name = "localhost"\n'
         )
 
@@ -102,15 +122,24 @@ class Installation:
         raise AssertionError(f"the receiver does not listen:\n{process.said()}")
 
     def agent(self, fault: str = "") -> Process:
-        """Start the agent and wait until it has looked at its files: from then on a signal finds it ready."""
+        """Start the agent and wait until it has looked at its files: from then on a signal finds it
+        ready.
+        """
         process = self._start("agent", fault)
         until = time.monotonic() + 20
-        while time.monotonic() < until and process.running() and "files found" not in process.said():
+        while (
+            time.monotonic() < until and process.running() and "files found" not in process.said()
+        ):
             time.sleep(0.02)
         return process
 
     def _start(self, name: str, fault: str) -> Process:
-        process = Process(name, [name, "run", "--config", str(self.root / f"{name}.toml")], self.root / f"{name}.out", fault)
+        process = Process(
+            name,
+            [name, "run", "--config", str(self.root / f"{name}.toml")],
+            self.root / f"{name}.out",
+            fault,
+        )
         self._processes.append(process)
         return process
 

@@ -1,7 +1,9 @@
-"""The tests' own judge: segment bytes in, per source the exact bytes delivered out. Shares no code with the pipeline.
+"""The tests' own judge: segment bytes in, per source the exact bytes delivered out.
 
-It knows the format from the rules alone: a batch is a header and records (R4, R5), records have the forms of R1, and the
-intervals of one source must follow on one another (A3).
+Shares no code with the pipeline.
+
+It knows the format from the rules alone: a batch is a header and records (R4, R5), records have the
+forms of R1, and the intervals of one source must follow on one another (A3).
 """
 
 import base64
@@ -15,7 +17,9 @@ import orjson
 
 @dataclass
 class Delivered:
-    """What arrived of one source: *data* from *start* on, gaps in between as (start, end, reason)."""
+    """What arrived of one source: *data* from *start* on, gaps in between as (start, end,
+    reason).
+    """
 
     source: str
     path: str
@@ -62,9 +66,13 @@ class Ledger:
             self._take_foreign(header["mark"], records)
             return
         attributes = header["attributes"]
-        found = self.sources.setdefault(header["source"], Delivered(header["source"], attributes.get("path", ""), attributes))
+        found = self.sources.setdefault(
+            header["source"], Delivered(header["source"], attributes.get("path", ""), attributes)
+        )
         assert found.ended is None, f"a run after the end record of {found.path}"
-        assert header["previous"] == found.position, f"{found.path}: previous {header['previous']} after position {found.position}"
+        assert header["previous"] == found.position, (
+            f"{found.path}: previous {header['previous']} after position {found.position}"
+        )
         if header["kind"] == "data":
             self._take_data(found, header, records)
         elif header["kind"] == "gap":
@@ -83,7 +91,9 @@ class Ledger:
         else:
             before = self.unfinished.pop(mark["event"], b"") if mark["start"] else b""
             whole = before + records[0]
-            assert len(before) == mark["start"], f"the piece at {mark['start']} follows {len(before)} bytes"
+            assert len(before) == mark["start"], (
+                f"the piece at {mark['start']} follows {len(before)} bytes"
+            )
             assert len(whole) == mark["end"], f"a piece to {mark['end']} ends at {len(whole)}"
             if len(whole) == mark["bytes"]:
                 self.foreign.append(whole)
@@ -94,13 +104,21 @@ class Ledger:
         position, events = header["previous"], 0
         for record in map(orjson.loads, records):
             log = record["log"]
-            assert log["offset"] == position, f"{found.path}: record at {log['offset']} after {position}"
+            assert log["offset"] == position, (
+                f"{found.path}: record at {log['offset']} after {position}"
+            )
             piece, count = bytes_of(record)
-            assert log["end"] - log["offset"] == len(piece), f"{found.path}: {log} holds {len(piece)} bytes"
+            assert log["end"] - log["offset"] == len(piece), (
+                f"{found.path}: {log} holds {len(piece)} bytes"
+            )
             found.pieces.append((position, piece))
             position, events = log["end"], events + count
-        assert position == header["position"], f"{found.path}: the run ends at {position}, its header says {header['position']}"
-        assert events == header["events"], f"{found.path}: {events} events, the header says {header['events']}"
+        assert position == header["position"], (
+            f"{found.path}: the run ends at {position}, its header says {header['position']}"
+        )
+        assert events == header["events"], (
+            f"{found.path}: {events} events, the header says {header['events']}"
+        )
         found.events += events
 
 
@@ -114,7 +132,9 @@ def batches(segment: bytes) -> Iterator[tuple[dict[str, Any], list[bytes]]]:
 
 
 def whole_batches(segment: bytes) -> Iterator[tuple[int, int, dict[str, Any], list[bytes]]]:
-    """Yield where each batch begins and ends, its header and its records; a part of a batch at the end is left out."""
+    """Yield where each batch begins and ends, its header and its records; a part of a batch at the
+    end is left out.
+    """
     place = 0
     while (found := _event(segment, place)) is not None:
         payload, after = found
@@ -134,7 +154,9 @@ def whole_batches(segment: bytes) -> Iterator[tuple[int, int, dict[str, Any], li
 
 
 def _event(segment: bytes, place: int) -> tuple[bytes, int] | None:
-    """Return the payload of the event at *place* and where the next one begins; None where the segment ends before."""
+    """Return the payload of the event at *place* and where the next one begins; None where the
+    segment ends before.
+    """
     if place + 8 > len(segment):
         return None
     kind, length = struct.unpack_from("!ii", segment, place)

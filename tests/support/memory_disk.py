@@ -1,12 +1,14 @@
 """A disk in memory that forgets what was not synced.
 
-`MemoryDisk` keeps two states: what a running process sees, and what is durable. Data becomes durable by `datasync` on the
-file, names by `sync_directory` on their directory, each without the other. Between them lie the operations not yet synced;
-`crash` keeps any part of these, as a power cut may: each operation on its own is kept, lost, or (a write) torn, whatever came
-before or after it, with zeros where a later write left a hole.
+`MemoryDisk` keeps two states: what a running process sees, and what is durable. Data becomes
+durable by `datasync` on the file, names by `sync_directory` on their directory, each without the
+other. Between them lie the operations not yet synced; `crash` keeps any part of these, as a power
+cut may: each operation on its own is kept, lost, or (a write) torn, whatever came before or after
+it, with zeros where a later write left a hole.
 
-Faults are asked for by attributes and methods: `capacity` (a full disk, with the short write that goes before ENOSPC),
-`fail_write`, `fail_sync` (after which, as on Linux, the data lost is still seen and the next sync succeeds), `flip_bit`.
+Faults are asked for by attributes and methods: `capacity` (a full disk, with the short write that
+goes before ENOSPC), `fail_write`, `fail_sync` (after which, as on Linux, the data lost is still
+seen and the next sync succeeds), `flip_bit`.
 """
 
 import contextlib
@@ -28,9 +30,14 @@ DIRECT_BLOCK = 64
 
 
 class MemoryFile:
-    """An open file of a `MemoryDisk`. With *direct* zeros fill it up to a whole block until it is closed."""
+    """An open file of a `MemoryDisk`.
 
-    def __init__(self, disk: "MemoryDisk", path: str, node: Node, *, writable: bool, direct: bool = False) -> None:
+    With *direct* zeros fill it up to a whole block until it is closed.
+    """
+
+    def __init__(
+        self, disk: "MemoryDisk", path: str, node: Node, *, writable: bool, direct: bool = False
+    ) -> None:
         self.path = path
         """Where it was when it was opened."""
         self._disk, self._node, self._writable, self._open = disk, node, writable, True
@@ -68,7 +75,9 @@ class MemoryFile:
         return Parts(self)
 
     def datasync(self) -> None:
-        """Make the data durable; after a failure what was pending never will be, though it is still seen."""
+        """Make the data durable; after a failure what was pending never will be, though it is still
+        seen.
+        """
         node = self._node_if_open()
         failure = self._disk._sync_failure()
         if failure:
@@ -84,7 +93,11 @@ class MemoryFile:
     def stat(self) -> FileStat:
         """Return what the file is now."""
         found = self._disk._stat(self._node_if_open())
-        return found if self._block == 1 or found.size > self._end + self._block else replace(found, size=self._end)
+        return (
+            found
+            if self._block == 1 or found.size > self._end + self._block
+            else replace(found, size=self._end)
+        )
 
     def close(self) -> None:
         """Give the handle back."""
@@ -98,12 +111,19 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """A `Disk` whose paths are absolute and whose only directories are those made, the durable *directories* among them.
+    """A `Disk` whose paths are absolute and whose only directories are those made, the durable
+    *directories* among them.
 
     *capacity* is how many bytes all files together may hold, None for no end.
     """
 
-    def __init__(self, directories: Sequence[str] = (), *, now_ns: Callable[[], int] | None = None, capacity: int | None = None) -> None:
+    def __init__(
+        self,
+        directories: Sequence[str] = (),
+        *,
+        now_ns: Callable[[], int] | None = None,
+        capacity: int | None = None,
+    ) -> None:
         ticks = count(1_700_000_000_000_000_000, 1_000_000)
         self.now_ns: Callable[[], int] = now_ns or (lambda: next(ticks))
         self.capacity = capacity
@@ -119,7 +139,9 @@ class MemoryDisk:
         self.reuses_inodes = False
         """Whether the next file gets the lowest inode that nobody has, as on ext4."""
         self.journalled: Sequence[str] = ()
-        """Directories that are synced before any crash: what a file had that was removed there is free at once."""
+        """Directories that are synced before any crash: what a file had that was removed there is
+        free at once.
+        """
         self.tells_births = True
         """Whether `stat` says when a file was born; without, it says 0."""
         self._free_inodes: list[int] = []
@@ -129,9 +151,17 @@ class MemoryDisk:
             self.make_directory(directory)
         self.sync()
 
-    # Disk ------------------------------------------------------------------------------------------------------------
+    # Disk ----------------------------------------------------------------------------------------
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         """Open *path*; with *create* it must not exist yet."""
         node = self._files.get(path)
         if create:
@@ -160,13 +190,18 @@ class MemoryDisk:
             raise self._missing(directory)
         above = directory.rstrip("/") + "/"
         size = len(above)
-        below = [path[size:] for path in (*self._files, *self._directories) if path.startswith(above)]
+        below = [
+            path[size:] for path in (*self._files, *self._directories) if path.startswith(above)
+        ]
         return sorted(name for name in below if name and "/" not in name)
 
     def inodes(self, directory: str) -> dict[str, int]:
         """Return the entries of *directory* with the inodes of files, 0 for directories."""
         paths = {name: os.path.join(directory, name) for name in self.names(directory)}
-        return {name: self._files[path].inode if path in self._files else 0 for name, path in paths.items()}
+        return {
+            name: self._files[path].inode if path in self._files else 0
+            for name, path in paths.items()
+        }
 
     def replace(self, source: str, target: str) -> None:
         """Rename, atomically, over what may be there."""
@@ -182,7 +217,9 @@ class MemoryDisk:
         self._name(path, None)
 
     def make_directory(self, path: str) -> None:
-        """Create *path* and its parents where missing; their names are durable once their parents are synced."""
+        """Create *path* and its parents where missing; their names are durable once their parents
+        are synced.
+        """
         if path in self._files:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if path not in self._directories:
@@ -230,7 +267,7 @@ class MemoryDisk:
         """Return "/": there is one file system."""
         return "/"
 
-    # What tests do to it ---------------------------------------------------------------------------------------------
+    # What tests do to it -------------------------------------------------------------------------
 
     def sync(self) -> None:
         """Make everything durable, as sync(1) does."""
@@ -244,7 +281,11 @@ class MemoryDisk:
     def sync_below(self, directory: str) -> None:
         """Make the files and names in *directory* durable, and nothing else."""
         self._directories[directory].pending.clear()
-        for path in [path for path in self._durable if path not in self._files and os.path.dirname(path) == directory]:
+        for path in [
+            path
+            for path in self._durable
+            if path not in self._files and os.path.dirname(path) == directory
+        ]:
             del self._durable[path]
         for path, node in self._files.items():
             if os.path.dirname(path) == directory:
@@ -278,7 +319,9 @@ class MemoryDisk:
     def unsynced(self) -> int:
         """Return how many operations on data and names a crash could still lose."""
         nodes = {id(node): node for node in self._files.values()}
-        return sum(len(n.pending) for n in nodes.values()) + sum(len(d.pending) for d in self._directories.values())
+        return sum(len(n.pending) for n in nodes.values()) + sum(
+            len(d.pending) for d in self._directories.values()
+        )
 
     def fail_write(self, number: int = errno.EIO, *, after: int = 0) -> None:
         """Let the next write put down *after* bytes and then fail; calls queue up, one a write."""
@@ -321,7 +364,9 @@ class MemoryDisk:
         node.pending.clear()
 
     def killed(self) -> "MemoryDisk":
-        """Return the disk as the next process finds it after a SIGKILL: all that was written, no locks. This one stays to its ghosts."""
+        """Return the disk as the next process finds it after a SIGKILL: all that was written, no
+        locks. This one stays to its ghosts.
+        """
         return self._copied(lambda node: node.copy(), dict(self._files), durable=False)
 
     def crash(self, random: random.Random) -> "MemoryDisk":
@@ -331,17 +376,28 @@ class MemoryDisk:
             for change in directory.pending:
                 if random.random() < 0.5:
                     rename(names, change)
-        return self._copied(lambda node: node.after_crash(random), names, durable=True, random=random)
+        return self._copied(
+            lambda node: node.after_crash(random), names, durable=True, random=random
+        )
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # ---------------------------------------------------------------------------------------------
 
     def _copied(
-        self, copy: Callable[[Node], Node], names: dict[str, Node], *, durable: bool, random: "random.Random | None" = None
+        self,
+        copy: Callable[[Node], Node],
+        names: dict[str, Node],
+        *,
+        durable: bool,
+        random: "random.Random | None" = None,
     ) -> "MemoryDisk":
         """Return a new disk with *names*; all of it durable, or as durable as this one."""
         disk = MemoryDisk(now_ns=self.now_ns, capacity=self.capacity)
         disk.next_inode, disk.device = self.next_inode, self.device
-        disk.reuses_inodes, disk.tells_births, disk.journalled = self.reuses_inodes, self.tells_births, self.journalled
+        disk.reuses_inodes, disk.tells_births, disk.journalled = (
+            self.reuses_inodes,
+            self.tells_births,
+            self.journalled,
+        )
         lost: set[str] = set()
         for path in sorted(self._directories):
             old = self._directories[path]
@@ -357,14 +413,20 @@ class MemoryDisk:
                 copies[id(node)] = copy(node)
             return copies[id(node)]
 
-        disk._files = {path: copied(node) for path, node in sorted(names.items()) if os.path.dirname(path) in disk._directories}
+        disk._files = {
+            path: copied(node)
+            for path, node in sorted(names.items())
+            if os.path.dirname(path) in disk._directories
+        }
         if durable:
             disk._durable = dict(disk._files)
         else:
             disk._durable = {path: copied(node) for path, node in self._durable.items()}
             for path, directory in disk._directories.items():
                 changes = self._directories[path].pending
-                directory.pending = [Name(c.path, c.node and copied(c.node), c.source) for c in changes]
+                directory.pending = [
+                    Name(c.path, c.node and copied(c.node), c.source) for c in changes
+                ]
         for node in copies.values():
             node.links = sum(1 for other in disk._files.values() if other is node)
         taken = {node.inode for node in copies.values()}
@@ -382,9 +444,16 @@ class MemoryDisk:
         return self.next_inode - 1
 
     def _coming_back(self) -> set[int]:
-        """Return the inodes of files that a crash may bring back, as that they are gone is not durable: nobody else gets these."""
+        """Return the inodes of files that a crash may bring back, as that they are gone is not
+        durable: nobody else gets these.
+        """
         names = list(self._durable.items())
-        names += [(change.path, change.node) for each in self._directories.values() for change in each.pending if change.node]
+        names += [
+            (change.path, change.node)
+            for each in self._directories.values()
+            for change in each.pending
+            if change.node
+        ]
         return {node.inode for path, node in names if os.path.dirname(path) not in self.journalled}
 
     def _free(self, node: Node) -> None:
@@ -393,7 +462,10 @@ class MemoryDisk:
             self._free_inodes.append(node.inode)
 
     def _name(self, path: str, node: Node | None, source: str | None = None) -> None:
-        """Change what *path* stands for, not yet durably. A rename across directories is durable once the target's is synced."""
+        """Change what *path* stands for, not yet durably.
+
+        A rename across directories is durable once the target's is synced.
+        """
         parent = os.path.dirname(path)
         if parent not in self._directories or path in self._directories:
             raise self._missing(path)
@@ -408,7 +480,9 @@ class MemoryDisk:
             node.links += 1
 
     def _room_for(self, size: int) -> tuple[int, int]:
-        """Return how many of *size* bytes can be written now, and the error number that comes after them, 0 for none."""
+        """Return how many of *size* bytes can be written now, and the error number that comes after
+        them, 0 for none.
+        """
         if self._write_failures:
             after, number = self._write_failures.pop(0)
             return min(size, after), number
@@ -422,7 +496,15 @@ class MemoryDisk:
 
     def _stat(self, node: Node) -> FileStat:
         born_ns = node.born_ns if self.tells_births else 0
-        return FileStat(self.device, node.inode, len(node.seen), node.links, node.modified_ns, born_ns, is_file=True)
+        return FileStat(
+            self.device,
+            node.inode,
+            len(node.seen),
+            node.links,
+            node.modified_ns,
+            born_ns,
+            is_file=True,
+        )
 
     def _missing(self, path: str) -> OSError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

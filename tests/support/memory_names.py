@@ -7,7 +7,9 @@ from tests.support.memory_node import Node
 
 @dataclass(slots=True)
 class Name:
-    """*path* comes to stand for *node*, or for nothing; a rename is both at once, with *source* losing its name."""
+    """*path* comes to stand for *node*, or for nothing; a rename is both at once, with *source*
+    losing its name.
+    """
 
     path: str
     node: Node | None

@@ -4,7 +4,9 @@ import random
 from dataclasses import dataclass, field
 
 SECTOR = 512
-"""Bytes that a power cut keeps or loses together; the last sector of a write may be cut anywhere."""
+"""Bytes that a power cut keeps or loses together; the last sector of a write may be cut
+anywhere.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,20 @@ class Node:
     def copy(self) -> "Node":
         """Return the same state, shared with nobody."""
         seen, durable = bytearray(self.seen), bytearray(self.durable)
-        return Node(self.inode, self.born_ns, self.modified_ns, seen, durable, list(self.pending), self.links)
+        return Node(
+            self.inode,
+            self.born_ns,
+            self.modified_ns,
+            seen,
+            durable,
+            list(self.pending),
+            self.links,
+        )
 
     def after_crash(self, random: random.Random) -> "Node":
-        """Return it with any part of its pending operations kept; often all or none, as the tail of a quiet disk is."""
+        """Return it with any part of its pending operations kept; often all or none, as the tail of
+        a quiet disk is.
+        """
         content = bytearray(self.durable)
         luck = random.choice((0.0, 0.5, 0.9, 1.0))
         for operation in self.pending:
@@ -71,11 +83,20 @@ class Node:
                 operation.apply(content)
             elif isinstance(operation, Write):
                 _tear(content, operation, random)
-        return Node(self.inode, self.born_ns, self.modified_ns, content, bytearray(content), links=self.links)
+        return Node(
+            self.inode,
+            self.born_ns,
+            self.modified_ns,
+            content,
+            bytearray(content),
+            links=self.links,
+        )
 
 
 def _tear(content: bytearray, write: Write, random: random.Random) -> None:
-    """Put down nothing, a prefix cut at any byte, or any sectors of *write*, half of them or most."""
+    """Put down nothing, a prefix cut at any byte, or any sectors of *write*, half of them or
+    most.
+    """
     way = random.choice((0, 1, 2, 2))
     if way == 1:
         Write(write.offset, write.data[: random.randint(0, len(write.data))]).apply(content)

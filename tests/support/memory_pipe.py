@@ -1,4 +1,6 @@
-"""One direction of a connection in memory: ordered bytes with a bound, a delay, an end, and ways to break."""
+"""One direction of a connection in memory: ordered bytes with a bound, a delay, an end, and ways to
+break.
+"""
 
 import asyncio
 import random as random_module
@@ -23,12 +25,17 @@ class Weather(Protocol):
 
 
 class Pipe:
-    """Bytes from one end to the other, at the host *to*. Written bytes count against the capacity until they are read."""
+    """Bytes from one end to the other, at the host *to*.
+
+    Written bytes count against the capacity until they are read.
+    """
 
     def __init__(self, link: Weather, random: random_module.Random | None, to: str = "") -> None:
         self._link, self._random, self._to = link, random, to
         self.swallowed = False
-        """Something has vanished on the way: nothing that was written after it can arrive any more."""
+        """Something has vanished on the way: nothing that was written after it can arrive any
+        more.
+        """
         self._arrived: deque[bytes] = deque()
         self._on_the_way: deque[bytes | None] = deque()  # None is the end
         self._waiting: deque[bytes | None] = deque()  # arrived while stalled
@@ -74,7 +81,9 @@ class Pipe:
 
     def _send(self, piece: bytes | None) -> None:
         loop = asyncio.get_running_loop()
-        delay = self._link.delay + (self._random.uniform(0, self._link.jitter) if self._random is not None else 0.0)
+        delay = self._link.delay + (
+            self._random.uniform(0, self._link.jitter) if self._random is not None else 0.0
+        )
         arrival = max(loop.time() + delay, self._last_arrival)
         self._last_arrival = arrival
         self._on_the_way.append(piece)
@@ -84,13 +93,16 @@ class Pipe:
             loop.call_at(arrival, self._arrive, self._epoch)
 
     def _arrive(self, epoch: int) -> None:
-        """Deliver the oldest piece on the way; timers for the same instant may come in any order, pieces may not."""
+        """Deliver the oldest piece on the way; timers for the same instant may come in any order,
+        pieces may not.
+        """
         if epoch != self._epoch:
             return
         piece = self._on_the_way.popleft()
         if self.swallowed or self._to in self._link.vanish_to:
             self.swallowed = True
-            self._held -= len(piece or b"")  # the writer is never told: not even by a buffer that fills up
+            # the writer is never told: not even by a buffer that fills up
+            self._held -= len(piece or b"")
             self._to_writer.set()
         elif self._stalled or self._waiting or not self._link.up:
             self._waiting.append(piece)

@@ -1,7 +1,9 @@
-"""gRPC's place on a network in memory: the real handlers on one side, the real client's calls on the other, and no sockets.
+"""gRPC's place on a network in memory: the real handlers on one side, the real client's calls on
+the other, and no sockets.
 
-A listener greets as an HTTP/2 server does. A call is a connection of its own: method and message there, a status and a message
-back, each with its length. So whatever happens to connections happens to calls.
+A listener greets as an HTTP/2 server does. A call is a connection of its own: method and message
+there, a status and a message back, each with its length. So whatever happens to connections happens
+to calls.
 """
 
 import asyncio
@@ -16,15 +18,17 @@ import grpc.aio
 
 from logdrive.errors import TransientError
 from logdrive.host.disk import Disk
-from logdrive.net.stream import ClientTls, ServerTls, Stream, Transport
-from logdrive.services.pravega.client.controller import Controller, Controllers, Login
+from logdrive.net.stream import ByteStream, ClientTls, ServerTls, Transport
+from logdrive.services.pravega.client.controller import ControllerClient, Controllers, Login
 from logdrive.services.pravega.client.controller_grpc import GrpcController
 from logdrive.services.pravega.server.controller.serving import Serving
 
 _GREETING = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """An empty SETTINGS frame."""
 _HEAD = struct.Struct("!HI")
-"""Of a call: the lengths of its method and its message; of an answer: its status and the length of its message."""
+"""Of a call: the lengths of its method and its message; of an answer: its status and the length of
+its message.
+"""
 _METHOD_BYTES = 200
 """Longer ones are something else: a segment store's client says Hello here to see who answers."""
 _GRACE_SECONDS = 5.0
@@ -46,11 +50,14 @@ async def _abort(code: grpc.StatusCode, details: str = "") -> NoReturn:
 class _Exchange:
     """Reads and writes whole pieces on a stream."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream, self._read = stream, b""
 
     async def take(self, size: int) -> bytes:
-        """Return the next *size* bytes. Raises `TransientError` where the other side goes before."""
+        """Return the next *size* bytes.
+
+        Raises `TransientError` where the other side goes before.
+        """
         while len(self._read) < size:
             more = await self._stream.read()
             if not more:
@@ -69,10 +76,12 @@ def serving(transport: Transport) -> Serving:
     """Return how a controller is served on *transport*."""
 
     @contextlib.asynccontextmanager
-    async def served(handlers: grpc.GenericRpcHandler, where: tuple[str, int], tls: ServerTls | None, disk: Disk) -> AsyncIterator[int]:
+    async def served(
+        handlers: grpc.GenericRpcHandler, where: tuple[str, int], tls: ServerTls | None, disk: Disk
+    ) -> AsyncIterator[int]:
         calls: dict[asyncio.Task[Any], None] = {}
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             task = asyncio.current_task()
             assert task is not None
             calls[task] = None
@@ -92,26 +101,30 @@ def serving(transport: Transport) -> Serving:
     return served
 
 
-async def _serve(handlers: grpc.GenericRpcHandler, stream: Stream) -> None:
+async def _serve(handlers: grpc.GenericRpcHandler, stream: ByteStream) -> None:
     await stream.write([_GREETING])
     exchange = _Exchange(stream)
     method_size, size = await exchange.head()
     if method_size > _METHOD_BYTES:
         return
     method, message = (await exchange.take(method_size)).decode(), await exchange.take(size)
-    handler: Any = handlers.service(cast(grpc.HandlerCallDetails, SimpleNamespace(method=method, invocation_metadata=())))
+    handler: Any = handlers.service(
+        cast(grpc.HandlerCallDetails, SimpleNamespace(method=method, invocation_metadata=()))
+    )
     if handler is None:
         await _answer(stream, grpc.StatusCode.UNIMPLEMENTED, b"no such method")
         return
     try:
-        found = await handler.unary_unary(handler.request_deserializer(message), SimpleNamespace(abort=_abort))
+        found = await handler.unary_unary(
+            handler.request_deserializer(message), SimpleNamespace(abort=_abort)
+        )
     except _AbortError as error:
         await _answer(stream, error.code, str(error).encode())
     else:
         await _answer(stream, grpc.StatusCode.OK, handler.response_serializer(found))
 
 
-async def _answer(stream: Stream, code: grpc.StatusCode, message: bytes) -> None:
+async def _answer(stream: ByteStream, code: grpc.StatusCode, message: bytes) -> None:
     await stream.write([_HEAD.pack(code.value[0], len(message)), message])
 
 
@@ -122,7 +135,10 @@ class _Channel:
         self._transport, self._host, self._port = transport, host, port
 
     def unary_unary(
-        self, method: str, request_serializer: Callable[[Any], bytes], response_deserializer: Callable[[bytes], Any]
+        self,
+        method: str,
+        request_serializer: Callable[[Any], bytes],
+        response_deserializer: Callable[[bytes], Any],
     ) -> Callable[..., Awaitable[Any]]:
         async def call(request: Any, *, timeout: float, metadata: Any) -> Any:
             try:
@@ -158,7 +174,9 @@ def reaching(transport: Transport) -> Controllers:
     """Return how controllers are reached on *transport*."""
 
     @contextlib.asynccontextmanager
-    async def reached(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AsyncIterator[Controller]:
+    async def reached(
+        host: str, port: int, tls: ClientTls | None, login: Login | None
+    ) -> AsyncIterator[ControllerClient]:
         yield GrpcController(cast(grpc.aio.Channel, _Channel(transport, host, port)), login)
 
     return reached

@@ -1,12 +1,14 @@
-"""A network in memory: connections with back-pressure, delay, cuts, stalls and silence, on the running loop's time.
+"""A network in memory: connections with back-pressure, delay, cuts, stalls and silence, on the
+running loop's time.
 
-`MemoryNetwork` is the wire, `network.host("name", identity="dns:a")` the `Transport` of one machine on it. A listener is
-found under the name of the host that made it, whatever address it bound; loopback names mean the own host. Nothing here
-reads a clock or starts a thread, so a virtual-time loop drives it, and with a seeded `random.Random` every split and every
-delay repeats.
+`MemoryNetwork` is the wire, `network.host("name", identity="dns:a")` the `Transport` of one machine
+on it. A listener is found under the name of the host that made it, whatever address it bound;
+loopback names mean the own host. Nothing here reads a clock or starts a thread, so a virtual-time
+loop drives it, and with a seeded `random.Random` every split and every delay repeats.
 
-TLS is told, not spoken: who needs a certificate and does not bring one, or speaks plain to a TLS port, is refused as the
-real transport would, and the dialect is the first of the server's list that the client offers.
+TLS is told, not spoken: who needs a certificate and does not bring one, or speaks plain to a TLS
+port, is refused as the real transport would, and the dialect is the first of the server's list that
+the client offers.
 """
 
 import asyncio
@@ -29,7 +31,9 @@ _SYN_SECONDS = 130
 class MemoryStream:
     """One end of a connection in memory; see `Connection` for what a test may do to it."""
 
-    def __init__(self, connection: "Connection", incoming: Pipe, outgoing: Pipe, peer: Peer) -> None:
+    def __init__(
+        self, connection: "Connection", incoming: Pipe, outgoing: Pipe, peer: Peer
+    ) -> None:
         self.connection = connection
         self.peer = peer
         self._incoming, self._outgoing = incoming, outgoing
@@ -47,7 +51,9 @@ class MemoryStream:
         self._outgoing.end()
 
     async def close(self) -> None:
-        """Let what was written arrive, then end; the peer reads b"", and writes into a broken connection."""
+        """Let what was written arrive, then end; the peer reads b"", and writes into a broken
+        connection.
+        """
         self._outgoing.end()
         self._incoming.leave()
 
@@ -60,11 +66,21 @@ class MemoryStream:
 class Connection:
     """Both directions between two hosts, for a test to harm. *client* and *server* are its ends."""
 
-    def __init__(self, network: "MemoryNetwork", client: "MemoryHost", server: "MemoryHost", port: int, peers: tuple[Peer, Peer]) -> None:
+    def __init__(
+        self,
+        network: "MemoryNetwork",
+        client: "MemoryHost",
+        server: "MemoryHost",
+        port: int,
+        peers: tuple[Peer, Peer],
+    ) -> None:
         self.hosts = (client.name, server.name)
         self.port = port
         link = network.link(client.name, server.name)
-        there, back = Pipe(link, network.random, server.name), Pipe(link, network.random, client.name)
+        there, back = (
+            Pipe(link, network.random, server.name),
+            Pipe(link, network.random, client.name),
+        )
         seen_by_client, seen_by_server = peers
         self.client = MemoryStream(self, back, there, seen_by_client)
         self.server = MemoryStream(self, there, back, seen_by_server)
@@ -72,7 +88,9 @@ class Connection:
 
     @property
     def swallowed(self) -> bool:
-        """Whether something has vanished on it in silence, so that one end waits for ever for what follows."""
+        """Whether something has vanished on it in silence, so that one end waits for ever for what
+        follows.
+        """
         return any(pipe.swallowed for pipe in self._pipes)
 
     @property
@@ -81,7 +99,9 @@ class Connection:
         return not all(pipe.over for pipe in self._pipes)
 
     def cut(self) -> None:
-        """Break it: what is on the way is lost, both ends see `TransientError` after what had arrived."""
+        """Break it: what is on the way is lost, both ends see `TransientError` after what had
+        arrived.
+        """
         for pipe in self._pipes:
             pipe.fail("connection reset by the peer")
             pipe.refuse_writes("connection reset by the peer")
@@ -97,11 +117,15 @@ class Connection:
             pipe.resume()
 
     def end_writing(self, host: str) -> None:
-        """Let the end at *host* say that it writes no more, as a middlebox may in its name; the other direction stays."""
+        """Let the end at *host* say that it writes no more, as a middlebox may in its name; the
+        other direction stays.
+        """
         (self._pipes[0] if host == self.hosts[0] else self._pipes[1]).end()
 
     def lose(self, host: str) -> None:
-        """End it for *host* alone; the other end is told nothing and waits (a half-open connection)."""
+        """End it for *host* alone; the other end is told nothing and waits (a half-open
+        connection).
+        """
         there, back = self._pipes
         incoming, outgoing = (back, there) if host == self.hosts[0] else (there, back)
         self.stall()
@@ -111,10 +135,11 @@ class Connection:
 
 @dataclass(slots=True)
 class Link:
-    """What travels between two hosts suffers: seconds one way, and bytes that fit into one direction of a connection.
+    """What travels between two hosts suffers: seconds one way, and bytes that fit into one
+    direction of a connection.
 
-    Without *alpn* a balancer ends TLS in between, and which dialect was agreed on is lost. What is written to the hosts
-    *vanish_to* is taken, and never arrives.
+    Without *alpn* a balancer ends TLS in between, and which dialect was agreed on is lost. What is
+    written to the hosts *vanish_to* is taken, and never arrives.
     """
 
     delay: float = 0.0
@@ -128,7 +153,9 @@ class Link:
 class MemoryListener:
     """A bound port of one host; it owns the tasks of the connections that it took."""
 
-    def __init__(self, host: "MemoryHost", port: int, tls: ServerTls | None, accept: Accept) -> None:
+    def __init__(
+        self, host: "MemoryHost", port: int, tls: ServerTls | None, accept: Accept
+    ) -> None:
         self.address = (host.name, port)
         self.host, self.tls = host, tls
         self._accept = accept
@@ -138,7 +165,9 @@ class MemoryListener:
     def take(self, stream: MemoryStream) -> None:
         """Start the task of a new connection, in the context of whoever listens."""
         name = f"{self.address[0]}:{self.address[1]}"
-        task = asyncio.get_running_loop().create_task(self._serve(stream), name=name, context=self._context.copy())
+        task = asyncio.get_running_loop().create_task(
+            self._serve(stream), name=name, context=self._context.copy()
+        )
         self._tasks.append(task)
         task.add_done_callback(self._tasks.remove)
 
@@ -158,7 +187,9 @@ class MemoryListener:
         self.host.forget(self)
 
     def kill(self) -> list[asyncio.Task[None]]:
-        """Cancel the tasks of all its connections, as the end of their process does; returns them."""
+        """Cancel the tasks of all its connections, as the end of their process does; returns
+        them.
+        """
         self.host.forget(self)
         for task in self._tasks:
             task.cancel()
@@ -188,19 +219,38 @@ class MemoryHost:
             raise TransientError(f"{where}: connection refused")
         alpn = _agreed(where, tls, listener.tls) if link.alpn else None
         secure = tls is not None
-        brought = tls is not None and tls.cert is not None and listener.tls is not None and listener.tls.ca is not None
+        brought = (
+            tls is not None
+            and tls.cert is not None
+            and listener.tls is not None
+            and listener.tls.ca is not None
+        )
         seen_by_client = Peer(where, target.identity if secure else "", alpn, secure)
-        seen_by_server = Peer(f"{self.name}:{self.network.next_port()}", self.identity if brought else "", alpn, secure)
+        seen_by_server = Peer(
+            f"{self.name}:{self.network.next_port()}",
+            self.identity if brought else "",
+            alpn,
+            secure,
+        )
         connection = Connection(self.network, self, target, port, (seen_by_client, seen_by_server))
         self.network.add(connection)
         listener.take(connection.server)
         return connection.client
 
-    async def listen(self, host: str, port: int, tls: ServerTls | None, accept: Accept) -> MemoryListener:
+    async def listen(
+        self, host: str, port: int, tls: ServerTls | None, accept: Accept
+    ) -> MemoryListener:
         """Take connections at *port* of this host; 0 asks for a free one."""
         port = port or self.network.next_port()
         if port in self.listeners:
-            raise ConfigError(f"{host}:{port}", [Mistake("address", f"{host}:{port}", "the address is in use: stop the other program")])
+            raise ConfigError(
+                f"{host}:{port}",
+                [
+                    Mistake(
+                        "address", f"{host}:{port}", "the address is in use: stop the other program"
+                    )
+                ],
+            )
         listener = MemoryListener(self, port, tls, accept)
         self.listeners[port] = listener
         self._made.append(listener)
@@ -220,7 +270,10 @@ class MemoryHost:
 
 
 async def _through(link: Link, where: str) -> None:
-    """Return once what is written to either end arrives there. Raises `TransientError` where a system gives up."""
+    """Return once what is written to either end arrives there.
+
+    Raises `TransientError` where a system gives up.
+    """
     tries = 0
     while link.vanish_to:
         if tries == _SYN_SECONDS:
@@ -232,7 +285,10 @@ async def _through(link: Link, where: str) -> None:
 def _agreed(where: str, client: ClientTls | None, server: ServerTls | None) -> str | None:
     """Return the dialect that both would agree on, or refuse as their handshake would."""
     if (client is None) != (server is None):
-        raise TransientError(f"{where}: " + ("speaks no TLS" if server is None else "closed the connection: it wants TLS"))
+        raise TransientError(
+            f"{where}: "
+            + ("speaks no TLS" if server is None else "closed the connection: it wants TLS")
+        )
     if client is None or server is None:
         return None
     if server.ca is not None and client.cert is None:
@@ -241,12 +297,17 @@ def _agreed(where: str, client: ClientTls | None, server: ServerTls | None) -> s
 
 
 class MemoryNetwork:
-    """All hosts, links and connections of one test. *random* splits reads and spreads delays; without it nothing varies."""
+    """All hosts, links and connections of one test.
+
+    *random* splits reads and spreads delays; without it nothing varies.
+    """
 
     def __init__(self, random: random_module.Random | None = None) -> None:
         self.random = random
         self.resolve: Callable[[str], str] = lambda host: host
-        """Asked at every connection which host a name stands for: a balancer that passes connections through answers as it likes."""
+        """Asked at every connection which host a name stands for: a balancer that passes
+        connections through answers as it likes.
+        """
         self.hosts: dict[str, MemoryHost] = {}
         self.failures: list[Exception] = []
         """What accepted connections raised beyond `TransientError`, in order."""
@@ -255,13 +316,17 @@ class MemoryNetwork:
         self._port = _FIRST_FREE_PORT
 
     def host(self, name: str, identity: str = "") -> MemoryHost:
-        """Return the transport of *name*; the identity given last holds for its next connections."""
+        """Return the transport of *name*; the identity given last holds for its next
+        connections.
+        """
         host = self.hosts.setdefault(name, MemoryHost(self, name, identity))
         host.identity = identity or host.identity
         return host
 
     def link(self, a: str, b: str) -> Link:
-        """Return what holds between two hosts, in either direction; change it at will, standing connections obey."""
+        """Return what holds between two hosts, in either direction; change it at will, standing
+        connections obey.
+        """
         return self._links.setdefault((min(a, b), max(a, b)), Link())
 
     def next_port(self) -> int:
@@ -292,11 +357,16 @@ class MemoryNetwork:
             connection.stall()
 
     def swallow(self, a: str, b: str, to: frozenset[str]) -> None:
-        """Let vanish, in silence and for good, what travels between two hosts to those of *to*, until `give_back`."""
+        """Let vanish, in silence and for good, what travels between two hosts to those of *to*,
+        until `give_back`.
+        """
         self.link(a, b).vanish_to = to
 
     def give_back(self, a: str, b: str, *, reset: bool) -> None:
-        """End that for new connections. Those that lost something are reset now, or stay silent for ever."""
+        """End that for new connections.
+
+        Those that lost something are reset now, or stay silent for ever.
+        """
         self.link(a, b).vanish_to = frozenset()
         for connection in self.connections(a, b):
             if reset and connection.swallowed:
@@ -309,7 +379,9 @@ class MemoryNetwork:
             connection.resume()
 
     async def crash(self, host: str) -> None:
-        """End the process on *host* as SIGKILL does: its connections are reset, its ports are free, its tasks are gone."""
+        """End the process on *host* as SIGKILL does: its connections are reset, its ports are free,
+        its tasks are gone.
+        """
         self.cut(host)
         await self._end_tasks(host)
 

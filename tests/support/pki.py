@@ -15,7 +15,9 @@ DIALECTS = ("logdrive/1", "lumberjack/2")
 
 @dataclass(frozen=True)
 class Pki:
-    """A directory with `ca.pem`, `server.*` (localhost, 127.0.0.1) and `client.*` (dns:client.example), and what signs more."""
+    """A directory with `ca.pem`, `server.*` (localhost, 127.0.0.1) and `client.*`
+    (dns:client.example), and what signs more.
+    """
 
     directory: Path
     authority: Issued
@@ -29,10 +31,25 @@ class Pki:
         pki.add("client", ["client.example"])
         return pki
 
-    def add(self, stem: str, names: list[str], *, server: bool = False, authority: Issued | None = None, age_days: int = 0) -> None:
+    def add(
+        self,
+        stem: str,
+        names: list[str],
+        *,
+        server: bool = False,
+        authority: Issued | None = None,
+        age_days: int = 0,
+    ) -> None:
         """Write `stem.pem` and `stem.key`, valid for 30 days from *age_days* ago on."""
         usage = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
-        made = issue(authority or self.authority, names[0], names, usage=usage, now=NOW - timedelta(days=age_days), days=30)
+        made = issue(
+            authority or self.authority,
+            names[0],
+            names,
+            usage=usage,
+            now=NOW - timedelta(days=age_days),
+            days=30,
+        )
         (self.directory / f"{stem}.pem").write_bytes(made.certificate_pem)
         (self.directory / f"{stem}.key").write_bytes(made.key_pem)
 
@@ -41,12 +58,21 @@ class Pki:
         return str(self.directory / name)
 
     def client(
-        self, stem: str | None = "client", *, ca: str = "ca.pem", name: str | None = None, alpn: tuple[str, ...] = DIALECTS
+        self,
+        stem: str | None = "client",
+        *,
+        ca: str = "ca.pem",
+        name: str | None = None,
+        alpn: tuple[str, ...] = DIALECTS,
     ) -> ClientTls:
         """Return a client's settings; *stem* None brings no certificate."""
         cert, key = (self.path(f"{stem}.pem"), self.path(f"{stem}.key")) if stem else (None, None)
         return ClientTls(self.path(ca), cert, key, name, alpn)
 
-    def server(self, stem: str = "server", *, ca: str | None = "ca.pem", alpn: tuple[str, ...] = DIALECTS) -> ServerTls:
+    def server(
+        self, stem: str = "server", *, ca: str | None = "ca.pem", alpn: tuple[str, ...] = DIALECTS
+    ) -> ServerTls:
         """Return a server's settings; *ca* None asks for no client certificate."""
-        return ServerTls(self.path(f"{stem}.pem"), self.path(f"{stem}.key"), self.path(ca) if ca else None, alpn)
+        return ServerTls(
+            self.path(f"{stem}.pem"), self.path(f"{stem}.key"), self.path(ca) if ca else None, alpn
+        )

@@ -10,26 +10,45 @@ from logdrive.wire.pravega.appends import PADDING, PARTIAL_EVENT, AppendBlock, A
 W = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 
-def alone(events: Sequence[bytes], number: int, request: int, writer: UUID = W) -> list[AppendBlock | AppendBlockEnd]:
+def alone(
+    events: Sequence[bytes], number: int, request: int, writer: UUID = W
+) -> list[AppendBlock | AppendBlockEnd]:
     """Framing A: one AppendBlockEnd; its size of whole events is not looked at."""
     return [AppendBlockEnd(writer, 3, framed_all(events), len(events), number, request)]
 
 
-def whole_block(events: Sequence[bytes], number: int, request: int, writer: UUID = W) -> list[AppendBlock | AppendBlockEnd]:
+def whole_block(
+    events: Sequence[bytes], number: int, request: int, writer: UUID = W
+) -> list[AppendBlock | AppendBlockEnd]:
     """Framing B: a block filled exactly."""
     data = framed_all(events)
-    return [AppendBlock(writer, data), AppendBlockEnd(writer, len(data), b"", len(events), number, request)]
+    return [
+        AppendBlock(writer, data),
+        AppendBlockEnd(writer, len(data), b"", len(events), number, request),
+    ]
 
 
-def padded(events: Sequence[bytes], spare: int, number: int, request: int, writer: UUID = W) -> list[AppendBlock | AppendBlockEnd]:
+def padded(
+    events: Sequence[bytes], spare: int, number: int, request: int, writer: UUID = W
+) -> list[AppendBlock | AppendBlockEnd]:
     """Framing C, given up early: *spare* bytes of the block's capacity are padding."""
     data = framed_all(events)
     block = data + struct.pack("!ii", PADDING, spare) + bytes(spare)
-    return [AppendBlock(writer, block), AppendBlockEnd(writer, len(data), b"", len(events), number, request)]
+    return [
+        AppendBlock(writer, block),
+        AppendBlockEnd(writer, len(data), b"", len(events), number, request),
+    ]
 
 
-def overflowing(events: Sequence[bytes], cut: int, number: int, request: int, writer: UUID = W) -> list[AppendBlock | AppendBlockEnd]:
-    """Framing C, overflowing: *cut* bytes of the last event stand in the block, the rest in its end."""
+def overflowing(
+    events: Sequence[bytes], cut: int, number: int, request: int, writer: UUID = W
+) -> list[AppendBlock | AppendBlockEnd]:
+    """Framing C, overflowing: *cut* bytes of the last event stand in the block, the rest in its
+    end.
+    """
     whole, last = framed_all(events[:-1]), framed(events[-1])
     block = whole + struct.pack("!ii", PARTIAL_EVENT, cut) + last[:cut]
-    return [AppendBlock(writer, block), AppendBlockEnd(writer, len(whole), last[cut:], len(events), number, request)]
+    return [
+        AppendBlock(writer, block),
+        AppendBlockEnd(writer, len(whole), last[cut:], len(events), number, request),
+    ]

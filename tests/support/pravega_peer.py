@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from logdrive.net.stream import Stream
-from logdrive.services.auth.gate import Gate
+from logdrive.net.stream import ByteStream
+from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.pravega.server.segments.listen import listening
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
-from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 from tests.support import virtual_time
@@ -28,9 +28,9 @@ SYNC_SECONDS = 0.004
 class Peer:
     """One connection, spoken by hand."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self.stream = stream
-        self._frames = FrameReader()
+        self._frames = MessageReader()
         self._got: list[Message] = []
 
     async def say(self, *messages: Message) -> None:
@@ -81,20 +81,33 @@ async def world(
     random: Random | None = None,
     limits: StoreLimits | None = None,
     sync_seconds: float = SYNC_SECONDS,
-    gate: Gate | None = None,
+    gate: TokenVerifier | None = None,
     held_bytes: int = PRAVEGA_HELD_BYTES,
 ) -> AsyncIterator[World]:
     """Run a new store and its face while the context lasts."""
     disk, network = MemoryDisk(["/var"]), MemoryNetwork(random)
     executor = InlineExecutor(sync_seconds)
     store = await Store.open(
-        "/var/store", disk=disk, executor=executor, clock=virtual_time.VirtualClock(), limits=limits or StoreLimits(), random=Random(1)
+        "/var/store",
+        disk=disk,
+        executor=executor,
+        clock=virtual_time.VirtualClock(),
+        limits=limits or StoreLimits(),
+        random=Random(1),
     )
     running = asyncio.create_task(store.run(asyncio.Event()))
     try:
         host = network.host("server")
         async with listening(
-            store, "server", 0, None, transport=host, disk=disk, random=Random(2), gate=gate, held_bytes=held_bytes
+            store,
+            "server",
+            0,
+            None,
+            transport=host,
+            disk=disk,
+            random=Random(2),
+            gate=gate,
+            held_bytes=held_bytes,
         ) as address:
             yield World(store, disk, network, network.host("client"), address[1])
     finally:

@@ -1,7 +1,9 @@
-"""A reader of `logdrive/1` whose store is a dict: rules D2, D3 and P1 at their simplest, and every way to misbehave on purpose.
+"""A reader of `logdrive/1` whose store is a dict: rules D2, D3 and P1 at their simplest, and every
+way to misbehave on purpose.
 
-It keeps what it accepted per source, and checks at each run what no writer may break: it follows the stored number, its records
-tile its interval, nothing comes after an end. Shares no code with agent or receiver.
+It keeps what it accepted per source, and checks at each run what no writer may break: it follows
+the stored number, its records tile its interval, nothing comes after an end. Shares no code with
+agent or receiver.
 """
 
 import asyncio
@@ -15,9 +17,15 @@ from logdrive.errors import ProtocolError, TransientError
 from logdrive.model.identity import source_id
 from logdrive.model.numbers import ABSENT, position_of
 from logdrive.model.records import DATA, END
-from logdrive.net.stream import Stream
-from logdrive.wire.lumberjack.frames import CONNECTION, Ack, Position, Refusal, Run
-from logdrive.wire.lumberjack.frames import Source as SourceFrame
+from logdrive.net.stream import ByteStream
+from logdrive.wire.lumberjack.frames import (
+    CONNECTION,
+    AckFrame,
+    PositionFrame,
+    RefusalFrame,
+    RunFrame,
+)
+from logdrive.wire.lumberjack.frames import SourceFrame as SourceFrame
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.order import RunReader, RunReceived
 from logdrive.wire.lumberjack.reader import FrameReader
@@ -46,7 +54,15 @@ class Stored:
 
     def copy(self) -> "Stored":
         """Return the same, as a backup holds it."""
-        return Stored(self.path, self.attributes, self.number, list(self.data), list(self.gaps), self.ended, self.events)
+        return Stored(
+            self.path,
+            self.attributes,
+            self.number,
+            list(self.data),
+            list(self.gaps),
+            self.ended,
+            self.events,
+        )
 
 
 class ReaderModel:
@@ -58,7 +74,7 @@ class ReaderModel:
         self.ack_seconds = 0.001
         self.silent = False
         """Nothing is answered any more, not even by keepalives."""
-        self.fail: Callable[[Run], bool] = lambda run: False
+        self.fail: Callable[[RunFrame], bool] = lambda run: False
         """Tells whether the sink fails a run."""
         self.refuse: Callable[[SourceFrame], tuple[int, str] | None] = lambda frame: None
         """Tells with which E a source is refused."""
@@ -69,17 +85,21 @@ class ReaderModel:
         self.refused_runs = 0
         self.windows = 0
         self.connections = 0
-        self.streams: list[Stream] = []
+        self.streams: list[ByteStream] = []
 
     def by_path(self, path: str) -> list[Stored]:
         """Return the sources of *path*, in the order of their first registration."""
-        return [stored for stored in self.stored.values() if stored.path == path and stored.number != ABSENT]
+        return [
+            stored
+            for stored in self.stored.values()
+            if stored.path == path and stored.number != ABSENT
+        ]
 
     def backup(self) -> dict[UUID, Stored]:
         """Return what a restored store would hold."""
         return {source: stored.copy() for source, stored in self.stored.items()}
 
-    async def accept(self, stream: Stream) -> None:
+    async def accept(self, stream: ByteStream) -> None:
         """Serve one connection."""
         self.connections += 1
         self.streams.append(stream)
@@ -89,7 +109,7 @@ class ReaderModel:
         """Send every connection away with an E."""
         for stream in self.streams:
             try:
-                await stream.write([Refusal(CONNECTION, code, text).encode()])
+                await stream.write([RefusalFrame(CONNECTION, code, text).encode()])
                 await stream.close()
             except TransientError:
                 pass
@@ -97,7 +117,7 @@ class ReaderModel:
 
 
 class _Connection:
-    def __init__(self, model: ReaderModel, stream: Stream) -> None:
+    def __init__(self, model: ReaderModel, stream: ByteStream) -> None:
         self.model, self.stream = model, stream
         self.reader = FrameReader(LOGDRIVE_1, side="reader", dialect="detect")
         self.runs = RunReader()
@@ -143,7 +163,7 @@ class _Connection:
                 self._run(given)
             else:
                 self.model.windows += 1
-                self._put(Ack(given.last).encode())
+                self._put(AckFrame(given.last).encode())
 
     def _source(self, frame: SourceFrame) -> None:
         if not frame.attributes:
@@ -153,11 +173,13 @@ class _Connection:
         model.registered.append(frame)
         if (refusal := model.refuse(frame)) is not None:
             self.sources[frame.index] = None
-            self._put(Refusal(frame.index, *refusal).encode())
+            self._put(RefusalFrame(frame.index, *refusal).encode())
             return
         source = source_id(frame.origin, self.stream.peer.identity)
         attributes = orjson.loads(frame.attributes)
-        model.stored.setdefault(source, Stored(attributes["path"], attributes)).attributes = attributes
+        model.stored.setdefault(
+            source, Stored(attributes["path"], attributes)
+        ).attributes = attributes
         self.sources[frame.index] = source
         self.told[frame.index] = None
         self.unanswered += 1
@@ -166,7 +188,9 @@ class _Connection:
 
     def _tell(self, index: int, source: UUID) -> None:
         number = self.model.stored[source].number
-        self._put(Position(index, self.model.number_for(source, number), self.model.store).encode())
+        self._put(
+            PositionFrame(index, self.model.number_for(source, number), self.model.store).encode()
+        )
 
     def _run(self, received: RunReceived) -> None:
         run, model = received.run, self.model
@@ -190,14 +214,16 @@ class _Connection:
         self.corrections[index] = self.corrections.get(index, 0) + 1
         if self.corrections[index] == 3:
             self.sources[index] = None
-            self._put(Refusal(index, 6, "no progress").encode())
+            self._put(RefusalFrame(index, 6, "no progress").encode())
 
-    def _store(self, stored: Stored, run: Run, payloads: list[bytes]) -> None:
+    def _store(self, stored: Stored, run: RunFrame, payloads: list[bytes]) -> None:
         assert stored.ended is None, f"a run after the end of {stored.path}"
         previous, position = position_of(run.previous), position_of(run.number)
         if run.kind == DATA:
             data, events = rebuilt(payloads, previous)
-            assert previous + len(data) == position, f"{len(data)} bytes from {previous} to {position}"
+            assert previous + len(data) == position, (
+                f"{len(data)} bytes from {previous} to {position}"
+            )
             assert events == run.events
             stored.data.append((previous, position, data))
             stored.events += events

@@ -1,4 +1,6 @@
-"""A disk in memory whose file system may become read-only under the files that are open, as one with errors does."""
+"""A disk in memory whose file system may become read-only under the files that are open, as one
+with errors does.
+"""
 
 import contextlib
 import errno
@@ -40,7 +42,15 @@ class RemountedDisk(MemoryDisk):
         if self.read_only:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         """Open *path*."""
         if write or create:
             self.check()

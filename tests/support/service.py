@@ -1,4 +1,6 @@
-"""`logdrive store run` in memory and virtual time: a streaming service that is killed, powered off and started again."""
+"""`logdrive store run` in memory and virtual time: a streaming service that is killed, powered off
+and started again.
+"""
 
 import asyncio
 from random import Random
@@ -16,7 +18,10 @@ DIRECTORY = "/store"
 
 
 class StoreService:
-    """A store's process on the host "store". *disk* is what it leaves behind at its end, and finds at its next start."""
+    """A store's process on the host "store".
+
+    *disk* is what it leaves behind at its end, and finds at its next start.
+    """
 
     def __init__(self, network: MemoryNetwork, *, sync_seconds: float = 0.01) -> None:
         self.network, self.disk = network, MemoryDisk()
@@ -27,7 +32,9 @@ class StoreService:
     def start(self) -> None:
         """Start it; it listens a little later."""
         face = FaceConfig(address=f"0.0.0.0:{PORT}", tls="off")
-        config = StoreConfig(store=DirectoryConfig(path=DIRECTORY), listen=StoreListenConfig(pravega=face))
+        config = StoreConfig(
+            store=DirectoryConfig(path=DIRECTORY), listen=StoreListenConfig(pravega=face)
+        )
         self._stop = asyncio.Event()
         self._task = asyncio.create_task(
             run(
@@ -49,7 +56,9 @@ class StoreService:
         await self._task
 
     async def kill(self, power: Random | None = None) -> None:
-        """End it as SIGKILL does, or with *power*, which decides what its disk keeps, as a power cut does."""
+        """End it as SIGKILL does, or with *power*, which decides what its disk keeps, as a power
+        cut does.
+        """
         assert self._task is not None
         self.disk = self.disk.killed() if power is None else self.disk.crash(power)
         self._task.cancel()

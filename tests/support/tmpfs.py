@@ -33,16 +33,24 @@ class Tmpfs:
 
     def remount(self, mode: str) -> None:
         """Mount it anew, "ro" or "rw"."""
-        subprocess.run(["mount", "-o", f"remount,{mode}", str(self.path)], check=True, capture_output=True)
+        subprocess.run(
+            ["mount", "-o", f"remount,{mode}", str(self.path)], check=True, capture_output=True
+        )
 
 
 @contextlib.contextmanager
 def tmpfs(path: Path, mebibytes: int) -> Iterator[Tmpfs]:
-    """Mount one at *path*, made where missing; skip where that is not allowed, which in CI is a failure."""
+    """Mount one at *path*, made where missing; skip where that is not allowed, which in CI is a
+    failure.
+    """
     path.mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:
         unavailable("only root may mount a tmpfs")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", str(path)], capture_output=True, text=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", str(path)],
+        capture_output=True,
+        text=True,
+    )
     if mounted.returncode != 0:
         unavailable(f"a tmpfs can't be mounted: {mounted.stderr.strip()}")
     try:

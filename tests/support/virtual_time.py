@@ -1,9 +1,10 @@
 """An event loop whose time jumps to the next timer as soon as nothing else can run.
 
-Hours of waiting take no time, and every run with the same inputs takes the same steps: tasks and futures hash by their serial
-number, not by their address, so that sets of them (asyncio keeps some) have one order. There are no sockets and no threads
-under it: use in-memory streams, `MemoryDisk` and `InlineExecutor`. Where every task waits and no timer is left, nothing can
-ever happen again: the loop raises `DeadlockError` naming the waiting tasks instead of hanging.
+Hours of waiting take no time, and every run with the same inputs takes the same steps: tasks and
+futures hash by their serial number, not by their address, so that sets of them (asyncio keeps some)
+have one order. There are no sockets and no threads under it: use in-memory streams, `MemoryDisk`
+and `InlineExecutor`. Where every task waits and no timer is left, nothing can ever happen again:
+the loop raises `DeadlockError` naming the waiting tasks instead of hanging.
 """
 
 import asyncio
@@ -76,7 +77,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(self._make_task)
 
     def _make_task(
-        self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T], context: Context | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        context: Context | None = None,
     ) -> asyncio.Task[T]:
         _Task.serial = next(self._serials)  # asyncio hashes a task before its constructor returns
         task = _Task(coroutine, loop=self, context=context)

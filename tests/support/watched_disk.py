@@ -1,7 +1,7 @@
 """A `Disk` that tells of every call before and after it, so that a test may come between any two.
 
-It passes everything on to another disk, usually a `MemoryDisk`. The program under test has this one;
-whoever acts on the same host beside it has the disk beneath, of whose calls nothing is told.
+It passes everything on to another disk, usually a `MemoryDisk`. The program under test has this
+one; whoever acts on the same host beside it has the disk beneath, of whose calls nothing is told.
 """
 
 import contextlib
@@ -12,7 +12,18 @@ from logdrive.host.disk import Disk
 from logdrive.host.file import File, FileStat, Parts
 from logdrive.model.framing import Part
 
-CHANGES: Final = frozenset(("create", "append", "datasync", "truncate", "replace", "remove", "make_directory", "sync_directory"))
+CHANGES: Final = frozenset(
+    (
+        "create",
+        "append",
+        "datasync",
+        "truncate",
+        "replace",
+        "remove",
+        "make_directory",
+        "sync_directory",
+    )
+)
 """The calls that change a disk, or what of it is durable."""
 
 

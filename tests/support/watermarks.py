@@ -23,7 +23,9 @@ class Part(NamedTuple):
 
 
 class Watermark(NamedTuple):
-    """The earliest and the latest time that a writer had come to, and a place in the order of keys."""
+    """The earliest and the latest time that a writer had come to, and a place in the order of
+    keys.
+    """
 
     low: int
     high: int
@@ -31,7 +33,10 @@ class Watermark(NamedTuple):
 
 
 def watermarks_in(data: bytes) -> list[Watermark]:
-    """Return the watermarks that *data*, a mark's bytes, is made of. Raises ValueError, `struct.error` where it is something else."""
+    """Return the watermarks that *data*, a mark's bytes, is made of.
+
+    Raises ValueError, `struct.error` where it is something else.
+    """
     found = []
     while data:
         end = EVENT_HEAD + event_length(data[:EVENT_HEAD])

@@ -1,23 +1,28 @@
-"""One life of one file, as far as its bytes go: where it is, how far it was read, whether it is still the same (rules G1, G4).
+"""One life of one file, as far as its bytes go: where it is, how far it was read, whether it is
+still the same (rules G1, G4).
 
-Reading never trusts what was true before: each read compares the first line and the up to 256 bytes before the position,
-which come in the same `pread` as the new ones. A difference, or a file shorter than the position, is a `TruncatedError`.
+Reading never trusts what was true before: each read compares the first line and the up to 256 bytes
+before the position, which come in the same `pread` as the new ones. A difference, or a file shorter
+than the position, is a `SourceTruncatedError`.
 """
 
 from zlib import crc32
 
 from agent.config import InputTable
-from agent.records.chunk import CHUNK_BYTES, Chunk
+from agent.records.chunk import CHUNK_BYTES, TextChunk
 from agent.sources.identity import FirstLine
-from agent.sources.place import Place
-from agent.sources.readable import TruncatedError
+from agent.sources.place import FileLocation
+from agent.sources.readable import SourceTruncatedError
 from logdrive.host.disk import Disk, File, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES, TAIL_BYTES
 from logdrive.model.numbers import check_in, check_of, number_of, position_of
 
 
 class Generation:
-    """Reads one life. `position` is the place after the last byte given out, `seen` the largest size ever seen."""
+    """Reads one life.
+
+    `position` is the place after the last byte given out, `seen` the largest size ever seen.
+    """
 
     __slots__ = (
         "_check",
@@ -39,7 +44,14 @@ class Generation:
         "unnamed_since",
     )
 
-    def __init__(self, place: Place, settings: InputTable, *, start: int = 0, first_line: FirstLine | None = None) -> None:
+    def __init__(
+        self,
+        place: FileLocation,
+        settings: InputTable,
+        *,
+        start: int = 0,
+        first_line: FirstLine | None = None,
+    ) -> None:
         self.place, self.settings = place, settings
         self.start = start
         """Where to start, by rule P2; what lies before it is not wanted."""
@@ -57,17 +69,22 @@ class Generation:
         """A last line without newline is given out, too; until it grows (rule P3)."""
         self.impatient = False
         """The same, always: for `agent ship`, whose files are as long as they are."""
-        self._tail: bytes | None = b""  # the bytes before the position; None where only their check is known
+        # the bytes before the position; None where only their check is known
+        self._tail: bytes | None = b""
         self._check = 0
-        self._end: tuple[int, bytes] | None = None  # where the file ended when it was looked at, and the bytes before that
+        # where the file ended when it was looked at, and the bytes before that
+        self._end: tuple[int, bytes] | None = None
         self.modified_ns = 0
         """When it was changed last, by the file system's clock, as far as it was looked at."""
         self._more = True  # there may be whole lines between position and seen
 
-    # Handles ---------------------------------------------------------------------------------------------------------
+    # Handles -------------------------------------------------------------------------------------
 
     def open(self, disk: Disk) -> None:
-        """Open it under its name, if that is still its own. Raises OSError, FileNotFoundError where it is not."""
+        """Open it under its name, if that is still its own.
+
+        Raises OSError, FileNotFoundError where it is not.
+        """
         file = disk.open(self.place.name)
         try:
             own = self.place.is_at(file.stat())
@@ -97,7 +114,7 @@ class Generation:
         generation.impatient = self.impatient
         return generation
 
-    # Looking ---------------------------------------------------------------------------------------------------------
+    # Looking -------------------------------------------------------------------------------------
 
     @property
     def unread(self) -> int:
@@ -106,7 +123,9 @@ class Generation:
 
     @property
     def last(self) -> int:
-        """The number of the last place before which the bytes are known: the end seen last, or the position; 0 where there is none."""
+        """The number of the last place before which the bytes are known: the end seen last, or the
+        position; 0 where there is none.
+        """
         if self._end is not None and self._end[0] > self.position:
             return number_of(*self._end)
         return number_of(self.position, self._tail) if self._tail else 0
@@ -117,13 +136,17 @@ class Generation:
         return self.seen > self.position and (self._more or self.final or self.impatient)
 
     def look(self, stat: FileStat, now: float) -> None:
-        """Take notice of *stat*. Raises `TruncatedError` where the file is shorter than it was, or grew out of another beginning.
+        """Take notice of *stat*.
+
+        Raises `SourceTruncatedError` where the file is shorter than it was, or grew out of another
+        beginning.
 
         `seen` must not grow with the bytes of a next life, so these are compared first.
         """
         if stat.size < self.seen:
-            raise TruncatedError
-        changed = stat.size > self.seen or stat.modified_ns != self.modified_ns  # rewritten at the same length, too
+            raise SourceTruncatedError
+        # rewritten at the same length, too
+        changed = stat.size > self.seen or stat.modified_ns != self.modified_ns
         if changed and self.file is not None:
             if self.first_line is not None:
                 self.verify()
@@ -140,8 +163,15 @@ class Generation:
             self.seen, self.grown_at, self._more, self.final = size, now, True, False
 
     def rests(self) -> bool:
-        """Tell, with one read of two bytes, that there is nothing new; False where that takes a closer look."""
-        if self.file is None or self.position != self.seen or not self.seen or self.unnamed_since is not None:
+        """Tell, with one read of two bytes, that there is nothing new; False where that takes a
+        closer look.
+        """
+        if (
+            self.file is None
+            or self.position != self.seen
+            or not self.seen
+            or self.unnamed_since is not None
+        ):
             return False
         try:
             return len(self.file.pread(2, self.seen - 1)) == 1
@@ -153,7 +183,7 @@ class Generation:
         assert self.file is not None
         return self.file.pread(FIRST_LINE_BYTES, 0)
 
-    # Reading ---------------------------------------------------------------------------------------------------------
+    # Reading -------------------------------------------------------------------------------------
 
     def go_to(self, number: int) -> None:
         """Read on from *number*, whose check is compared before the next read."""
@@ -172,14 +202,19 @@ class Generation:
         return not check or check_of(self._before(position)) == check
 
     def number_at(self, position: int) -> int:
-        """Return the number of *position* from the file's own bytes. Raises `TruncatedError` where they are not there."""
+        """Return the number of *position* from the file's own bytes.
+
+        Raises `SourceTruncatedError` where they are not there.
+        """
         tail = self._before(position)
         if len(tail) < min(position, TAIL_BYTES):
-            raise TruncatedError
+            raise SourceTruncatedError
         return number_of(position, tail)
 
-    def read(self, now: float, *, limit: int = CHUNK_BYTES) -> Chunk | None:
-        """Return the next lines, None where there are none. Raises `TruncatedError` before giving out a wrong byte.
+    def read(self, now: float, *, limit: int = CHUNK_BYTES) -> TextChunk | None:
+        """Return the next lines, None where there are none.
+
+        Raises `SourceTruncatedError` before giving out a wrong byte.
 
         A line longer than *limit* is given out in parts.
         """
@@ -188,7 +223,7 @@ class Generation:
         tail = self._known_tail()
         data = self.file.pread(len(tail) + limit, self.position - len(tail))
         if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):
-            raise TruncatedError
+            raise SourceTruncatedError
         size = len(data) - len(tail)
         self._grow_to(self.position + size, now)
         whole = size == limit
@@ -196,44 +231,52 @@ class Generation:
         self._more = whole
         if end == len(tail):
             return None
-        chunk = Chunk(self.position, data, len(tail), end, open_end)
+        chunk = TextChunk(self.position, data, len(tail), end, open_end)
         self.position += end - len(tail)
         self._tail = chunk.tail_at(self.position)
         if self._end is not None and self._end[0] == self.position:
             self._end = None  # the same bytes as the tail
         return chunk
 
-    def take_back(self, chunk: Chunk, position: int) -> None:
+    def take_back(self, chunk: TextChunk, position: int) -> None:
         """Give out again what of *chunk*, the last one read, lies behind *position*."""
         self.position, self._tail, self._more = position, chunk.tail_at(position), True
 
     def verify(self) -> None:
-        """Compare all that was read before, without reading on. Raises `TruncatedError` (rule G4)."""
+        """Compare all that was read before, without reading on.
+
+        Raises `SourceTruncatedError` (rule G4).
+        """
         self._compare_first_line()
         if self._before(self.position) != self._known_tail():
-            raise TruncatedError
+            raise SourceTruncatedError
 
     def _compare_end(self, size: int) -> None:
-        """Compare the bytes before the end seen last, then keep those before the new one: a backlog can be replaced, too.
+        """Compare the bytes before the end seen last, then keep those before the new one: a backlog
+        can be replaced, too.
 
         Nothing else tells lives apart of which no byte was read and that have the same first line.
         """
         if self._end is not None and self._before(self._end[0]) != self._end[1]:
-            raise TruncatedError
+            raise SourceTruncatedError
         self._end = (size, self._before(size)) if size > self.position else None
 
     def _compare_first_line(self) -> None:
         assert self.file is not None
         assert self.first_line is not None
         if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:
-            raise TruncatedError
+            raise SourceTruncatedError
 
     def _known_tail(self) -> bytes:
-        """Return the bytes before the position as they were read, or, after `go_to`, as their check says they were."""
+        """Return the bytes before the position as they were read, or, after `go_to`, as their check
+        says they were.
+        """
         if self._tail is None:
             tail = self._before(self.position)
-            if len(tail) < min(self.position, TAIL_BYTES) or (self._check and check_of(tail) != self._check):
-                raise TruncatedError
+            if len(tail) < min(self.position, TAIL_BYTES) or (
+                self._check and check_of(tail) != self._check
+            ):
+                raise SourceTruncatedError
             self._tail = tail
         return self._tail
 
@@ -244,7 +287,9 @@ class Generation:
 
 
 def _taken(data: bytes, begin: int, *, whole: bool, final: bool) -> tuple[int, bool]:
-    """Return up to where to give out *data* from *begin* on, and whether that cuts a line; *whole* where the file may have more."""
+    """Return up to where to give out *data* from *begin* on, and whether that cuts a line; *whole*
+    where the file may have more.
+    """
     if final and not whole:
         return len(data), False
     lines = data.rfind(b"\n", begin) + 1
@@ -254,7 +299,9 @@ def _taken(data: bytes, begin: int, *, whole: bool, final: bool) -> tuple[int, b
 
 
 def _cut_character(text: bytes) -> int:
-    """Return how many bytes at the end of *text* are the beginning of a UTF-8 character that goes on."""
+    """Return how many bytes at the end of *text* are the beginning of a UTF-8 character that goes
+    on.
+    """
     for back in range(1, 4):
         byte = text[-back]
         if byte < 0x80:

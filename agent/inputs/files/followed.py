@@ -8,9 +8,11 @@ from agent.sources.source import Counting, Source
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A file that is being followed: the life that it lives now, and its source once it has a first line.
+    """A file that is being followed: the life that it lives now, and its source once it has a first
+    line.
 
-    *head* are the first bytes of a file without a first line, *counting* how its first source will come by its count.
+    *head* are the first bytes of a file without a first line, *counting* how its first source will
+    come by its count.
     """
 
     generation: Generation
@@ -21,8 +23,12 @@ class Followed:
     """`agent ship`: end of file ends the first line, too."""
     interval: float = 0.0
     look_at: float = 0.0
-    """When to look closely even if it seems to rest: whether it still has a name is told by nothing else."""
+    """When to look closely even if it seems to rest: whether it still has a name is told by nothing
+    else.
+    """
     trouble: str = ""
     lacks_handle: bool = False
-    """Whether *trouble* is that no handle was left: it passes as soon as another file gives one back."""
+    """Whether *trouble* is that no handle was left: it passes as soon as another file gives one
+    back.
+    """
     dropped: bool = False

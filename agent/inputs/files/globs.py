@@ -1,7 +1,8 @@
-"""Paths and patterns of inputs: which files they name, found by listing directories, and which input a path belongs to.
+"""Paths and patterns of inputs: which files they name, found by listing directories, and which
+input a path belongs to.
 
-`*`, `?` and `[…]` stay within one name and do not begin it with a dot unless the pattern does; `**` stands for up to eight
-levels of directories, none included.
+`*`, `?` and `[…]` stay within one name and do not begin it with a dot unless the pattern does; `**`
+stands for up to eight levels of directories, none included.
 """
 
 import fnmatch
@@ -35,14 +36,22 @@ class Pattern:
             return name == len(names)
         if self._parts[part] == "**":
             return self._match_any_depth(names, name, part)
-        return name < len(names) and self._fits(part, names[name]) and self._match(names, name + 1, part + 1)
+        return (
+            name < len(names)
+            and self._fits(part, names[name])
+            and self._match(names, name + 1, part + 1)
+        )
 
     def _match_any_depth(self, names: list[str], name: int, part: int) -> bool:
         last = part == len(self._parts) - 1
         for after in range(name, min(len(names), name + DEEPEST + last) + 1):
             if after > name and names[after - 1].startswith("."):
                 return False
-            if (after > name and after == len(names)) if last else self._match(names, after, part + 1):
+            if (
+                (after > name and after == len(names))
+                if last
+                else self._match(names, after, part + 1)
+            ):
                 return True
         return False
 
@@ -60,7 +69,11 @@ class Pattern:
         text, last = self._parts[part], part == len(self._parts) - 1
         if text == "**":
             if last:
-                yield from (os.path.join(directory, name) for name in listing.names(directory) if not name.startswith("."))
+                yield from (
+                    os.path.join(directory, name)
+                    for name in listing.names(directory)
+                    if not name.startswith(".")
+                )
             else:
                 yield from self._expand(directory, part + 1, listing, 0)
             if depth < DEEPEST:
@@ -83,17 +96,22 @@ class Pattern:
                         yield from self._expand(path, part + 1, listing, 0)
 
 
-Key = tuple[int, int]
+FileKey = tuple[int, int]
 """Device and inode."""
 
 
 class Listing:
-    """Directories as they are during one scan, each listed once. *listed* are those that patterns looked into.
+    """Directories as they are during one scan, each listed once.
 
-    *known* tells whether a path whose directory names this device and inode is a file that needs no look.
+    *listed* are those that patterns looked into.
+
+    *known* tells whether a path whose directory names this device and inode is a file that needs no
+    look.
     """
 
-    def __init__(self, disk: Disk, known: Callable[[str, Key], bool] = lambda path, key: False) -> None:
+    def __init__(
+        self, disk: Disk, known: Callable[[str, FileKey], bool] = lambda path, key: False
+    ) -> None:
         self._disk, self._known = disk, known
         self._names: dict[str, list[str]] = {}
         self._inodes: dict[str, dict[str, int]] = {}
@@ -129,7 +147,8 @@ class Listing:
         if directory not in self._directories:
             found = []
             for name in self.names(directory):
-                if name.startswith(".") or self._inodes[directory][name]:  # hidden, or a regular file
+                # hidden, or a regular file
+                if name.startswith(".") or self._inodes[directory][name]:
                     continue
                 stat = self.stat(os.path.join(directory, name))
                 if stat is not None and not stat.is_file:
@@ -146,7 +165,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchedFile:
     """A file that an input names."""
 
     path: str
@@ -154,37 +173,54 @@ class Found:
     stat: FileStat
 
 
-class Inputs:
+class FileInputs:
     """The inputs of a configuration; the first that names a file has it."""
 
     def __init__(self, tables: Sequence[InputTable]) -> None:
-        self._inputs = [(table, [Pattern(p) for p in table.paths], [Pattern(p) for p in table.exclude]) for table in tables]
+        self._inputs = [
+            (table, [Pattern(p) for p in table.paths], [Pattern(p) for p in table.exclude])
+            for table in tables
+        ]
 
     @property
     def first_from_end(self) -> InputTable | None:
-        """The first input that begins at the end of what is there at the very first start, None without one."""
+        """The first input that begins at the end of what is there at the very first start, None
+        without one.
+        """
         return next((table for table, _, _ in self._inputs if table.start == "end"), None)
 
     def of(self, path: str) -> InputTable | None:
         """Return the input that names *path*."""
         for table, paths, exclude in self._inputs:
-            if any(pattern.matches(path) for pattern in paths) and not any(pattern.matches(path) for pattern in exclude):
+            if any(pattern.matches(path) for pattern in paths) and not any(
+                pattern.matches(path) for pattern in exclude
+            ):
                 return table
         return None
 
     def mention(self, path: str) -> bool:
         """Tell whether a pattern names *path*, be it to exclude it."""
-        return any(pattern.matches(path) for _, paths, exclude in self._inputs for pattern in (*paths, *exclude))
+        return any(
+            pattern.matches(path)
+            for _, paths, exclude in self._inputs
+            for pattern in (*paths, *exclude)
+        )
 
-    def scan(self, listing: Listing) -> Iterator[Found]:
-        """Yield all regular files that the inputs name, each path once; not those that *listing* knows."""
+    def scan(self, listing: Listing) -> Iterator[MatchedFile]:
+        """Yield all regular files that the inputs name, each path once; not those that *listing*
+        knows.
+        """
         seen: set[str] = set()
         for table, paths, exclude in self._inputs:
             for pattern in paths:
                 for path in pattern.expand(listing):
-                    if path in seen or listing.is_known(path) or any(unwanted.matches(path) for unwanted in exclude):
+                    if (
+                        path in seen
+                        or listing.is_known(path)
+                        or any(unwanted.matches(path) for unwanted in exclude)
+                    ):
                         continue
                     seen.add(path)
                     stat = listing.stat(path)
                     if stat is not None and stat.is_file:
-                        yield Found(path, table, stat)
+                        yield MatchedFile(path, table, stat)

@@ -1,14 +1,16 @@
-"""What the patterns of the inputs overlook, and what they take that they should not: for `agent check`.
+"""What the patterns of the inputs overlook, and what they take that they should not: for `agent
+check`.
 
-A rotation that happens while the agent runs is followed by inode, whatever the patterns say. One that happens while it is down is
-found through the checkpoint; where that is lost too, only a pattern that covers the rotated name finds the file again.
+A rotation that happens while the agent runs is followed by inode, whatever the patterns say. One
+that happens while it is down is found through the checkpoint; where that is lost too, only a
+pattern that covers the rotated name finds the file again.
 """
 
 import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from agent.inputs.files.globs import Found, Inputs, Listing
+from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.locate import ROTATED
 from agent.sources.checkpoint import Checkpoint, path_of, shown
 
@@ -16,7 +18,12 @@ _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".Z")
 _SHOWN: Final = 10
 
 
-def overlooked(found: Sequence[Found], inputs: Inputs, checkpoint: Checkpoint | None, listing: Listing) -> list[tuple[str, str]]:
+def overlooked(
+    found: Sequence[MatchedFile],
+    inputs: FileInputs,
+    checkpoint: Checkpoint | None,
+    listing: Listing,
+) -> list[tuple[str, str]]:
     """Return what an operator should know before a start, as names and texts."""
     told = [
         (
@@ -29,12 +36,16 @@ def overlooked(found: Sequence[Found], inputs: Inputs, checkpoint: Checkpoint | 
             [each.path for each in found if each.path.endswith(_COMPRESSED)],
             "{} would be shipped as lines of text: exclude them",
         ),
-        ("checkpoint", _outside(inputs, checkpoint), "it knows {}, which no pattern covers now: they are kept in it, and not read"),
+        (
+            "checkpoint",
+            _outside(inputs, checkpoint),
+            "it knows {}, which no pattern covers now: they are kept in it, and not read",
+        ),
     ]
     return [(name, text.format(_few(paths))) for name, paths, text in told if paths]
 
 
-def _rotated(found: Sequence[Found], inputs: Inputs, listing: Listing) -> list[str]:
+def _rotated(found: Sequence[MatchedFile], inputs: FileInputs, listing: Listing) -> list[str]:
     """Return names such as x.log.1 or x.log-20261121 beside a file x.log that is covered."""
     covered: dict[str, list[str]] = {}
     for each in found:
@@ -51,9 +62,13 @@ def _rotated(found: Sequence[Found], inputs: Inputs, listing: Listing) -> list[s
     return missed
 
 
-def _outside(inputs: Inputs, checkpoint: Checkpoint | None) -> list[str]:
+def _outside(inputs: FileInputs, checkpoint: Checkpoint | None) -> list[str]:
     entries = checkpoint.entries if checkpoint is not None else []
-    living = [(path_of(entry.path), path_of(entry.name)) for entry in entries if entry.done is None and entry.ended is None]
+    living = [
+        (path_of(entry.path), path_of(entry.name))
+        for entry in entries
+        if entry.done is None and entry.ended is None
+    ]
     return [path for path, name in living if inputs.of(path) is None and inputs.of(name) is None]
 
 

@@ -1,9 +1,11 @@
 """From the checkpoint back to followed files (rules G1, G2, G4).
 
-The file of each entry is looked for by inode; host name and device may have changed, and with the device its birth time. What it
-holds decides: if its first line or the bytes before the position, or before the end seen last, are others, the life has ended and
-the next one begins beside it. Where only a first line can be compared, a file that was changed may be another life that began
-alike: it is read on from, so that no line is lost or doubled, and the life that may have been is told as one whose end nobody saw.
+The file of each entry is looked for by inode; host name and device may have changed, and with the
+device its birth time. What it holds decides: if its first line or the bytes before the position, or
+before the end seen last, are others, the life has ended and the next one begins beside it. Where
+only a first line can be compared, a file that was changed may be another life that began alike: it
+is read on from, so that no line is lost or doubled, and the life that may have been is told as one
+whose end nobody saw.
 """
 
 from collections.abc import Iterable
@@ -13,15 +15,15 @@ import msgspec
 
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import Inputs
+from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
-from agent.sources.checkpoint import Entry, path_of
-from agent.sources.identity import FirstLine, Identity, Namer
-from agent.sources.place import Place, same_birth
-from agent.sources.readable import TruncatedError
-from agent.sources.registry import Book
+from agent.sources.checkpoint import CheckpointEntry, path_of
+from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.place import FileLocation, same_birth
+from agent.sources.readable import SourceTruncatedError
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
@@ -31,12 +33,28 @@ from logdrive.model.numbers import position_of
 class Restorer:
     """Enters the entries of a checkpoint into the book. *inputs* tell which files are asked for."""
 
-    def __init__(self, inputs: Inputs, book: Book, tailer: Tailer, namer: Namer, disk: Disk, clock: Clock, log: Any) -> None:
+    def __init__(
+        self,
+        inputs: FileInputs,
+        book: SourceRegistry,
+        tailer: Tailer,
+        namer: Fingerprinter,
+        disk: Disk,
+        clock: Clock,
+        log: Any,
+    ) -> None:
         self._inputs = inputs
-        self._book, self._tailer, self._namer, self._disk, self._clock, self._log = book, tailer, namer, disk, clock, log
-        self._doubtful: list[Entry] = []
+        self._book, self._tailer, self._namer, self._disk, self._clock, self._log = (
+            book,
+            tailer,
+            namer,
+            disk,
+            clock,
+            log,
+        )
+        self._doubtful: list[CheckpointEntry] = []
 
-    def restore(self, entries: Iterable[Entry]) -> None:
+    def restore(self, entries: Iterable[CheckpointEntry]) -> None:
         """Enter all *entries*; those whose files can't be looked for now become absent."""
         locator = Locator(self._disk, self._namer, self._inputs)
         self._doubtful = []
@@ -57,9 +75,16 @@ class Restorer:
             self._book.absent.clear()
             self.restore(entries)
 
-    def _living(self, entry: Entry, locator: Locator) -> None:
+    def _living(self, entry: CheckpointEntry, locator: Locator) -> None:
         path = path_of(entry.path)
-        place = Place(path, path_of(entry.name), path_of(entry.mount), entry.device, entry.inode, entry.birth_ns)
+        place = FileLocation(
+            path,
+            path_of(entry.name),
+            path_of(entry.mount),
+            entry.device,
+            entry.inode,
+            entry.birth_ns,
+        )
         inputs = self._inputs
         try:
             asked = inputs.of(path)
@@ -74,21 +99,29 @@ class Restorer:
                     "file gone while the agent was away",
                     path=path,
                     acknowledged=position_of(entry.number),
-                    unknown=f"whether it grew beyond the {max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
+                    unknown="whether it grew beyond the "
+                    f"{max(entry.seen, position_of(entry.number))} bytes seen last, and "
+                    "by what",
                 )
                 self._ended(entry, Mark(REMOVED, exact=False))
             else:
                 place.name, stat = found
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
                 place.device, place.birth_ns = stat.device, stat.birth_ns or place.birth_ns
-                generation = Generation(place, settings, start=entry.start, first_line=entry.first_line)
+                generation = Generation(
+                    place, settings, start=entry.start, first_line=entry.first_line
+                )
                 self._open(entry, generation, stat, reborn=reborn)
         except OSError as error:
             self._log.warning("file can't be looked for", path=path, reason=str(error))
             self._book.absent[entry.origin] = entry
 
-    def _open(self, entry: Entry, generation: Generation, stat: FileStat, *, reborn: bool) -> None:
-        """Go on in the file if it is the same as before. If not, end the life; what has its inode now is followed as the next.
+    def _open(
+        self, entry: CheckpointEntry, generation: Generation, stat: FileStat, *, reborn: bool
+    ) -> None:
+        """Go on in the file if it is the same as before.
+
+        If not, end the life; what has its inode now is followed as the next.
 
         With *reborn* its birth time changed, too: then it is another file, for the scan to find.
         """
@@ -100,15 +133,19 @@ class Restorer:
             generation.look(stat, self._clock.monotonic())
             generation.verify()
             if entry.last and not generation.fits(entry.last):
-                raise TruncatedError
+                raise SourceTruncatedError
             first_line = FirstLine.of(generation.head())
             if first_line is None or first_line.crc != entry.crc:  # it was truncated just now
-                raise TruncatedError
+                raise SourceTruncatedError
         except OSError:
             self._tailer.close(generation)  # it is looked for again, with a handle of its own
             raise
-        except TruncatedError:
-            self._log.info("file is another than before", path=generation.place.path, position=generation.position)
+        except SourceTruncatedError:
+            self._log.info(
+                "file is another than before",
+                path=generation.place.path,
+                position=generation.position,
+            )
             self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))
             if reborn:
                 self._tailer.close(generation)
@@ -125,31 +162,60 @@ class Restorer:
         self._tailer.follow(Followed(generation, source, counting=source.counting))
         self._tailer.close_if_crowded(generation)
 
-    def _doubt(self, entry: Entry) -> None:
-        """Tell of the life that may have been before what is there now (rule P4): of no byte, with an end that nobody saw."""
+    def _doubt(self, entry: CheckpointEntry) -> None:
+        """Tell of the life that may have been before what is there now (rule P4): of no byte, with
+        an end that nobody saw.
+        """
         family = self._book.family(entry.stem)
         counting = Counting.KNOWN if entry.counting == Counting.KNOWN.value else Counting.AFTER
         count = family.next_count()
         name = {"origin": family.origin(count), "count": count, "counting": counting.value}
-        lost = msgspec.structs.replace(entry, **name, number=0, last=0, store=None, start=0, seen=0, acknowledged=0, undecided=False)
-        self._log.warning("file may be another than before: only its first line could be compared", path=path_of(entry.path))
+        lost = msgspec.structs.replace(
+            entry,
+            **name,
+            number=0,
+            last=0,
+            store=None,
+            start=0,
+            seen=0,
+            acknowledged=0,
+            undecided=False,
+        )
+        self._log.warning(
+            "file may be another than before: only its first line could be compared",
+            path=path_of(entry.path),
+        )
         self._ended(lost, Mark(UNSURE, exact=False))
 
-    def _ended(self, entry: Entry, mark: Mark) -> None:
-        """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap, then the end record."""
+    def _ended(self, entry: CheckpointEntry, mark: Mark) -> None:
+        """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap,
+        then the end record.
+        """
         source = self._book.restored(entry, None, self._identity(entry))
         source.end_at(mark, entry.start, max(entry.seen, source.position), self._clock.now_ms())
-        self._tailer.want(source)  # found out late, while a connection stands that would not ask it again
+        # found out late, while a connection stands that would not ask it again
+        self._tailer.want(source)
         self._book.changed = True
 
-    def _identity(self, entry: Entry) -> Identity | None:
+    def _identity(self, entry: CheckpointEntry) -> Identity | None:
         """Return what names the lives of a file that is gone, where that may still be asked for."""
         if entry.first is None:
             return None
-        return Identity(self._namer.agent, self._namer.host, path_of(entry.mount), entry.inode, entry.birth_ns, entry.first)
+        return Identity(
+            self._namer.agent,
+            self._namer.host,
+            path_of(entry.mount),
+            entry.inode,
+            entry.birth_ns,
+            entry.first,
+        )
 
 
-def _like_others(entry: Entry, stat: FileStat) -> bool:
-    """Tell whether a file that was changed since the checkpoint could be compared by its first line only."""
-    unchanged = stat.size == entry.seen and stat.modified_ns == (entry.modified_ns or stat.modified_ns)
+def _like_others(entry: CheckpointEntry, stat: FileStat) -> bool:
+    """Tell whether a file that was changed since the checkpoint could be compared by its first line
+    only.
+    """
+    unchanged = stat.size == entry.seen and stat.modified_ns == (
+        entry.modified_ns or stat.modified_ns
+    )
     return not unchanged and max(position_of(entry.number), position_of(entry.last)) <= entry.span

@@ -1,4 +1,6 @@
-"""Where to start in the files that are there when the agent runs for the very first time (rule P2)."""
+"""Where to start in the files that are there when the agent runs for the very first time (rule
+P2).
+"""
 
 from typing import Final
 
@@ -9,11 +11,16 @@ _STEP: Final = 64 * KIB
 
 
 def decide_start(generation: Generation) -> bool:
-    """Let an open file that is to be followed from its end start there; return whether that skips anything.
+    """Let an open file that is to be followed from its end start there; return whether that skips
+    anything.
 
     The end is rounded down to a line's start. A file that has no first line yet starts at 0.
     """
-    if generation.settings.start != "end" or generation.first_line is None or generation.file is None:
+    if (
+        generation.settings.start != "end"
+        or generation.first_line is None
+        or generation.file is None
+    ):
         return False
     end = generation.seen
     while end > 0:

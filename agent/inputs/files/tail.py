@@ -1,7 +1,8 @@
-"""Looks at every followed file and keeps its life in order: first line, growth, truncation, removal (rules G1, G3, G4, P3).
+"""Looks at every followed file and keeps its life in order: first line, growth, truncation, removal
+(rules G1, G3, G4, P3).
 
-Growth is found by polling open files, each at its own pace (`intervals`): ten thousand that rest cost about one per cent of a core.
-One loop, no I/O but on files.
+Growth is found by polling open files, each at its own pace (`intervals`): ten thousand that rest
+cost about one per cent of a core. One loop, no I/O but on files.
 """
 
 import errno
@@ -11,22 +12,22 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
-from agent.inputs.files.deleted_files import Held
+from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import Found
-from agent.inputs.files.handle_shortage import CODES, Shortage
+from agent.inputs.files.globs import MatchedFile
+from agent.inputs.files.handle_shortage import CODES, HandleShortage
 from agent.inputs.files.locate import Locator
-from agent.inputs.files.missing import Missing
+from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.poll_intervals import shortest, slowed
 from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, data_runs
 from agent.records.blocks import Encoder
-from agent.records.chunk import Chunk
-from agent.sources.identity import FirstLine, Identity, Namer
-from agent.sources.place import Place
-from agent.sources.queue import Demand
-from agent.sources.readable import TruncatedError
-from agent.sources.registry import Book
+from agent.records.chunk import TextChunk
+from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.place import FileLocation
+from agent.sources.queue import SendQueue
+from agent.sources.readable import SourceTruncatedError
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting, Source
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
@@ -40,31 +41,41 @@ _TROUBLE_SECONDS: Final = 5.0
 class Tailer:
     """Polls files. *encoder_of* is asked only for lives that ended before they had a first line.
 
-    Beyond *max_open_files* handles those of files that rest are given back; more than *handles* are never held. Without *scans*
-    nothing looks for a file in other directories.
+    Beyond *max_open_files* handles those of files that rest are given back; more than *handles* are
+    never held. Without *scans* nothing looks for a file in other directories.
     """
 
     def __init__(
         self,
-        book: Book,
-        demand: Demand,
+        book: SourceRegistry,
+        demand: SendQueue,
         *,
-        namer: Namer,
+        namer: Fingerprinter,
         disk: Disk,
         clock: Clock,
         encoder_of: Callable[[Source], Encoder],
         max_open_files: int,
         close_idle_seconds: float,
         handles: int = sys.maxsize,
-        held: Held,
+        held: DeletedFiles,
         scans: bool = True,
         log: Any,
     ) -> None:
         self._book, self._demand = book, demand
-        self._namer, self._disk, self._clock, self._encoder_of, self._log = namer, disk, clock, encoder_of, log
-        self._max_open, self._close_idle, self._handles = min(max_open_files, handles), close_idle_seconds, handles
-        self._held, self._shortage = held, Shortage(log)
-        self.missing = Missing(scans=scans)
+        self._namer, self._disk, self._clock, self._encoder_of, self._log = (
+            namer,
+            disk,
+            clock,
+            encoder_of,
+            log,
+        )
+        self._max_open, self._close_idle, self._handles = (
+            min(max_open_files, handles),
+            close_idle_seconds,
+            handles,
+        )
+        self._held, self._shortage = held, HandleShortage(log)
+        self.missing = MissingFiles(scans=scans)
         """Whom scans have to look for, before they are given up."""
         self.living: dict[tuple[int, int], Followed] = {}
         """The files that are followed, by device and inode."""
@@ -73,12 +84,15 @@ class Tailer:
         self._queue: list[tuple[float, int, Followed]] = []
         self._order = count()
         self._devices: dict[int, int] = {}
-        self._mounts: dict[tuple[str, int], str] = {}  # looked up once for each directory and device
+        # looked up once for each directory and device
+        self._mounts: dict[tuple[str, int], str] = {}
 
-    # Files that come ---------------------------------------------------------------------------------------------------
+    # Files that come -----------------------------------------------------------------------------
 
-    def found(self, found: Found, counting: Counting) -> None:
-        """Take notice of a file that an input names; one that is followed under another name already is the same."""
+    def found(self, found: MatchedFile, counting: Counting) -> None:
+        """Take notice of a file that an input names; one that is followed under another name
+        already is the same.
+        """
         stat = found.stat
         key = (stat.device, stat.inode)
         known = self.living.get(key)
@@ -94,17 +108,20 @@ class Tailer:
         if mount is None:
             mount = self._mounts[directory, stat.device] = self._namer.mount_of(directory)
         device = self._devices.setdefault(stat.device, stat.device)  # one object for all files
-        place = Place(found.path, name, mount, device, stat.inode, stat.birth_ns)
+        place = FileLocation(found.path, name, mount, device, stat.inode, stat.birth_ns)
         self.follow(Followed(Generation(place, found.settings), counting=counting))
 
-    def _renamed(self, place: Place, path: str) -> None:
-        """Take the name *path* under which a scan has met a known file, if the one it had is its own no longer."""
-        known = path in (place.path, place.name) and place.key not in self.missing  # saves a look at each file of each scan
+    def _renamed(self, place: FileLocation, path: str) -> None:
+        """Take the name *path* under which a scan has met a known file, if the one it had is its
+        own no longer.
+        """
+        # saves a look at each file of each scan
+        known = path in (place.path, place.name) and place.key not in self.missing
         if not known and not self._at(place):
             place.name = self._disk.real_path(path)
             self._book.changed = True
 
-    def _at(self, place: Place) -> bool:
+    def _at(self, place: FileLocation) -> bool:
         """Tell whether a file still is where it is thought to be."""
         try:
             return place.is_at(self._disk.stat(place.name))
@@ -112,8 +129,9 @@ class Tailer:
             return False
 
     def follows(self, path: str, key: tuple[int, int]) -> bool:
-        """Tell whether *path*, if it has that device and inode, is followed under this name: it is while held open, as inodes of files
-        that are open are given to no others."""
+        """Tell whether *path*, if it has that device and inode, is followed under this name: it is
+        while held open, as inodes of files that are open are given to no others.
+        """
         known = self.living.get(key)
         if known is None or key in self.missing:
             return False
@@ -125,13 +143,17 @@ class Tailer:
         self._schedule(followed, 0.0)
 
     def want(self, source: Source) -> None:
-        """Let *source* be asked what it has to tell: its file is gone, so that no look at it will."""
+        """Let *source* be asked what it has to tell: its file is gone, so that no look at it
+        will.
+        """
         self._demand.want(source, self._clock.monotonic())
 
-    # Looking -----------------------------------------------------------------------------------------------------------
+    # Looking -------------------------------------------------------------------------------------
 
     def poll_due(self, most: int) -> float | None:
-        """Look at up to *most* files that are due. Return in how many seconds the next one is, None without any.
+        """Look at up to *most* files that are due.
+
+        Return in how many seconds the next one is, None without any.
 
         About 2 µs for a file that rests: the heap, and one read.
         """
@@ -142,7 +164,9 @@ class Tailer:
                 break
             followed = queue[0][2]
             if not followed.dropped and self._rests(followed, now):
-                heapq.heapreplace(queue, (now + self._slowed(followed, now), next(self._order), followed))
+                heapq.heapreplace(
+                    queue, (now + self._slowed(followed, now), next(self._order), followed)
+                )
                 continue
             heapq.heappop(queue)
             if not followed.dropped:
@@ -150,7 +174,9 @@ class Tailer:
         return max(0.0, queue[0][0] - now) if queue else None
 
     def _rests(self, followed: Followed, now: float) -> bool:
-        """Tell whether a file needs no close look; where others lack a handle only that gives its own back."""
+        """Tell whether a file needs no close look; where others lack a handle only that gives its
+        own back.
+        """
         generation = followed.generation
         gives_back = generation.file is not None and self._lacking
         return now < followed.look_at and not gives_back and generation.rests()
@@ -205,12 +231,17 @@ class Tailer:
         else:
             rested, is_open = now - generation.grown_at, generation.file is not None
             interval = slowed(followed.interval, len(self.living), rested, is_open=is_open)
-            # A turn lasts as long as those that wait take to ask: rotated files may be gone by then.
-            followed.interval = min(interval, _TROUBLE_SECONDS) if followed.lacks_handle else interval
+            # A turn lasts as long as those that wait take to ask: rotated files may be gone by
+            # then.
+            followed.interval = (
+                min(interval, _TROUBLE_SECONDS) if followed.lacks_handle else interval
+            )
         return followed.interval
 
     def _schedule(self, followed: Followed, seconds: float) -> None:
-        heapq.heappush(self._queue, (self._clock.monotonic() + seconds, next(self._order), followed))
+        heapq.heappush(
+            self._queue, (self._clock.monotonic() + seconds, next(self._order), followed)
+        )
 
     def _look(self, followed: Followed) -> None:
         now = self._clock.monotonic()
@@ -223,7 +254,7 @@ class Tailer:
             if followed.generation.first_line is None:
                 self._name(followed, stat)
             followed.trouble, followed.lacks_handle = "", False
-        except TruncatedError:
+        except SourceTruncatedError:
             self.truncated(followed)
         except OSError as error:
             self._trouble(followed, error)
@@ -233,7 +264,9 @@ class Tailer:
                 self._demand.want(followed.source, now)
 
     def _stat(self, followed: Followed) -> FileStat | None:
-        """Return what the file is now, opened where possible; None where it is not found in its directory. Raises OSError."""
+        """Return what the file is now, opened where possible; None where it is not found in its
+        directory. Raises OSError.
+        """
         generation = followed.generation
         if generation.file is not None:
             stat = generation.file.stat()
@@ -253,7 +286,9 @@ class Tailer:
         return stat
 
     def _missed(self, followed: Followed) -> None:
-        """Look again later at a file that lacks its name; it is gone only once scans have looked for it everywhere."""
+        """Look again later at a file that lacks its name; it is gone only once scans have looked
+        for it everywhere.
+        """
         generation = followed.generation
         if not self.missing.gone(generation.place.key):
             followed.trouble, followed.lacks_handle = "it is looked for under other names", False
@@ -263,12 +298,14 @@ class Tailer:
             path=generation.place.path,
             position=generation.position,
             seen=generation.seen,
-            remedy="let more files stay open: max_open_files, and the system's limit (ulimit -n, LimitNOFILE)",
+            remedy="let more files stay open: max_open_files, and the system's limit (ulimit -n, "
+            "LimitNOFILE)",
         )
         self.removed(followed, Mark(OUT_OF_SIGHT, exact=False))
 
     def _close_if_idle(self, followed: Followed, stat: FileStat) -> None:
-        """Give handles back where there are too many: of files that rest and are read; soon where others lack one.
+        """Give handles back where there are too many: of files that rest and are read; soon where
+        others lack one.
 
         A file that has moved out of sight can't be opened again, so its handle goes last.
         """
@@ -276,7 +313,8 @@ class Tailer:
         idle = self._clock.monotonic() - generation.grown_at > self._close_idle
         if not (self._lacking or (idle and self._open > self._max_open)):
             return
-        waits = source.kept if source is not None else stat.size  # of an empty file nothing is known, and nothing lost
+        # of an empty file nothing is known, and nothing lost
+        waits = source.kept if source is not None else stat.size
         if waits or not stat.links or stat.size != generation.position:
             return
         if (idle and self._lacking) or self._at(generation.place):
@@ -288,11 +326,18 @@ class Tailer:
         return self._clock.monotonic() - self._lacked_at < _CLOSE_LOOK_SECONDS
 
     def open(self, generation: Generation) -> None:
-        """Open it unless it is. Raises OSError; `FileNotFoundError` where its name is gone or another's."""
+        """Open it unless it is.
+
+        Raises OSError; `FileNotFoundError` where its name is gone or another's.
+        """
         if generation.file is None:
             try:
                 if self._open >= self._handles:
-                    raise OSError(errno.EMFILE, "as many files are open as may be: raise the limit (ulimit -n, LimitNOFILE)")
+                    raise OSError(
+                        errno.EMFILE,
+                        "as many files are open as may be: raise the limit (ulimit -n, "
+                        "LimitNOFILE)",
+                    )
                 generation.open(self._disk)
             except OSError as error:
                 if error.errno in CODES:
@@ -325,7 +370,7 @@ class Tailer:
         head, followed.head = followed.head, generation.head()
         if not followed.head.startswith(head):
             followed.head = head
-            raise TruncatedError
+            raise SourceTruncatedError
         first_line = FirstLine.of(followed.head, ended=followed.ships_unfinished)
         if first_line is None:
             return
@@ -336,7 +381,9 @@ class Tailer:
         followed.head = b""
 
     def _end_if_due(self, followed: Followed, now: float) -> None:
-        """Give out a last line that lacks its newline for too long (P3); end what has no name and no growth (G1), or was held too long."""
+        """Give out a last line that lacks its newline for too long (P3); end what has no name and
+        no growth (G1), or was held too long.
+        """
         generation, settings = followed.generation, followed.generation.settings
         quiet = now - generation.grown_at
         if generation.unread and quiet >= settings.quiet_seconds:
@@ -351,11 +398,19 @@ class Tailer:
             self.removed(followed, Mark(REMOVED))
             return
         if reason := self._held.excess(generation.place.key, generation.unread, now):
-            self._log.warning("deleted file let go before it was read", path=generation.place.path, unread=generation.unread, reason=reason)
+            self._log.warning(
+                "deleted file let go before it was read",
+                path=generation.place.path,
+                unread=generation.unread,
+                reason=reason,
+            )
             self.removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
 
     def prepare(self, source: Source) -> bool:
-        """Make sure that *source* can be read and still is what it was; it may have ended by that. False where neither can be told."""
+        """Make sure that *source* can be read and still is what it was; it may have ended by that.
+
+        False where neither can be told.
+        """
         followed = self._followed(source)
         if followed is None:
             return True
@@ -365,16 +420,16 @@ class Tailer:
             try:
                 self.open(generation)
                 generation.verify()
-            except (TruncatedError, OSError) as error:
+            except (SourceTruncatedError, OSError) as error:
                 self.failed(source, error)
         return not followed.trouble
 
-    def failed(self, source: Source, error: TruncatedError | OSError) -> None:
+    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Act on what reading *source* raised."""
         followed = self._followed(source)
         if followed is None:
             return
-        if isinstance(error, TruncatedError):
+        if isinstance(error, SourceTruncatedError):
             self.truncated(followed)
         else:
             self._trouble(followed, error)
@@ -385,10 +440,12 @@ class Tailer:
         followed = self.living.get(generation.place.key) if generation is not None else None
         return followed if followed is not None and followed.generation is generation else None
 
-    # Lives that end ----------------------------------------------------------------------------------------------------
+    # Lives that end ------------------------------------------------------------------------------
 
     def truncated(self, followed: Followed) -> None:
-        """The life is over, the file lives on: end the one and follow the next beside it (rule G3)."""
+        """The life is over, the file lives on: end the one and follow the next beside it (rule
+        G3).
+        """
         old, source, head = followed.generation, followed.source, followed.head
         new = old.successor()
         followed.generation, followed.source, followed.head = new, None, b""
@@ -408,18 +465,34 @@ class Tailer:
             del self.living[generation.place.key]
         generation.end()
         self._finish(generation, followed.source, followed.head, mark)
-        self._log.info("file removed", path=generation.place.path, position=generation.position, seen=generation.seen)
+        self._log.info(
+            "file removed",
+            path=generation.place.path,
+            position=generation.position,
+            seen=generation.seen,
+        )
 
-    def _finish(self, generation: Generation, source: Source | None, head: bytes, mark: Mark) -> None:
-        """Let the source of a life that is over tell so; bytes that never made a first line are its only line (P3)."""
+    def _finish(
+        self, generation: Generation, source: Source | None, head: bytes, mark: Mark
+    ) -> None:
+        """Let the source of a life that is over tell so; bytes that never made a first line are its
+        only line (P3).
+        """
         now_ms = self._clock.now_ms()
         first_line = FirstLine.of(head, ended=True)
         if source is None and first_line is not None:
             place = generation.place
-            identity = Identity(self._namer.agent, self._namer.host, place.mount, place.inode, place.birth_ns, first_line.text)
+            identity = Identity(
+                self._namer.agent,
+                self._namer.host,
+                place.mount,
+                place.inode,
+                place.birth_ns,
+                first_line.text,
+            )
             generation.first_line = first_line
             source = self._book.begin(generation, identity, Counting.KNOWN)
-            chunk = Chunk.whole(head)
+            chunk = TextChunk.whole(head)
             generation.position = generation.seen = len(head)
             source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
         if source is not None:
@@ -433,7 +506,10 @@ class Tailer:
             now = self._clock.monotonic()
             self._shortage.lacks(followed.generation.place.key, error.errno, now, self._open)
         elif text != followed.trouble:
-            self._log.warning("file can't be read", path=followed.generation.place.name, reason=text)
+            self._log.warning(
+                "file can't be read", path=followed.generation.place.name, reason=text
+            )
         followed.trouble, followed.lacks_handle = text, error.errno in CODES
-        if error.errno == errno.ESTALE:  # NFS: this handle never works again, the file behind it may
+        # NFS: this handle never works again, the file behind it may
+        if error.errno == errno.ESTALE:
             self.close(followed.generation)

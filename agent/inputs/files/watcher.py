@@ -1,7 +1,8 @@
-"""Finds files: a scan of all inputs now and then, and soon after the kernel tells of a name that came, moved or went.
+"""Finds files: a scan of all inputs now and then, and soon after the kernel tells of a name that
+came, moved or went.
 
-watchdog watches *directories*, for such events only: growth would wake it thousands of times a second, and is polled instead.
-Its thread does nothing but wake the loop.
+watchdog watches *directories*, for such events only: growth would wake it thousands of times a
+second, and is polled instead. Its thread does nothing but wake the loop.
 """
 
 import asyncio
@@ -23,11 +24,11 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
-from agent.inputs.files.globs import Found, Inputs, Listing
+from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import Entry, path_of
+from agent.sources.checkpoint import CheckpointEntry, path_of
 from agent.sources.place import same_birth
-from agent.sources.registry import Book
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
@@ -39,7 +40,9 @@ _SETTLING_SECONDS = 0.05
 _SHARE = 20
 """A scan takes at most one part in so many of the time."""
 _THOROUGH_SECONDS = 60.0
-"""So often a scan looks at files, too, that their directory says are those followed under their names already."""
+"""So often a scan looks at files, too, that their directory says are those followed under their
+names already.
+"""
 
 
 class Watcher(Protocol):
@@ -55,7 +58,9 @@ class Watcher(Protocol):
 
 
 class NoWatcher:
-    """Where scans alone must do, as in virtual time, or where others have all that the kernel gives."""
+    """Where scans alone must do, as in virtual time, or where others have all that the kernel
+    gives.
+    """
 
     def watch(self, directories: Sequence[str]) -> None:
         """Do nothing."""
@@ -85,7 +90,8 @@ class DirectoryWatcher:
         self._observer.start()
 
     def watch(self, directories: Sequence[str]) -> None:
-        """Watch these directories, as many as is reasonable; what can't be watched is found by scans.
+        """Watch these directories, as many as is reasonable; what can't be watched is found by
+        scans.
 
         Names that came before a watch began were not told, so a new one asks for another scan.
         """
@@ -96,7 +102,9 @@ class DirectoryWatcher:
         for directory in directories:
             if directory not in self._watches and len(self._watches) < _MOST_WATCHES:
                 with contextlib.suppress(OSError):
-                    self._watches[directory] = self._observer.schedule(self._handler, directory, event_filter=list(self._EVENTS))
+                    self._watches[directory] = self._observer.schedule(
+                        self._handler, directory, event_filter=list(self._EVENTS)
+                    )
                     self._wake()
 
     def close(self) -> None:
@@ -118,9 +126,25 @@ class _Wake(FileSystemEventHandler):
 class Scanner:
     """Scans the inputs and tells the tailer what there is."""
 
-    def __init__(self, inputs: Inputs, book: Book, tailer: Tailer, *, disk: Disk, clock: Clock, rescan_seconds: float, log: Any) -> None:
+    def __init__(
+        self,
+        inputs: FileInputs,
+        book: SourceRegistry,
+        tailer: Tailer,
+        *,
+        disk: Disk,
+        clock: Clock,
+        rescan_seconds: float,
+        log: Any,
+    ) -> None:
         self._inputs = inputs
-        self._book, self._tailer, self._disk, self._clock, self._log = book, tailer, disk, clock, log
+        self._book, self._tailer, self._disk, self._clock, self._log = (
+            book,
+            tailer,
+            disk,
+            clock,
+            log,
+        )
         self._rescan_seconds = rescan_seconds
         self._troubles: dict[str, str] = {}
         self._thorough_at = 0.0
@@ -137,7 +161,7 @@ class Scanner:
         else:
             listing = Listing(self._disk, self._tailer.follows)
         self._tailer.missing.scan_begins()
-        waiting: dict[int, list[Entry]] = {}
+        waiting: dict[int, list[CheckpointEntry]] = {}
         for entry in self._book.absent.values():
             waiting.setdefault(entry.inode, []).append(entry)
         for number, found in enumerate(self._inputs.scan(listing)):
@@ -146,16 +170,24 @@ class Scanner:
             if number % _BATCH == _BATCH - 1:
                 await asyncio.sleep(0)
         self._tailer.missing.scan_ended()
-        troubles = {directory: error.strerror or str(error) for directory, error in listing.troubles.items()}
+        troubles = {
+            directory: error.strerror or str(error) for directory, error in listing.troubles.items()
+        }
         for directory in sorted(troubles.keys() - self._troubles.keys()):
-            self._log.warning("directory can't be listed", path=directory, reason=troubles[directory])
+            self._log.warning(
+                "directory can't be listed", path=directory, reason=troubles[directory]
+            )
         self._troubles = troubles
         return listing
 
-    def _may_be(self, entry: Entry, found: Found) -> bool:
-        """Tell whether a file with the inode of an absent *entry* may be the one that is waited for, and no later or other one."""
+    def _may_be(self, entry: CheckpointEntry, found: MatchedFile) -> bool:
+        """Tell whether a file with the inode of an absent *entry* may be the one that is waited
+        for, and no later or other one.
+        """
         directory = os.path.dirname(self._disk.real_path(found.path))
-        return same_birth(found.stat.birth_ns, entry.birth_ns) and self._disk.mount_point(directory) == path_of(entry.mount)
+        return same_birth(found.stat.birth_ns, entry.birth_ns) and self._disk.mount_point(
+            directory
+        ) == path_of(entry.mount)
 
     async def run(self, watcher: Watcher, retry: Callable[[], None]) -> None:
         """Scan again and again, for ever; *retry* is called before each scan."""

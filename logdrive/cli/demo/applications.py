@@ -1,4 +1,5 @@
-"""Simulated applications for the demo: each writes real-looking lines to its own file and rotates it by rename and create.
+"""Simulated applications for the demo: each writes real-looking lines to its own file and rotates
+it by rename and create.
 
 They also keep the books that the demo is judged by: how many lines and bytes they wrote, where.
 """
@@ -10,7 +11,17 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 
-_PATHS = ("/", "/login", "/cart", "/api/orders", "/api/orders/{n}", "/static/app.{n}.js", "/search?q={n}", "/health", "/img/{n}.webp")
+_PATHS = (
+    "/",
+    "/login",
+    "/cart",
+    "/api/orders",
+    "/api/orders/{n}",
+    "/static/app.{n}.js",
+    "/search?q={n}",
+    "/health",
+    "/img/{n}.webp",
+)
 _AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0",
     "Mozilla/5.0 (iPhone; CPU iPhone OS 19_1 like Mac OS X) AppleWebKit/605.1.15",
@@ -41,7 +52,9 @@ class Application:
         return os.path.join(self.directory, f"{self.name}.log")
 
     def write(self, count: int) -> None:
-        """Append *count* lines in one write, as a buffered logger does; rotate first when the file is full."""
+        """Append *count* lines in one write, as a buffered logger does; rotate first when the file
+        is full.
+        """
         if self._descriptor < 0 or self.size >= self.rotate_bytes:
             self._rotate()
         data = b"".join(self._line(self.lines + n) for n in range(count))
@@ -85,7 +98,9 @@ class Application:
             return orjson.dumps(record) + b"\n"
         pid = self.random.randrange(300, 32000)
         who = f"u{self.random.randrange(999)} from 10.2.{pid % 250}.7"
-        return f"{at:%b %d %H:%M:%S} host {self.name}[{pid}]: session {number} opened for user {who}\n".encode()
+        return (
+            f"{at:%b %d %H:%M:%S} host {self.name}[{pid}]: session {number} opened for user {who}\n"
+        ).encode()
 
     def _access_line(self, at: datetime) -> bytes:
         pick = self.random
@@ -93,15 +108,23 @@ class Application:
         address = f"10.{pick.randrange(256)}.{pick.randrange(256)}.{pick.randrange(1, 255)}"
         status = pick.choice((200, 200, 200, 200, 304, 301, 404, 500))
         request, size = f"GET {path} HTTP/1.1", pick.randrange(60_000)
-        return f'{address} - - [{at:%d/%b/%Y:%H:%M:%S +0000}] "{request}" {status} {size} "-" "{pick.choice(_AGENTS)}"\n'.encode()
+        return (
+            f'{address} - - [{at:%d/%b/%Y:%H:%M:%S +0000}] "{request}" {status} {size} "-" '
+            f'"{pick.choice(_AGENTS)}"\n'
+        ).encode()
 
     def _stack_trace_line(self, at: datetime, number: int) -> bytes:
         waited = self.random.randrange(5000)
-        return f"{at:%Y-%m-%d %H:%M:%S},{number % 1000:03d} ERROR [worker-{number % 8}] c.e.Pool: no connection in {waited} ms\r\n".encode()
+        return (
+            f"{at:%Y-%m-%d %H:%M:%S},{number % 1000:03d} ERROR [worker-{number % 8}] "
+            f"c.e.Pool: no connection in {waited} ms\r\n"
+        ).encode()
 
 
 class Applications:
-    """All applications of the demo, written to in small turns, so that rotation, kills and reading interleave."""
+    """All applications of the demo, written to in small turns, so that rotation, kills and reading
+    interleave.
+    """
 
     def __init__(self, directory: str, *, count: int, lines: int, random_: random.Random) -> None:
         os.makedirs(directory, exist_ok=True)
@@ -109,7 +132,12 @@ class Applications:
         self._random = random_
         self._left = lines
         self.members = [
-            Application(f"{_NAMES[n % len(_NAMES)]}-{n // len(_NAMES) + 1}", directory, rotate_bytes, random.Random(random_.random()))
+            Application(
+                f"{_NAMES[n % len(_NAMES)]}-{n // len(_NAMES) + 1}",
+                directory,
+                rotate_bytes,
+                random.Random(random_.random()),
+            )
             for n in range(count)
         ]
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from logdrive.address import ServiceAddress, is_loopback, sink_address
 from logdrive.cli.access import login_options
-from logdrive.cli.demo.performance import Outcome, Performance, Say
+from logdrive.cli.demo.performance import DemoResult, Performance, Say
 from logdrive.cli.demo.system import machine_logs
 from logdrive.cli.output import emit_json
 from logdrive.pipeline.spark.session import require_spark
@@ -26,7 +26,13 @@ _MARK = ".logdrive-demo"
     short_help="Watch lines travel from rotating files to an audited table.",
     epilog="Example: logdrive demo --lines 500000 --work /tmp/demo",
 )
-@click.option("--lines", type=click.IntRange(1_000), default=200_000, show_default=True, help="How many lines the applications write.")
+@click.option(
+    "--lines",
+    type=click.IntRange(1_000),
+    default=200_000,
+    show_default=True,
+    help="How many lines the applications write.",
+)
 @click.option(
     "--work",
     type=click.Path(file_okay=False, path_type=Path),
@@ -36,7 +42,8 @@ _MARK = ".logdrive-demo"
     "--sink",
     metavar="URI",
     callback=lambda context, option, value: _service(value),
-    help="A new stream at a Pravega on this machine, as in pravega://127.0.0.1:9090/demo/logs (default: a store in the work directory).",
+    help="A new stream at a Pravega on this machine, as in pravega://127.0.0.1:9090/demo/logs "
+    "(default: a store in the work directory).",
 )
 @login_options
 @click.option(
@@ -45,21 +52,39 @@ _MARK = ".logdrive-demo"
     help="Read this machine's own readable /var/log, too (32 MiB at most); it does by default.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
-def demo(lines: int, work: Path | None, sink: str | None, login: Login | None, system_logs: bool, as_json: bool) -> int:
-    """Watch log lines travel from rotating files to an audited table, with the receiver and the agent killed on the way."""
+def demo(
+    lines: int,
+    work: Path | None,
+    sink: str | None,
+    login: Login | None,
+    system_logs: bool,
+    as_json: bool,
+) -> int:
+    """Watch log lines travel from rotating files to an audited table, with the receiver and the
+    agent killed on the way.
+    """
     require_spark()  # before two minutes have gone by
     place = _prepared(work)
     logs = machine_logs() if system_logs else []
     _announce(place, logs)
 
-    def play(say: Say) -> Outcome:
-        return Performance(place, lines, say, machine_logs=logs, service=sink, login=login if sink else None).run()
+    def play(say: Say) -> DemoResult:
+        return Performance(
+            place, lines, say, machine_logs=logs, service=sink, login=login if sink else None
+        ).run()
 
     if sys.stderr.isatty() and not as_json:
-        columns = (BarColumn(24), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        columns = (
+            BarColumn(24),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+        )
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task("", total=1.0)
-            outcome = play(lambda text, share: progress.update(task, description=text, completed=share))
+            outcome = play(
+                lambda text, share: progress.update(task, description=text, completed=share)
+            )
             progress.update(task, description="done", completed=1.0)
     else:
         outcome = play(_plain_lines())
@@ -76,7 +101,8 @@ def _announce(place: Path, logs: Sequence[str]) -> None:
     print(f"everything happens, and stays, in {place}", file=sys.stderr)
     if logs:
         print(
-            f"besides what 24 applications write there, {len(logs)} of this machine's own logs in /var/log are read, and copied there "
+            f"besides what 24 applications write there, {len(logs)} of this machine's own "
+            "logs in /var/log are read, and copied there "
             "(not with --no-system-logs)",
             file=sys.stderr,
         )
@@ -91,7 +117,10 @@ def _service(uri: str | None) -> str | None:
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     if not (isinstance(address, ServiceAddress) and is_loopback(address.host)):
-        raise click.BadParameter("the demo goes to a streaming service of this machine: write pravega://127.0.0.1:9090/scope/stream")
+        raise click.BadParameter(
+            "the demo goes to a streaming service of this machine: write "
+            "pravega://127.0.0.1:9090/scope/stream"
+        )
     return uri
 
 
@@ -103,7 +132,9 @@ def _prepared(work: Path | None) -> Path:
         place = work.resolve()
         if place.exists() and any(place.iterdir()):
             if not (place / _MARK).exists():
-                raise click.UsageError(f"{work} holds something that is not an earlier demo: name an empty directory")
+                raise click.UsageError(
+                    f"{work} holds something that is not an earlier demo: name an empty directory"
+                )
             shutil.rmtree(place)
         place.mkdir(parents=True, exist_ok=True)
     (place / _MARK).touch()
@@ -111,7 +142,9 @@ def _prepared(work: Path | None) -> Path:
 
 
 def _plain_lines() -> Say:
-    """Return a teller for pipes and log files: a line whenever a tenth more is done or something new happens."""
+    """Return a teller for pipes and log files: a line whenever a tenth more is done or something
+    new happens.
+    """
     told: list[tuple[str, int]] = []
 
     def say(text: str, share: float) -> None:
@@ -123,13 +156,17 @@ def _plain_lines() -> Say:
     return say
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: DemoResult) -> None:
     """Print what happened; the last line is the one that matters."""
-    print(f"{outcome.files} files of 24 applications and {outcome.machine_files} of this machine's own logs, in {outcome.seconds} s")
+    print(
+        f"{outcome.files} files of 24 applications and {outcome.machine_files} of this "
+        f"machine's own logs, in {outcome.seconds} s"
+    )
     print("killed on the way: the receiver once, the agent once")
     print(f"report: {outcome.report}")
     verdict = "complete" if outcome.complete else "NOT COMPLETE"
     print(
-        f"{verdict}: {outcome.table_lines:,} lines, {outcome.table_bytes:,} bytes, {outcome.sources} sources, "
+        f"{verdict}: {outcome.table_lines:,} lines, {outcome.table_bytes:,} bytes, "
+        f"{outcome.sources} sources, "
         f"{outcome.lost:,} bytes lost, {outcome.doubled:,} lines doubled"
     )

@@ -1,4 +1,6 @@
-"""The demo from beginning to end: write, rotate, ship, kill, restart, drain, tabulate, audit, report."""
+"""The demo from beginning to end: write, rotate, ship, kill, restart, drain, tabulate, audit,
+report.
+"""
 
 import random
 import time
@@ -60,8 +62,11 @@ Say = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the demo ends with. *lines* and *bytes* are what the applications wrote; the audit speaks for all sources."""
+class DemoResult:
+    """What the demo ends with.
+
+    *lines* and *bytes* are what the applications wrote; the audit speaks for all sources.
+    """
 
     lines: int
     bytes: int
@@ -83,10 +88,12 @@ class Outcome:
 
 
 class Performance:
-    """One demo in one work directory, which is left as it is for looking around. *service* is the stream, where not the directory's.
+    """One demo in one work directory, which is left as it is for looking around.
 
-    *machine_logs* are read beside what the applications write. *login* goes to the programs that come in at the service, by
-    variables: what is left behind does not tell it.
+    *service* is the stream, where not the directory's.
+
+    *machine_logs* are read beside what the applications write. *login* goes to the programs that
+    come in at the service, by variables: what is left behind does not tell it.
     """
 
     def __init__(
@@ -107,16 +114,24 @@ class Performance:
         self._login = login
         receive = logdrive("receiver", "run", "--config", str(work / "receiver.toml"))
         self._receiver = Child("receiver", receive, work / "receiver.log", sink_login(login))
-        self._agent = Child("agent", logdrive("agent", "run", "--config", str(work / "agent.toml")), work / "agent.log")
+        self._agent = Child(
+            "agent",
+            logdrive("agent", "run", "--config", str(work / "agent.toml")),
+            work / "agent.log",
+        )
 
-    def run(self) -> Outcome:
-        """Play it. Raises `DemoError` where a part fails; processes started are ended in any case."""
+    def run(self) -> DemoResult:
+        """Play it.
+
+        Raises `DemoError` where a part fails; processes started are ended in any case.
+        """
         started = time.monotonic()
         try:
             self._prepare()
             applications = self._write_and_kill()
             self._say("the agent drains: every line acknowledged, then it ends", 0.5)
-            self._agent.wait_until_it_says("files found")  # before, SIGTERM would end it as it ends any program
+            # before, SIGTERM would end it as it ends any program
+            self._agent.wait_until_it_says("files found")
             self._agent.drain(_DRAIN_SECONDS + 15)
             audit = self._tabulate()
             self._receiver.drain(30)
@@ -128,7 +143,9 @@ class Performance:
     def _prepare(self) -> None:
         work, tls = self._work, self._work / "tls"
         self._say("a small CA, certificates and the two configurations", 0.0)
-        run_step("logdrive certs", logdrive("certs", str(tls), "--name", "localhost"), work / "certs.log")
+        run_step(
+            "logdrive certs", logdrive("certs", str(tls), "--name", "localhost"), work / "certs.log"
+        )
         names = {
             "receiver": self._receiver_port,
             "face": self._face_port,
@@ -145,8 +162,15 @@ class Performance:
         self._agent.start()
 
     def _write_and_kill(self) -> Applications:
-        """Write at an even pace; SIGKILL the receiver after a third of the lines and the agent after two thirds."""
-        applications = Applications(str(self._work / "logs"), count=_APPLICATIONS, lines=self._lines, random_=random.Random(self._lines))
+        """Write at an even pace; SIGKILL the receiver after a third of the lines and the agent
+        after two thirds.
+        """
+        applications = Applications(
+            str(self._work / "logs"),
+            count=_APPLICATIONS,
+            lines=self._lines,
+            random_=random.Random(self._lines),
+        )
         kills = [(self._lines // 3, self._receiver), (2 * self._lines // 3, self._agent)]
         per_turn = max(1, int(self._lines / _WRITING_SECONDS * _TURN_SECONDS))
         more = True
@@ -156,11 +180,17 @@ class Performance:
             if kills and applications.lines >= kills[0][0]:
                 _, victim = kills.pop(0)
                 victim.kill()
-                self._say(f"SIGKILL to the {victim.name} after {applications.lines:,} lines; the applications write on", share)
+                self._say(
+                    f"SIGKILL to the {victim.name} after {applications.lines:,} lines; "
+                    "the applications write on",
+                    share,
+                )
                 more = applications.write(per_turn * 4)
                 victim.start()
             else:
-                self._say(f"{applications.lines:,} lines in {applications.files} files, rotating", share)
+                self._say(
+                    f"{applications.lines:,} lines in {applications.files} files, rotating", share
+                )
             self._receiver.check()
             self._agent.check()
             time.sleep(_TURN_SECONDS)
@@ -173,20 +203,41 @@ class Performance:
         run = logdrive("pipeline", "run", "--from", self._uri, "--to", tables, "--once")
         run_step("the pipeline", run, work / "pipeline.log", variables=command_login(self._login))
         self._say("the audit compares every byte of every source with the table", 0.8)
-        audit = orjson.loads(run_step("the audit", logdrive("pipeline", "audit", tables, "--json"), work / "pipeline.log", codes=(0, 1)))
+        audit = orjson.loads(
+            run_step(
+                "the audit",
+                logdrive("pipeline", "audit", tables, "--json"),
+                work / "pipeline.log",
+                codes=(0, 1),
+            )
+        )
         self._say("the report", 0.9)
-        run_step("the report", logdrive("pipeline", "report", tables, "--out", str(work / "report.html")), work / "pipeline.log")
+        run_step(
+            "the report",
+            logdrive("pipeline", "report", tables, "--out", str(work / "report.html")),
+            work / "pipeline.log",
+        )
         return dict(audit)
 
-    def _outcome(self, applications: Applications, audit: dict[str, Any], seconds: float) -> Outcome:
-        """Hold the audit against the applications' own books: a line that never reached an agent's eye counts as lost too."""
+    def _outcome(
+        self, applications: Applications, audit: dict[str, Any], seconds: float
+    ) -> DemoResult:
+        """Hold the audit against the applications' own books: a line that never reached an agent's
+        eye counts as lost too.
+        """
         directory = str(self._work / "logs")
         own = [source for source in audit["by_source"] if str(source["path"]).startswith(directory)]
-        lines, size = sum(source["events"] for source in own), sum(source["bytes"] for source in own)
+        lines, size = (
+            sum(source["events"] for source in own),
+            sum(source["bytes"] for source in own),
+        )
         missing = max(0, applications.written - size)
         if lines != applications.lines and not missing and not audit["duplicate_events"]:
-            raise DemoError(f"the applications wrote {applications.lines:,} lines, the table holds {lines:,} of theirs")
-        return Outcome(
+            raise DemoError(
+                f"the applications wrote {applications.lines:,} lines, the table holds "
+                f"{lines:,} of theirs"
+            )
+        return DemoResult(
             lines=applications.lines,
             bytes=applications.written,
             files=applications.files,
@@ -204,16 +255,26 @@ class Performance:
 
 
 def command_login(login: Login | None) -> dict[str, str]:
-    """Return the variables that are the options --user and --password-file of a command, the latter's file none."""
-    if login is None:
-        return {}
-    return {"LOGDRIVE_USER": login.user, "LOGDRIVE_PASSWORD": login.password, "LOGDRIVE_PASSWORD_FILE": ""}
-
-
-def sink_login(login: Login | None) -> dict[str, str]:
-    """Return the variables that are a receiver's [sink.login]. Their values are TOML: a JSON string is one of its strings, too."""
+    """Return the variables that are the options --user and --password-file of a command, the
+    latter's file none.
+    """
     if login is None:
         return {}
     return {
-        f"LOGDRIVE_SINK__LOGIN__{key}": orjson.dumps(value).decode() for key, value in (("USER", login.user), ("PASSWORD", login.password))
+        "LOGDRIVE_USER": login.user,
+        "LOGDRIVE_PASSWORD": login.password,
+        "LOGDRIVE_PASSWORD_FILE": "",
+    }
+
+
+def sink_login(login: Login | None) -> dict[str, str]:
+    """Return the variables that are a receiver's [sink.login].
+
+    Their values are TOML: a JSON string is one of its strings, too.
+    """
+    if login is None:
+        return {}
+    return {
+        f"LOGDRIVE_SINK__LOGIN__{key}": orjson.dumps(value).decode()
+        for key, value in (("USER", login.user), ("PASSWORD", login.password))
     }

@@ -1,4 +1,6 @@
-"""The demo's processes: receiver, agent and pipeline, each the real command, started, killed and ended by number."""
+"""The demo's processes: receiver, agent and pipeline, each the real command, started, killed and
+ended by number.
+"""
 
 import os
 import signal
@@ -24,9 +26,14 @@ def logdrive(*arguments: str) -> list[str]:
 
 
 class Child:
-    """One long-running process. What it says goes to *log*, where a failure quotes it from. *variables* are its alone."""
+    """One long-running process.
 
-    def __init__(self, name: str, command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> None:
+    What it says goes to *log*, where a failure quotes it from. *variables* are its alone.
+    """
+
+    def __init__(
+        self, name: str, command: list[str], log: Path, variables: Mapping[str, str] | None = None
+    ) -> None:
         self.name, self._command, self._log = name, command, log
         self._environment = {**os.environ, **(variables or {})}
         self._process: subprocess.Popen[bytes] | None = None
@@ -37,21 +44,34 @@ class Child:
         """Start it, again after a kill."""
         with self._log.open("ab") as output:
             self._from = output.tell()
-            self._process = subprocess.Popen(self._command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=self._environment)
+            self._process = subprocess.Popen(
+                self._command,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env=self._environment,
+            )
         self.starts += 1
 
     def check(self) -> None:
         """Raise `DemoError` if it ended by itself."""
         if self._process is not None and self._process.poll() is not None:
-            raise DemoError(f"the {self.name} ended with exit code {self._process.returncode}:\n{self.said()}")
+            raise DemoError(
+                f"the {self.name} ended with exit code {self._process.returncode}:\n{self.said()}"
+            )
 
     def wait_until_it_says(self, words: str, seconds: float = 60) -> None:
-        """Return once it has said *words* since it was started. Raises `DemoError` where it ends or takes too long."""
+        """Return once it has said *words* since it was started.
+
+        Raises `DemoError` where it ends or takes too long.
+        """
         until = time.monotonic() + seconds
         while words.encode() not in self._log.read_bytes()[self._from :]:
             self.check()
             if time.monotonic() > until:
-                raise DemoError(f"the {self.name} does not say {words!r} within {seconds:.0f} s:\n{self.said()}")
+                raise DemoError(
+                    f"the {self.name} does not say {words!r} within {seconds:.0f} s:\n{self.said()}"
+                )
             time.sleep(0.05)
 
     def said(self) -> str:
@@ -73,19 +93,35 @@ class Child:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise DemoError(f"the {self.name} did not drain within {seconds:.0f} s:\n{self.said()}") from None
+            raise DemoError(
+                f"the {self.name} did not drain within {seconds:.0f} s:\n{self.said()}"
+            ) from None
         if code:
             raise DemoError(f"the {self.name} drained with exit code {code}:\n{self.said()}")
         self._process = None
 
 
 def run_step(
-    name: str, command: list[str], log: Path, *, codes: tuple[int, ...] = (0,), variables: Mapping[str, str] | None = None
+    name: str,
+    command: list[str],
+    log: Path,
+    *,
+    codes: tuple[int, ...] = (0,),
+    variables: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Run *command* to its end and return what it printed; *codes* are the exit codes that are no failure, *variables* its alone."""
+    """Run *command* to its end and return what it printed; *codes* are the exit codes that are no
+    failure, *variables* its alone.
+    """
     environment = {**os.environ, **(variables or {})}
     with log.open("ab") as errors:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, check=False, env=environment)
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            env=environment,
+        )
     if done.returncode not in codes:
         raise DemoError(f"{name} ended with exit code {done.returncode}:\n{tail(log)}")
     return done.stdout
@@ -105,7 +141,10 @@ def free_port() -> int:
 
 
 def wait_for_port(port: int, child: Child, seconds: float = 20) -> None:
-    """Return once something listens on *port*. Raises `DemoError` where *child* ends or takes too long."""
+    """Return once something listens on *port*.
+
+    Raises `DemoError` where *child* ends or takes too long.
+    """
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         child.check()
@@ -114,16 +153,25 @@ def wait_for_port(port: int, child: Child, seconds: float = 20) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise DemoError(f"the {child.name} does not listen on port {port} after {seconds:.0f} s:\n{child.said()}")
+    raise DemoError(
+        f"the {child.name} does not listen on port {port} after {seconds:.0f} s:\n{child.said()}"
+    )
 
 
 def machine_logs(limit_bytes: int = 32 << 20) -> list[str]:
-    """Return the real, readable logs of this machine, smallest first, up to *limit_bytes* in all."""
+    """Return the real, readable logs of this machine, smallest first, up to *limit_bytes* in
+    all.
+    """
     found: list[tuple[int, str]] = []
     for directory, _, names in os.walk("/var/log"):
         for name in names:
             path = os.path.join(directory, name)
-            if name.endswith(".log") and os.path.isfile(path) and os.access(path, os.R_OK) and (size := os.path.getsize(path)):
+            if (
+                name.endswith(".log")
+                and os.path.isfile(path)
+                and os.access(path, os.R_OK)
+                and (size := os.path.getsize(path))
+            ):
                 found.append((size, path))
     chosen: list[str] = []
     for size, path in sorted(found):

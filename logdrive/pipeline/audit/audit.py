@@ -1,4 +1,6 @@
-"""The audit of the bronze tables (rules A3, A4): what each source has, what is missing of it, and what is there twice."""
+"""The audit of the bronze tables (rules A3, A4): what each source has, what is missing of it, and
+what is there twice.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -8,8 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from logdrive.model.pieces import DEAD_LETTER
-from logdrive.pipeline.audit.copies import Copy, copies, pairs
-from logdrive.pipeline.audit.sources import NOT_WANTED, Gap, Source
+from logdrive.pipeline.audit.copies import CopiedSource, copies, pairs
+from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, continuing_rows, doubled_rows, prove
 from logdrive.pipeline.bronze.tables import open_existing, paths
 from logdrive.pipeline.decode.coverage import Interval, size, subtract, union
@@ -46,7 +48,9 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnknownEnd:
-    """A life of a file whose end nobody saw (rule P4): it had *position* bytes when it was seen last, and may have had more."""
+    """A life of a file whose end nobody saw (rule P4): it had *position* bytes when it was seen
+    last, and may have had more.
+    """
 
     source: str
     path: str | None
@@ -56,7 +60,10 @@ class UnknownEnd:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the audit found. `complete` speaks of what has arrived: an open source may have more to come. Without a source it is false.
+    """What the audit found.
+
+    `complete` speaks of what has arrived: an open source may have more to come. Without a source it
+    is false.
 
     *rows* and *events* are the same: scripts know the latter.
     """
@@ -75,8 +82,8 @@ class Verdict:
     foreign_events: int
     gaps: list[Gap]
     unknown_ends: list[UnknownEnd]
-    copies: list[Copy]
-    by_source: list[Source]
+    copies: list[CopiedSource]
+    by_source: list[AuditedSource]
     faults: list[Fault]
     cut_events: int
     overlapping_events: int
@@ -89,7 +96,9 @@ class Verdict:
     @property
     def complete_but_for_ends(self) -> bool:
         """Whether nothing stands against `complete` but ends that nobody saw."""
-        return bool(self.unknown_ends) and not (self.lost_bytes or self.duplicate_events or self.faults or self.dead_letters)
+        return bool(self.unknown_ends) and not (
+            self.lost_bytes or self.duplicate_events or self.faults or self.dead_letters
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return what `--json` prints."""
@@ -109,22 +118,35 @@ def audit(directory: str, spark: Any) -> Verdict:
     proof = prove(spark, events, batches)
     doubled = [source.source for source in sources if source.doubled_bytes]
     continuing = continuing_rows(spark, events) if proof.unended else {}
-    found = verdict(sources, proof, doubled_rows(spark, events, doubled) if doubled else 0, continuing)
+    found = verdict(
+        sources, proof, doubled_rows(spark, events, doubled) if doubled else 0, continuing
+    )
     return with_copies(found, copies(spark, events, pairs(sources)))
 
 
-def verdict(sources: list[Source], proof: Proof, doubled: int, continuing: Mapping[str, int] = MappingProxyType({})) -> Verdict:
-    """Put together what headers and rows say; of each source, *continuing* rows go on with the line of another row."""
+def verdict(
+    sources: list[AuditedSource],
+    proof: Proof,
+    doubled: int,
+    continuing: Mapping[str, int] = MappingProxyType({}),
+) -> Verdict:
+    """Put together what headers and rows say; of each source, *continuing* rows go on with the line
+    of another row.
+    """
     for source in sources:
         source.lines = source.events - continuing.get(source.source, 0)
-    rows, dead_letters = proof.rows - proof.uncommitted, sum(source.dead_letters for source in sources)
+    rows, dead_letters = (
+        proof.rows - proof.uncommitted,
+        sum(source.dead_letters for source in sources),
+    )
     missing = sum(fault.missing_bytes for fault in proof.faults)
     lost_bytes = sum(source.lost_bytes for source in sources) + missing
     at_least = any(source.lost_at_least for source in sources)
     lost_events = sum(max(0, fault.expected - fault.found) for fault in proof.faults)
     duplicates = doubled + sum(max(0, fault.found - fault.expected) for fault in proof.faults)
     return Verdict(
-        complete=bool(sources) and not (lost_bytes or at_least or duplicates or proof.faults or dead_letters),
+        complete=bool(sources)
+        and not (lost_bytes or at_least or duplicates or proof.faults or dead_letters),
         sources=len(sources),
         events=rows,
         bytes=sum(source.bytes for source in sources),
@@ -151,15 +173,26 @@ def verdict(sources: list[Source], proof: Proof, doubled: int, continuing: Mappi
     )
 
 
-def with_copies(found: Verdict, told: list[Copy]) -> Verdict:
-    """Return *found* with lines that are there under two sources (ADR 16): doubled, though each source is as it should be."""
+def with_copies(found: Verdict, told: list[CopiedSource]) -> Verdict:
+    """Return *found* with lines that are there under two sources (ADR 16): doubled, though each
+    source is as it should be.
+    """
     lines = sum(copy.lines for copy in told)
-    return replace(found, copies=told, complete=found.complete and not lines, duplicate_events=found.duplicate_events + lines)
+    return replace(
+        found,
+        copies=told,
+        complete=found.complete and not lines,
+        duplicate_events=found.duplicate_events + lines,
+    )
 
 
-def _unknown_end(source: Source) -> UnknownEnd | None:
-    last = max((gap for gap in source.gaps if gap.end_unseen), key=lambda gap: gap.end, default=None)
-    return UnknownEnd(source.source, source.path, last.end, last.reason) if last is not None else None
+def _unknown_end(source: AuditedSource) -> UnknownEnd | None:
+    last = max(
+        (gap for gap in source.gaps if gap.end_unseen), key=lambda gap: gap.end, default=None
+    )
+    return (
+        UnknownEnd(source.source, source.path, last.end, last.reason) if last is not None else None
+    )
 
 
 def heads_of(table: pa.Table) -> list[Head]:
@@ -167,29 +200,35 @@ def heads_of(table: pa.Table) -> list[Head]:
     columns = {name: table[name] for name in Head._fields}
     columns["received"] = columns["received"].cast(pa.int64())
     values = {name: column.to_pylist() for name, column in columns.items()}
-    values["kept"] = [None if kept is None else [(one["start"], one["end"]) for one in kept] for kept in values["kept"]]
+    values["kept"] = [
+        None if kept is None else [(one["start"], one["end"]) for one in kept]
+        for kept in values["kept"]
+    ]
     return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
 
 
-def sources_of(rows: Iterable[Head]) -> list[Source]:
+def sources_of(rows: Iterable[Head]) -> list[AuditedSource]:
     """Return every source that *rows* speak of, judged, by host and path."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, AuditedSource] = {}
     gaps: dict[str, list[Head]] = {}
     for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
         if row.kind == HEADLESS or row.source is None or row.mark_reason == FIRST_RUN:
             continue
-        source = sources.setdefault(row.source, Source(row.source))
+        source = sources.setdefault(row.source, AuditedSource(row.source))
         _count(source, row)
         if row.kind == "gap":
             gaps.setdefault(row.source, []).append(row)
-        elif row.kind == "end" and row.mark_exact is False:  # the file may have gone on: a gap of unknown length (ADR 5)
+        # the file may have gone on: a gap of unknown length (ADR 5)
+        elif row.kind == "end" and row.mark_exact is False:
             gaps.setdefault(row.source, []).append(row._replace(mark_start=row.mark_end))
     for name, source in sources.items():
         _judge(source, gaps.get(name, []))
-    return sorted(sources.values(), key=lambda source: (source.host or "", source.path or "", source.source))
+    return sorted(
+        sources.values(), key=lambda source: (source.host or "", source.path or "", source.source)
+    )
 
 
-def _count(source: Source, row: Head) -> None:
+def _count(source: AuditedSource, row: Head) -> None:
     """Add one header to what is known of its source."""
     source.host, source.path = row.host or source.host, row.path or source.path
     source.origin = source.origin or row.origin
@@ -212,22 +251,32 @@ def _count(source: Source, row: Head) -> None:
         source.skipped_bytes += row.skipped
 
 
-def _judge(source: Source, gaps: list[Head]) -> None:
+def _judge(source: AuditedSource, gaps: list[Head]) -> None:
     """Tell what of [0, last) is missing or there twice."""
     have = union(source.kept)
     source.bytes += size(have)
     source.doubled_bytes = size(source.kept) - size(have)
-    unwanted = union((gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED)
+    unwanted = union(
+        (gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED
+    )
     fine = union([*have, *unwanted])
     told: list[Interval] = []
     for gap in sorted(gaps, key=lambda gap: (gap.mark_start or 0, gap.mark_end or 0)):
         interval = (gap.mark_start or 0, gap.mark_end or 0)
-        lost = [] if gap.mark_reason == NOT_WANTED else subtract(subtract(union([interval]), fine), union(told))
+        lost = (
+            []
+            if gap.mark_reason == NOT_WANTED
+            else subtract(subtract(union([interval]), fine), union(told))
+        )
         told.append(interval)
         exact = gap.mark_exact is not False
-        source.gaps.append(Gap(source.source, source.path, *interval, gap.mark_reason or "", exact, size(lost)))
+        source.gaps.append(
+            Gap(source.source, source.path, *interval, gap.mark_reason or "", exact, size(lost))
+        )
     if not source.foreign:
         for start, end in subtract(union([(0, source.last)]), union([*fine, *told])):
-            source.gaps.append(Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start))
+            source.gaps.append(
+                Gap(source.source, source.path, start, end, UNEXPLAINED, True, end - start)
+            )
     source.lost_at_least = any(gap.end_unseen for gap in source.gaps)
     source.lost_bytes = sum(gap.lost_bytes for gap in source.gaps)

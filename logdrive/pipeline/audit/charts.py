@@ -1,4 +1,6 @@
-"""Small SVG charts whose shapes stretch with the page; their words are HTML, so they stay readable on a phone."""
+"""Small SVG charts whose shapes stretch with the page; their words are HTML, so they stay readable
+on a phone.
+"""
 
 import math
 from collections.abc import Sequence
@@ -46,13 +48,22 @@ def columns(values: Sequence[float], titles: Sequence[str], top: float) -> list[
 def decades(values: Sequence[float]) -> tuple[float, float, list[Tick]]:
     """Return the bounds, as powers of ten, of a logarithmic axis for *values*, and its ticks."""
     known = [max(value, 1e-3) for value in values]
-    low, high = math.floor(math.log10(min(known, default=1))), math.ceil(math.log10(max(known, default=1)) + 1e-9)
+    low, high = (
+        math.floor(math.log10(min(known, default=1))),
+        math.ceil(math.log10(max(known, default=1)) + 1e-9),
+    )
     high = max(high, low + 1)
-    return low, high, [Tick(100 * (n - low) / (high - low), duration(10.0**n)) for n in range(low, high + 1)]
+    return (
+        low,
+        high,
+        [Tick(100 * (n - low) / (high - low), duration(10.0**n)) for n in range(low, high + 1)],
+    )
 
 
 def line(values: Sequence[float | None], low: float, high: float) -> str:
-    """Return the path of a line over *values* on a logarithmic axis, in a box of 100 by 100; it breaks where a value is missing."""
+    """Return the path of a line over *values* on a logarithmic axis, in a box of 100 by 100; it
+    breaks where a value is missing.
+    """
     width = 100 / max(1, len(values))
     parts, pen = [], "M"
     for n, value in enumerate(values):

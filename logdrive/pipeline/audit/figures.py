@@ -9,13 +9,36 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.audit.sources import NOT_WANTED, Source
+from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource
 from logdrive.pipeline.decode.coverage import Interval, union
 
 Values = npt.NDArray[np.float64]
 
 _BINS = 60
-_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)  # seconds
+# seconds
+_STEPS = (
+    0.1,
+    0.2,
+    0.5,
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    21600,
+    43200,
+    86400,
+)
 _BARS = 400  # pieces of one cover bar; more than a screen shows
 COLUMNS = ("kind", "read", "received", "committed", "rows", "path", "host", "bytes")
 """The columns of `batches` that the figures are made of."""
@@ -23,7 +46,10 @@ COLUMNS = ("kind", "read", "received", "committed", "rows", "path", "host", "byt
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """What arrived in one step of time. *low* and *high* are the median and the 99th percentile of the delay, in seconds, if any."""
+    """What arrived in one step of time.
+
+    *low* and *high* are the median and the 99th percentile of the delay, in seconds, if any.
+    """
 
     label: str
     events: float
@@ -44,8 +70,11 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a cover bar, from and width in percent. *what* is one of kept, lost, unwanted, elsewhere."""
+class BarPart:
+    """A part of a cover bar, from and width in percent.
+
+    *what* is one of kept, lost, unwanted, elsewhere.
+    """
 
     at: float
     width: float
@@ -54,7 +83,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class PathFigures:
     """Where lines came from, and how many."""
 
     name: str
@@ -70,7 +99,7 @@ class Figures:
     bins: list[Bin]
     step: float
     legs: list[Leg]
-    paths: list[Path]
+    paths: list[PathFigures]
 
 
 def figures(batches: pa.Table, most_paths: int = 12) -> Figures:
@@ -101,20 +130,37 @@ def _bins(received: Values, delay: Values, rows: Values, size: Values) -> tuple[
     if not len(received):
         return [], 1.0
     first, last = received.min(), received.max()
-    step = next((step for step in _STEPS if (last - first) / step < _BINS), _STEPS[-1] * max(1, round((last - first) / _STEPS[-1] / _BINS)))
+    step = next(
+        (step for step in _STEPS if (last - first) / step < _BINS),
+        _STEPS[-1] * max(1, round((last - first) / _STEPS[-1] / _BINS)),
+    )
     start = first // step * step
     where = ((received - start) // step).astype(np.int64)
     found = []
     for number in range(int(where.max()) + 1):
         here = where == number
         low, high = _quantiles(delay[here], rows[here], (0.5, 0.99)) if here.any() else (None, None)
-        found.append(Bin(_clock(start + number * step, step), rows[here].sum() / step, size[here].sum() / step, low, high))
+        found.append(
+            Bin(
+                _clock(start + number * step, step),
+                rows[here].sum() / step,
+                size[here].sum() / step,
+                low,
+                high,
+            )
+        )
     return found, float(step)
 
 
 def _clock(seconds: float, step: float) -> str:
     at = datetime.fromtimestamp(seconds, UTC)
-    return f"{at:%b %d %H:%M}" if step >= 3600 else f"{at:%H:%M:%S}" if step >= 1 else f"{at:%H:%M:%S}.{at.microsecond // 100_000}"
+    return (
+        f"{at:%b %d %H:%M}"
+        if step >= 3600
+        else f"{at:%H:%M:%S}"
+        if step >= 1
+        else f"{at:%H:%M:%S}.{at.microsecond // 100_000}"
+    )
 
 
 def _leg(name: str, delay: Values, rows: Values) -> Leg | None:
@@ -125,33 +171,56 @@ def _leg(name: str, delay: Values, rows: Values) -> Leg | None:
 
 
 def _quantiles(values: Values, weights: Values, wanted: Sequence[float]) -> list[float]:
-    """Return quantiles of *values*, each counted so many times; clocks of two hosts may differ, so never below 0."""
+    """Return quantiles of *values*, each counted so many times; clocks of two hosts may differ, so
+    never below 0.
+    """
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) / weights.sum()
     places = np.minimum(np.searchsorted(reached, wanted), len(values) - 1)
     return [max(0.0, float(value)) for value in values[order][places]]
 
 
-def _paths(data: pa.Table, most: int) -> list[Path]:
+def _paths(data: pa.Table, most: int) -> list[PathFigures]:
     if not data.num_rows:
         return []
-    by = data.group_by(["path", "host"]).aggregate([("rows", "sum"), ("bytes", "sum")]).sort_by([("rows_sum", "descending")])
-    return [Path(row["path"] or "(no path)", row["host"] or "", row["rows_sum"], row["bytes_sum"]) for row in by.slice(0, most).to_pylist()]
+    by = (
+        data.group_by(["path", "host"])
+        .aggregate([("rows", "sum"), ("bytes", "sum")])
+        .sort_by([("rows_sum", "descending")])
+    )
+    return [
+        PathFigures(
+            row["path"] or "(no path)", row["host"] or "", row["rows_sum"], row["bytes_sum"]
+        )
+        for row in by.slice(0, most).to_pylist()
+    ]
 
 
-def cover_bar(source: Source) -> list[Piece]:
-    """Return the pieces of a bar that stands for [0, last) of *source*; what is lost is drawn over the rest, never too thin to see."""
+def cover_bar(source: AuditedSource) -> list[BarPart]:
+    """Return the pieces of a bar that stands for [0, last) of *source*; what is lost is drawn over
+    the rest, never too thin to see.
+    """
     last = max(1, source.last)
-    pieces = [_piece(interval, last, "kept", "in the table") for interval in _coarse(source.kept, last)]
+    pieces = [
+        _piece(interval, last, "kept", "in the table") for interval in _coarse(source.kept, last)
+    ]
     for gap in source.gaps:
-        what = "unwanted" if gap.reason == NOT_WANTED else "lost" if gap.lost_bytes or not gap.end_exact else "elsewhere"
+        what = (
+            "unwanted"
+            if gap.reason == NOT_WANTED
+            else "lost"
+            if gap.lost_bytes or not gap.end_exact
+            else "elsewhere"
+        )
         pieces.append(_piece((gap.start, gap.end), last, what, gap.reason.replace("_", " ")))
     return pieces
 
 
-def _piece(interval: Interval, last: int, what: str, label: str) -> Piece:
+def _piece(interval: Interval, last: int, what: str, label: str) -> BarPart:
     start, end = interval
-    return Piece(100 * start / last, 100 * (end - start) / last, what, f"{label}: {start:,} to {end:,}")
+    return BarPart(
+        100 * start / last, 100 * (end - start) / last, what, f"{label}: {start:,} to {end:,}"
+    )
 
 
 def _coarse(intervals: Iterable[Interval], last: int) -> list[Interval]:
@@ -160,4 +229,6 @@ def _coarse(intervals: Iterable[Interval], last: int) -> list[Interval]:
     if len(joined) <= _BARS:
         return joined
     grain = last // _BARS + 1
-    return union((start // grain * grain, (end + grain - 1) // grain * grain) for start, end in joined)
+    return union(
+        (start // grain * grain, (end + grain - 1) // grain * grain) for start, end in joined
+    )

@@ -1,13 +1,24 @@
-"""The report: what the tables and their audit say, as one HTML file that needs nothing beside it."""
+"""The report: what the tables and their audit say, as one HTML file that needs nothing beside
+it.
+"""
 
 from datetime import UTC, datetime
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from logdrive.pipeline.audit.audit import Verdict
-from logdrive.pipeline.audit.charts import Tick, columns, decades, duration, line, scale, short, size
+from logdrive.pipeline.audit.charts import (
+    Tick,
+    columns,
+    decades,
+    duration,
+    line,
+    scale,
+    short,
+    size,
+)
 from logdrive.pipeline.audit.figures import COLUMNS, Figures, cover_bar, figures
-from logdrive.pipeline.audit.sources import Source
+from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.text import last_line
 from logdrive.pipeline.bronze.tables import open_existing, paths
 from logdrive.pipeline.decode.schema import BATCHES
@@ -21,9 +32,18 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
     """Return the report on the tables in *directory*, whose audit is *verdict*."""
     found = figures(open_existing(paths(directory)[1], BATCHES).read(COLUMNS))
     environment = Environment(
-        loader=PackageLoader("logdrive.pipeline"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("logdrive.pipeline"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters |= {"duration": duration, "short": short, "size": size, "number": lambda value: f"{value:,}"}
+    environment.filters |= {
+        "duration": duration,
+        "short": short,
+        "size": size,
+        "number": lambda value: f"{value:,}",
+    }
     shown = _shown(verdict.by_source)
     judgement, told = last_line(verdict).split(": ", 1)
     return environment.get_template("report.html.j2").render(
@@ -46,18 +66,30 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
     )
 
 
-def _shown(sources: list[Source]) -> list[Source]:
-    """Return the sources that have a bar: those with gaps first, then the largest; by host and path."""
-    ranked = sorted(sources, key=lambda source: (not source.lost_bytes, not source.gaps, -source.bytes))
-    return sorted(ranked[:_SOURCES], key=lambda source: (source.host or "", source.path or "", source.source))
+def _shown(sources: list[AuditedSource]) -> list[AuditedSource]:
+    """Return the sources that have a bar: those with gaps first, then the largest; by host and
+    path.
+    """
+    ranked = sorted(
+        sources, key=lambda source: (not source.lost_bytes, not source.gaps, -source.bytes)
+    )
+    return sorted(
+        ranked[:_SOURCES], key=lambda source: (source.host or "", source.path or "", source.source)
+    )
 
 
 def _rate(found: Figures) -> dict[str, object]:
     """Return the chart of lines a second."""
     values = [one.events for one in found.bins]
     top, ticks = scale(max(values, default=0))
-    titles = [f"{one.label}: {short(one.events)} lines/s, {size(one.bytes)}/s" for one in found.bins]
-    return {"ticks": [Tick(100 * tick / top, short(tick)) for tick in ticks], "columns": columns(values, titles, top), "step": found.step}
+    titles = [
+        f"{one.label}: {short(one.events)} lines/s, {size(one.bytes)}/s" for one in found.bins
+    ]
+    return {
+        "ticks": [Tick(100 * tick / top, short(tick)) for tick in ticks],
+        "columns": columns(values, titles, top),
+        "step": found.step,
+    }
 
 
 def _delay(found: Figures) -> dict[str, object]:

@@ -10,7 +10,9 @@ NOT_WANTED = "not_wanted"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes of a source that no row came for; *lost_bytes* of them are lost, the others were not wanted or came otherwise."""
+    """Bytes of a source that no row came for; *lost_bytes* of them are lost, the others were not
+    wanted or came otherwise.
+    """
 
     source: str
     path: str | None
@@ -27,11 +29,13 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Source:
-    """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard* when, in ms since 1970.
+class AuditedSource:
+    """One life of one file, or a foreign client; *last* is the greatest position heard of, *heard*
+    when, in ms since 1970.
 
-    Sources of one *origin* are one file as several clients told it; *first_heard* is when this one began to.
-    *events* are rows; a line that is too long for one is in several. *dead_letters* are events that are in no row (rule R7).
+    Sources of one *origin* are one file as several clients told it; *first_heard* is when this one
+    began to. *events* are rows; a line that is too long for one is in several. *dead_letters* are
+    events that are in no row (rule R7).
     """
 
     source: str
@@ -65,4 +69,8 @@ class Source:
     @property
     def heard_at(self) -> str:
         """When it was heard of, as text; empty where that is not known."""
-        return datetime.fromtimestamp(self.heard / 1000, UTC).isoformat(sep=" ", timespec="seconds") if self.heard else ""
+        return (
+            datetime.fromtimestamp(self.heard / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+            if self.heard
+            else ""
+        )

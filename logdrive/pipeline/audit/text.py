@@ -8,20 +8,31 @@ from rich.markup import escape
 from rich.table import Table
 
 from logdrive.pipeline.audit.audit import Verdict
-from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, Copy
-from logdrive.pipeline.audit.sources import Gap, Source
+from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
+from logdrive.pipeline.audit.sources import AuditedSource, Gap
 
 _MOST = 60  # sources shown; those with something to say come first
 _SHORT_ID, _ID = 8, 36  # characters
 _WHY = {
-    TWO_CLIENTS: "two client identities told them of one file (a clone with a certificate of its own, or a certificate with a new name)",
-    SENT_AGAIN: "its agent met another writer under the same name (a clone, or a host restored from a snapshot)",
+    TWO_CLIENTS: (
+        "two client identities told them of one file (a clone with a certificate of its own, "
+        "or a certificate with a new name)"
+    ),
+    SENT_AGAIN: (
+        "its agent met another writer under the same name (a clone, or a host restored from a "
+        "snapshot)"
+    ),
 }
 _UNSEEN = {
     "removed": "removed while {their} agent was away",
     "truncated": "truncated, perhaps before {they} read to the end",
-    "out_of_sight": "removed, or moved where nothing looks, while {their} agent had no handle on {them} (max_open_files, ulimit -n)",
-    "let_go": "deleted, and let go before {they} read to the end (keep_removed_days, keep_removed_bytes)",
+    "out_of_sight": (
+        "removed, or moved where nothing looks, while {their} agent had no handle on {them} "
+        "(max_open_files, ulimit -n)"
+    ),
+    "let_go": (
+        "deleted, and let go before {they} read to the end (keep_removed_days, keep_removed_bytes)"
+    ),
     "unsure": "{their} agent was away, and nothing tells whether {they} truncated meanwhile",
 }
 
@@ -37,7 +48,8 @@ def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
         console.print(escape(_copy(copy)))
     for fault in found.faults:
         console.print(
-            f"batch {fault.batch} of {escape(fault.path or fault.source or '?')}: {fault.what} ({fault.found:,} of {fault.expected:,})"
+            f"batch {fault.batch} of {escape(fault.path or fault.source or '?')}: "
+            f"{fault.what} ({fault.found:,} of {fault.expected:,})"
         )
     for count, noun, text in (
         (found.quarantined_events, "event", "quarantined: see the column flag"),
@@ -50,9 +62,15 @@ def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
 
 
 def last_line(found: Verdict, *, allow_unknown_ends: bool = False) -> str:
-    """Return the verdict in one line: figures in a shape that programs may rely on, then what they do not speak of."""
+    """Return the verdict in one line: figures in a shape that programs may rely on, then what they
+    do not speak of.
+    """
     if not found.sources:
-        return "nothing to judge: " + (f"{found.events:,} records name no source" if found.events else "no batch has been read yet")
+        return "nothing to judge: " + (
+            f"{found.events:,} records name no source"
+            if found.events
+            else "no batch has been read yet"
+        )
     figures = (
         f"{found.lines:,} lines, {found.bytes:,} bytes, {found.sources:,} sources, "
         f"{found.lost_bytes:,} bytes lost, {found.duplicate_events:,} lines doubled"
@@ -72,18 +90,29 @@ def _beside(found: Verdict) -> Iterator[str]:
         yield f"{found.rows:,} rows: long lines are in several"
     if found.dead_letters:
         letters, size = _many(found.dead_letters, "event"), f"{found.dead_letter_bytes:,} bytes"
-        yield f"{letters} of foreign clients ({size}) went to the dead letters and in no row: see `logdrive store dead-letters`"
+        yield (
+            f"{letters} of foreign clients ({size}) went to the dead letters and in no row: "
+            "see `logdrive store dead-letters`"
+        )
     if found.faults:
         missing = f", {_many(found.lost_events, 'line')} missing" if found.lost_events else ""
-        yield f"{_many(len(found.faults), 'batch', 'batches')} whose rows are not as the header says{missing}"
+        yield (
+            f"{_many(len(found.faults), 'batch', 'batches')} whose rows are not as the header "
+            f"says{missing}"
+        )
     if found.copies:
         files = _many(len(found.copies), "file")
-        yield f"the first lines of {files} are there under two sources: a clone, a restored host, or a certificate with a new name"
+        yield (
+            f"the first lines of {files} are there under two sources: a clone, a restored "
+            "host, or a certificate with a new name"
+        )
     if found.unknown_ends:
         yield _unknown_ends(found)
     heard = [source for source in found.by_source if source.is_open and source.heard]
     if found.open_sources:
-        oldest = min(heard, key=lambda source: source.heard).heard_at if heard else "at an unknown time"
+        oldest = (
+            min(heard, key=lambda source: source.heard).heard_at if heard else "at an unknown time"
+        )
         yield f"{_many(found.open_sources, 'source')} open, the one heard of longest ago {oldest}"
     if found.foreign_events:
         foreign = sum(source.lines for source in found.by_source if source.foreign)
@@ -92,43 +121,74 @@ def _beside(found: Verdict) -> Iterator[str]:
 
 def _unknown_ends(found: Verdict) -> str:
     ends, one = found.unknown_ends, len(found.unknown_ends) == 1
-    told = f"the end of {_many(len(ends), 'file')} was not seen: {' or '.join(sorted({_unseen(end.reason, one=one) for end in ends}))}"
+    told = (
+        f"the end of {_many(len(ends), 'file')} was not seen: "
+        f"{' or '.join(sorted({_unseen(end.reason, one=one) for end in ends}))}"
+    )
     names = {end.source for end in ends}
     if any(source.lost_bytes for source in found.by_source if source.source in names):
         return told
-    return f"{told}; up to {f'{ends[0].position:,} it is' if one else 'where they were last seen they are'} complete"
+    return (
+        f"{told}; up to "
+        f"{f'{ends[0].position:,} it is' if one else 'where they were last seen they are'} "
+        "complete"
+    )
 
 
 def _unseen(reason: str, *, one: bool) -> str:
     return _UNSEEN.get(reason, reason).format(
-        their="its" if one else "their", they="it was" if one else "they were", them="it" if one else "them"
+        their="its" if one else "their",
+        they="it was" if one else "they were",
+        them="it" if one else "them",
     )
 
 
 def _gap(gap: Gap) -> str:
     name = gap.path or gap.source
     if gap.end_unseen and gap.start == gap.end:
-        return f"the end of {name} was not seen, it had {gap.end:,} bytes before: {_unseen(gap.reason, one=True)}"
+        return (
+            f"the end of {name} was not seen, it had {gap.end:,} bytes before: "
+            f"{_unseen(gap.reason, one=True)}"
+        )
     length = f"{gap.lost_bytes:,} bytes lost" if gap.lost_bytes else "not lost"
-    return f"gap [{gap.start:,}, {gap.end:,}) of {name}: {gap.reason}, {length}{', its end was not seen' if gap.end_unseen else ''}"
+    return (
+        f"gap [{gap.start:,}, {gap.end:,}) of {name}: {gap.reason}, "
+        f"{length}{', its end was not seen' if gap.end_unseen else ''}"
+    )
 
 
-def _copy(copy: Copy) -> str:
+def _copy(copy: CopiedSource) -> str:
     name, lines = copy.path or copy.source, f"{_many(copy.lines, 'line')} ({copy.bytes:,} bytes)"
-    return f"the first {lines} of {name} are there twice, as {copy.source} and as {copy.other}: {_WHY.get(copy.why, copy.why)}"
+    return (
+        f"the first {lines} of {name} are there twice, as {copy.source} and as {copy.other}: "
+        f"{_WHY.get(copy.why, copy.why)}"
+    )
 
 
 def _many(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def _sources(sources: list[Source]) -> Table:
-    table = Table("id", "host", "path", "state", "last", "lines", "lost", "heard of", box=None, header_style="bold")
+def _sources(sources: list[AuditedSource]) -> Table:
+    table = Table(
+        "id",
+        "host",
+        "path",
+        "state",
+        "last",
+        "lines",
+        "lost",
+        "heard of",
+        box=None,
+        header_style="bold",
+    )
     for column in (4, 5, 6):
         table.columns[column].justify = "right"
     length = _telling([source.source for source in sources])
     shown = sorted(sources, key=lambda source: (not source.gaps, -source.events))[:_MOST]
-    for source in sorted(shown, key=lambda source: (source.host or "", source.path or "", source.heard)):
+    for source in sorted(
+        shown, key=lambda source: (source.host or "", source.path or "", source.heard)
+    ):
         ended = f"ended: {source.ended}" if source.ended else source.state
         table.add_row(
             source.source[:length],
@@ -147,4 +207,11 @@ def _sources(sources: list[Source]) -> Table:
 
 def _telling(ids: Collection[str]) -> int:
     """Return how much of each of *ids* tells it from the others; `pipeline cat` takes that much."""
-    return next((length for length in range(_SHORT_ID, _ID) if len({one[:length] for one in ids}) == len(ids)), _ID)
+    return next(
+        (
+            length
+            for length in range(_SHORT_ID, _ID)
+            if len({one[:length] for one in ids}) == len(ids)
+        ),
+        _ID,
+    )

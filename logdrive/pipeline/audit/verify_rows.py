@@ -1,17 +1,21 @@
-"""Rule A3, batch by batch: the rows of `events` are just those that `batches` says were kept. Runs in Spark.
+"""Rule A3, batch by batch: the rows of `events` are just those that `batches` says were kept.
 
-Rows, dropped bytes and kept intervals are seen as arrows from their start to their end. Rows tile the kept intervals if and only
-if as many arrows begin at each position as end there, except at the intervals' own ends: all arrows go upwards, so they can form
-no circle and what they form is a path through each interval. Counting per position would be a join; instead positions are hashed
-and the hashes summed, starts minus ends, which for rows, dropped and kept must come to the same. Two sums differ by mistake with a
-chance of 2^-40 a batch. Nothing is sorted, and the messages are not even read.
+Runs in Spark.
+
+Rows, dropped bytes and kept intervals are seen as arrows from their start to their end. Rows tile
+the kept intervals if and only if as many arrows begin at each position as end there, except at the
+intervals' own ends: all arrows go upwards, so they can form no circle and what they form is a path
+through each interval. Counting per position would be a join; instead positions are hashed and the
+hashes summed, starts minus ends, which for rows, dropped and kept must come to the same. Two sums
+differ by mistake with a chance of 2^-40 a batch. Nothing is sorted, and the messages are not even
+read.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logdrive.pipeline.bronze.tables import Table
+from logdrive.pipeline.bronze.tables import BronzeTable
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain
 
 _BITS = (1 << 40) - 1
@@ -48,9 +52,14 @@ _WHAT = """
     when row_bytes + dropped_bytes <> kept_bytes then 'rows do not fill their interval'
     when arrows <> 0 then 'rows do not tile their interval'
   end"""
-"""Names what is wrong with a batch; null where nothing is. Rows without a header are those of a commit half done."""
+"""Names what is wrong with a batch; null where nothing is.
 
-_MISSING = "case when kind = 'data' then greatest(0L, kept_bytes - dropped_bytes - row_bytes) else 0L end"
+Rows without a header are those of a commit half done.
+"""
+
+_MISSING = (
+    "case when kind = 'data' then greatest(0L, kept_bytes - dropped_bytes - row_bytes) else 0L end"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the rows say. *uncommitted* are rows of a commit that has its second half before it, *unended* those without a line end."""
+    """What the rows say.
+
+    *uncommitted* are rows of a commit that has its second half before it, *unended* those without a
+    line end.
+    """
 
     rows: int
     quarantined: int
@@ -80,17 +93,34 @@ class Proof:
     unended: int = 0
 
 
-def prove(spark: Any, events: Table, batches: Table) -> Proof:
-    """Compare the rows with the headers; *batches* was opened before *events*, so rows may be ahead of headers but never behind."""
+def prove(spark: Any, events: BronzeTable, batches: BronzeTable) -> Proof:
+    """Compare the rows with the headers; *batches* was opened before *events*, so rows may be ahead
+    of headers but never behind.
+    """
     from pyspark.sql import functions as f
 
-    both = _rows(_frame(spark, events, EVENTS)).unionByName(_headers(_frame(spark, batches, BATCHES)), allowMissingColumns=True)
+    both = _rows(_frame(spark, events, EVENTS)).unionByName(
+        _headers(_frame(spark, batches, BATCHES)), allowMissingColumns=True
+    )
     summed = both.groupBy("batch").agg(
-        *(f.expr(f"coalesce(sum({name}), 0L)").alias(name) for name in (*_OF_ROWS, *_OF_HEADERS, "arrows")),
-        *(f.max(name).alias(name) for name in ("source", "path", "kind", "events", "skipped", "wide")),
+        *(
+            f.expr(f"coalesce(sum({name}), 0L)").alias(name)
+            for name in (*_OF_ROWS, *_OF_HEADERS, "arrows")
+        ),
+        *(
+            f.max(name).alias(name)
+            for name in ("source", "path", "kind", "events", "skipped", "wide")
+        ),
     )
     fault = f.struct(
-        "batch", "source", "path", "kind", "expected", "found", f.expr(_MISSING).alias("missing_bytes"), f.expr(_WHAT).alias("what")
+        "batch",
+        "source",
+        "path",
+        "kind",
+        "expected",
+        "found",
+        f.expr(_MISSING).alias("missing_bytes"),
+        f.expr(_WHAT).alias("what"),
     )
     found = (
         summed.select(*_OF_ROWS, "kind", fault.alias("fault"))
@@ -103,25 +133,44 @@ def prove(spark: Any, events: Table, batches: Table) -> Proof:
     )
     faults = [Fault(**one.asDict()) for one in found["faults"]]
     faults.sort(key=lambda one: (one.source or "", one.batch))
-    return Proof(found["found"], found["quarantined"], found["cut"], found["whole"], found["uncommitted"], faults, found["unended"])
+    return Proof(
+        found["found"],
+        found["quarantined"],
+        found["cut"],
+        found["whole"],
+        found["uncommitted"],
+        faults,
+        found["unended"],
+    )
 
 
-def doubled_rows(spark: Any, events: Table, sources: Sequence[str]) -> int:
-    """Return how many rows of *sources* stand at a position where another of the same source stands too, counting all but one."""
+def doubled_rows(spark: Any, events: BronzeTable, sources: Sequence[str]) -> int:
+    """Return how many rows of *sources* stand at a position where another of the same source stands
+    too, counting all but one.
+    """
     from pyspark.sql import functions as f
 
-    rows = _frame(spark, events, EVENTS).filter(f.col("source").isin(list(sources)) & f.col("start").isNotNull())
-    found = rows.groupBy("source", "start").count().filter("count > 1").agg(f.sum(f.col("count") - 1)).first()
+    rows = _frame(spark, events, EVENTS).filter(
+        f.col("source").isin(list(sources)) & f.col("start").isNotNull()
+    )
+    found = (
+        rows.groupBy("source", "start")
+        .count()
+        .filter("count > 1")
+        .agg(f.sum(f.col("count") - 1))
+        .first()
+    )
     return int(found[0] or 0)
 
 
-def rows_of(spark: Any, events: Table) -> Any:
+def rows_of(spark: Any, events: BronzeTable) -> Any:
     """Return the rows of *events* as a data frame."""
     return _frame(spark, events, EVENTS)
 
 
-def continuing_rows(spark: Any, events: Table) -> dict[str, int]:
-    """Return, by source, how many rows go on with the line of the row before them: that one has no line end, and ends where they start.
+def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
+    """Return, by source, how many rows go on with the line of the row before them: that one has no
+    line end, and ends where they start.
 
     Costs a join with the rows without a line end, which are few.
     """
@@ -131,16 +180,23 @@ def continuing_rows(spark: Any, events: Table) -> dict[str, int]:
     rows = _frame(spark, events, EVENTS).filter("start is not null")
     unended = rows.filter("eol = ''").selectExpr("source", path, "end as start").distinct()
     places = rows.selectExpr("source", path, "start")
-    found = places.join(f.broadcast(unended), ["source", "file", "start"], "left_semi").groupBy("source").count().collect()
+    found = (
+        places.join(f.broadcast(unended), ["source", "file", "start"], "left_semi")
+        .groupBy("source")
+        .count()
+        .collect()
+    )
     return {row["source"]: row["count"] for row in found}
 
 
-def _frame(spark: Any, table: Table, schema: Any) -> Any:
+def _frame(spark: Any, table: BronzeTable, schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     columns = from_arrow_schema(plain(schema))
     files = table.files
-    return spark.read.schema(columns).parquet(*files) if files else spark.createDataFrame([], columns)
+    return (
+        spark.read.schema(columns).parquet(*files) if files else spark.createDataFrame([], columns)
+    )
 
 
 def _arrow(start: str, end: str) -> str:
@@ -148,14 +204,27 @@ def _arrow(start: str, end: str) -> str:
 
 
 def _rows(events: Any) -> Any:
-    return events.selectExpr("batch", *(f"{sql} as {name}" for name, sql in _OF_ROWS.items()), f"{_arrow('start', 'end')} as arrows")
+    return events.selectExpr(
+        "batch",
+        *(f"{sql} as {name}" for name, sql in _OF_ROWS.items()),
+        f"{_arrow('start', 'end')} as arrows",
+    )
 
 
 def _headers(batches: Any) -> Any:
-    """Return what each header adds; one that was read again, after the store went back, adds nothing to what the first kept."""
+    """Return what each header adds; one that was read again, after the store went back, adds
+    nothing to what the first kept.
+    """
     arrows = f"a + {_arrow('x.start', 'x.end')}"
     return batches.selectExpr(
-        "batch", "source", "path", "kind", "events", "skipped", "position - previous as wide",
+        "batch",
+        "source",
+        "path",
+        "kind",
+        "events",
+        "skipped",
+        "position - previous as wide",
         *(f"{sql} as {name}" for name, sql in _OF_HEADERS.items()),
-        f"coalesce(aggregate(dropped, 0L, (a, x) -> {arrows}), 0L) - coalesce(aggregate(kept, 0L, (a, x) -> {arrows}), 0L) as arrows",
-    )  # fmt: skip
+        f"coalesce(aggregate(dropped, 0L, (a, x) -> {arrows}), 0L) - "
+        f"coalesce(aggregate(kept, 0L, (a, x) -> {arrows}), 0L) as arrows",
+    )

@@ -1,4 +1,6 @@
-"""Parquet files of the tables: written and synced before any table names them, so that a table never names a torn file."""
+"""Parquet files of the tables: written and synced before any table names them, so that a table
+never names a torn file.
+"""
 
 import os
 from dataclasses import dataclass
@@ -28,9 +30,13 @@ class Added:
 
 
 class EventFile:
-    """One parquet file that grows by row groups; it is whole and durable once the context ends without an error."""
+    """One parquet file that grows by row groups; it is whole and durable once the context ends
+    without an error.
+    """
 
-    def __init__(self, directory: str, schema: pa.Schema, compression: str = DEFAULT_COMPRESSION) -> None:
+    def __init__(
+        self, directory: str, schema: pa.Schema, compression: str = DEFAULT_COMPRESSION
+    ) -> None:
         self.name = f"part-{uuid4()}.parquet"
         self._path = os.path.join(directory, self.name)
         self._writer = pq.ParquetWriter(self._path, schema, **options(schema, compression))
@@ -45,7 +51,12 @@ class EventFile:
             self._writer.write_table(table, row_group_size=table.num_rows)
             self.rows += table.num_rows
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._writer.close()
         if error is not None or not self.rows:
             os.unlink(self._path)
@@ -54,11 +65,15 @@ class EventFile:
 
     @property
     def added(self) -> Added | None:
-        """What the table is told, after the context has ended; None where there were no rows, and so no file."""
+        """What the table is told, after the context has ended; None where there were no rows, and
+        so no file.
+        """
         return Added(self.name, os.path.getsize(self._path), self.rows) if self.rows else None
 
 
-def write_file(directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION) -> Added | None:
+def write_file(
+    directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION
+) -> Added | None:
     """Write *table* as one file."""
     with EventFile(directory, table.schema, compression) as file:
         file.write(table)
@@ -66,12 +81,16 @@ def write_file(directory: str, table: pa.Table, compression: str = DEFAULT_COMPR
 
 
 def options(schema: pa.Schema, compression: str) -> dict[str, Any]:
-    """Return how a table's files are encoded: dictionaries where values repeat, deltas where they rise, statistics where they help."""
+    """Return how a table's files are encoded: dictionaries where values repeat, deltas where they
+    rise, statistics where they help.
+    """
     names = schema.names
     return {
         "compression": compression,
         "compression_level": _LEVELS.get(compression),
-        "use_dictionary": [field.name for field in schema if field.type.equals(LABEL) or field.name in _REPEATED],
+        "use_dictionary": [
+            field.name for field in schema if field.type.equals(LABEL) or field.name in _REPEATED
+        ],
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _PACKED if name in names},
         "write_statistics": [name for name in _COUNTED if name in names],
         "store_schema": False,  # readers see strings, not our dictionaries
@@ -80,7 +99,10 @@ def options(schema: pa.Schema, compression: str) -> dict[str, Any]:
 
 def sync(path: str) -> None:
     """Return once the file at *path* and its name are durable."""
-    for place, flags in ((path, os.O_RDONLY), (os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)):
+    for place, flags in (
+        (path, os.O_RDONLY),
+        (os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY),
+    ):
         descriptor = os.open(place, flags | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)

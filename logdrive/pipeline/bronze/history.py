@@ -1,4 +1,6 @@
-"""What the table `batches` says of the past: the cover of every source, and the headers of a segment."""
+"""What the table `batches` says of the past: the cover of every source, and the headers of a
+segment.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logdrive.model.limits import PIECES_WITHIN
-from logdrive.model.pieces import Unfinished
-from logdrive.pipeline.bronze.tables import Table
-from logdrive.pipeline.decode.coverage import Cover
+from logdrive.model.pieces import UnfinishedEvents
+from logdrive.pipeline.bronze.tables import BronzeTable
+from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.schema import FOREIGN
 
 
@@ -24,9 +26,11 @@ class Known:
     batch: int
 
 
-def cover_of(batches: Table) -> Cover:
-    """Return the cover of all that was kept (rule A2); one pass over two columns, joined intervals only in Python."""
-    cover = Cover()
+def cover_of(batches: BronzeTable) -> Coverage:
+    """Return the cover of all that was kept (rule A2); one pass over two columns, joined intervals
+    only in Python.
+    """
+    cover = Coverage()
     table = batches.read(["source", "kept"], pc.field("kind") == "data").combine_chunks()
     if not table.num_rows:
         return cover
@@ -42,17 +46,24 @@ def cover_of(batches: Table) -> Cover:
     codes, start, end = sources.indices.to_numpy(), flat["start"].to_numpy(), flat["end"].to_numpy()
     if not len(codes):
         return cover
-    heads = np.flatnonzero(np.concatenate(([True], (codes[1:] != codes[:-1]) | (start[1:] != end[:-1]))))
+    heads = np.flatnonzero(
+        np.concatenate(([True], (codes[1:] != codes[:-1]) | (start[1:] != end[:-1])))
+    )
     names = sources.dictionary.to_pylist()
     for first, last in zip(heads, [*(heads[1:] - 1), len(codes) - 1], strict=True):
         cover.add(names[codes[first]], int(start[first]), int(end[last]))
     return cover
 
 
-def chain(batches: Table, segment: str, end: int) -> list[Known]:
-    """Return the headers that lead up to *end*, in order; what a store that went back has forgotten is not among them."""
-    table = batches.read(["offset", "next", "crc", "batch", "committed"], pc.field("segment") == segment).sort_by("committed")
-    ending = {row["next"]: Known(**row) for row in table.drop_columns("committed").to_pylist()}  # the latest wins
+def chain(batches: BronzeTable, segment: str, end: int) -> list[Known]:
+    """Return the headers that lead up to *end*, in order; what a store that went back has forgotten
+    is not among them.
+    """
+    table = batches.read(
+        ["offset", "next", "crc", "batch", "committed"], pc.field("segment") == segment
+    ).sort_by("committed")
+    # the latest wins
+    ending = {row["next"]: Known(**row) for row in table.drop_columns("committed").to_pylist()}
     found: list[Known] = []
     while end > 0 and (known := ending.get(end)) is not None:
         found.append(known)
@@ -60,17 +71,31 @@ def chain(batches: Table, segment: str, end: int) -> list[Known]:
     return found[::-1]
 
 
-def unfinished_of(batches: Table, segment: str, known: Sequence[Known]) -> Unfinished:
-    """Return the events in pieces that are not whole behind *known*, headers of *segment* in order (rule R6)."""
-    unfinished = Unfinished()
+def unfinished_of(batches: BronzeTable, segment: str, known: Sequence[Known]) -> UnfinishedEvents:
+    """Return the events in pieces that are not whole behind *known*, headers of *segment* in order
+    (rule R6).
+    """
+    unfinished = UnfinishedEvents()
     if not known:
         return unfinished
     names = ["offset", "next", "batch", "mark_start", "mark_end", "mark_reason", "mark_exact"]
     near = pc.field("offset") >= known[-1].next - PIECES_WITHIN
-    pieces = (pc.field("segment") == segment) & (pc.field("kind") == FOREIGN) & pc.field("mark_start").is_valid() & near
+    pieces = (
+        (pc.field("segment") == segment)
+        & (pc.field("kind") == FOREIGN)
+        & pc.field("mark_start").is_valid()
+        & near
+    )
     table = batches.read(names, pieces).sort_by("offset")
     there = {one.batch for one in known} if table.num_rows else set()
     for row in table.to_pylist():
         if row["batch"] in there:
-            unfinished.meet(row["offset"], row["next"], row["mark_reason"], row["mark_start"], row["mark_end"], last=row["mark_exact"])
+            unfinished.meet(
+                row["offset"],
+                row["next"],
+                row["mark_reason"],
+                row["mark_start"],
+                row["mark_end"],
+                last=row["mark_exact"],
+            )
     return unfinished

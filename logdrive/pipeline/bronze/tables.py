@@ -1,8 +1,9 @@
 """The Delta tables below DIR/bronze, through delta-rs: made, read, added to.
 
-How far a table has come is kept in the table itself, per segment, as a Delta application transaction whose version is the
-offset of the next batch. So it is checked by Delta against concurrent writers, and it survives checkpoints, compaction and
-vacuum. Spark's own checkpoint plays no part in it.
+How far a table has come is kept in the table itself, per segment, as a Delta application
+transaction whose version is the offset of the next batch. So it is checked by Delta against
+concurrent writers, and it survives checkpoints, compaction and vacuum. Spark's own checkpoint plays
+no part in it.
 """
 
 import os
@@ -25,7 +26,7 @@ _METADATA = "logdrive"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _HISTORY = 50  # commits looked through for the last of ours; only maintenance stands between
 
-Ends = Mapping[str, tuple[int, int]]
+SegmentEnds = Mapping[str, tuple[int, int]]
 """Per segment, the offsets at which a commit begins and ends."""
 
 
@@ -33,7 +34,7 @@ class ConcurrentWriterError(LogdriveError):
     """Somebody else has added to the table since it was read."""
 
 
-class Table:
+class BronzeTable:
     """One Delta table of append-only files."""
 
     def __init__(self, path: str, schema: pa.Schema, delta: DeltaTable) -> None:
@@ -43,21 +44,40 @@ class Table:
         """Return the offset in *segment* up to which the table has come, 0 for one never read."""
         return int(self._delta.transaction_version(_application(segment)) or 0)
 
-    def add(self, files: Sequence[Added], ends: Ends, note: Mapping[str, Any] | None = None) -> None:
+    def add(
+        self, files: Sequence[Added], ends: SegmentEnds, note: Mapping[str, Any] | None = None
+    ) -> None:
         """Add *files* and advance to *ends*, in one commit; *note* stands in its metadata.
 
-        Raises `ConcurrentWriterError` where another writer was faster, `StorageError` where the table can't be written.
+        Raises `ConcurrentWriterError` where another writer was faster, `StorageError` where the
+        table can't be written.
         """
         now = time.time_ns() // 1_000_000
-        actions = [AddAction(file.name, file.size, {}, now, True, orjson.dumps({"numRecords": file.rows}).decode()) for file in files]
+        actions = [
+            AddAction(
+                file.name,
+                file.size,
+                {},
+                now,
+                True,
+                orjson.dumps({"numRecords": file.rows}).decode(),
+            )
+            for file in files
+        ]
         metadata = {_METADATA: orjson.dumps({"ends": ends} | dict(note or {})).decode()}
-        marks = [Transaction(_application(segment), end) for segment, (_, end) in sorted(ends.items())]
+        marks = [
+            Transaction(_application(segment), end) for segment, (_, end) in sorted(ends.items())
+        ]
         try:
             properties = CommitProperties(custom_metadata=metadata, app_transactions=marks)
-            self._delta.create_write_transaction(actions, "append", plain(self._schema), commit_properties=properties)
+            self._delta.create_write_transaction(
+                actions, "append", plain(self._schema), commit_properties=properties
+            )
             self._delta.update_incremental()
         except CommitFailedError as error:
-            raise ConcurrentWriterError(f"{self.path}: another pipeline writes this table: {error}") from error
+            raise ConcurrentWriterError(
+                f"{self.path}: another pipeline writes this table: {error}"
+            ) from error
         except (DeltaError, OSError) as error:
             raise _storage_error(self.path, error) from error
         sync(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
@@ -79,7 +99,10 @@ class Table:
         return self._delta.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
 
     def compact(self) -> None:
-        """Join small files, and delete those that no version of the last week names. Raises `StorageError`."""
+        """Join small files, and delete those that no version of the last week names.
+
+        Raises `StorageError`.
+        """
         try:
             self._delta.optimize.compact()
             self._delta.vacuum(dry_run=False)
@@ -88,8 +111,11 @@ class Table:
             raise _storage_error(self.path, error) from error
 
 
-def create(path: str, schema: pa.Schema) -> Table:
-    """Open the table at *path*, made where there is none. Raises `StorageError` where something else is there."""
+def create(path: str, schema: pa.Schema) -> BronzeTable:
+    """Open the table at *path*, made where there is none.
+
+    Raises `StorageError` where something else is there.
+    """
     try:
         delta = DeltaTable.create(path, schema=plain(schema), mode="ignore")
     except (DeltaError, OSError) as error:
@@ -97,12 +123,14 @@ def create(path: str, schema: pa.Schema) -> Table:
     return _checked(path, schema, delta)
 
 
-def open_existing(path: str, schema: pa.Schema) -> Table:
+def open_existing(path: str, schema: pa.Schema) -> BronzeTable:
     """Open the table at *path*. Raises `StorageError` where there is none."""
     try:
         return _checked(path, schema, DeltaTable(path))
     except TableNotFoundError as error:
-        raise StorageError(f"{path} is no table: run `logdrive pipeline run --to DIR` first") from error
+        raise StorageError(
+            f"{path} is no table: run `logdrive pipeline run --to DIR` first"
+        ) from error
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
 
@@ -110,14 +138,16 @@ def open_existing(path: str, schema: pa.Schema) -> Table:
 def _storage_error(path: str, error: Exception) -> StorageError:
     """Return *error* in one line: delta-rs draws a coloured tree of causes."""
     causes = [line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines()]
-    return StorageError(f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}")
+    return StorageError(
+        f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}"
+    )
 
 
-def _checked(path: str, schema: pa.Schema, delta: DeltaTable) -> Table:
+def _checked(path: str, schema: pa.Schema, delta: DeltaTable) -> BronzeTable:
     found = [field.name for field in delta.schema().fields]
     if found != schema.names:
         raise StorageError(f"{path} has other columns than this version writes: {', '.join(found)}")
-    return Table(path, schema, delta)
+    return BronzeTable(path, schema, delta)
 
 
 def _application(segment: str) -> str:
@@ -130,7 +160,7 @@ def paths(directory: str) -> tuple[str, str]:
     return os.path.join(bronze, "events"), os.path.join(bronze, "batches")
 
 
-def open_both(directory: str) -> tuple[Table, Table]:
+def open_both(directory: str) -> tuple[BronzeTable, BronzeTable]:
     """Open the events and the batches of *directory* for reading."""
     events, batches = paths(directory)
     return open_existing(events, EVENTS), open_existing(batches, BATCHES)

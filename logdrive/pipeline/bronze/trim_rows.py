@@ -1,4 +1,7 @@
-"""Rows of a batch of which only a part is new: cut to that part (rule A2). Seldom needed, so written for the reader."""
+"""Rows of a batch of which only a part is new: cut to that part (rule A2).
+
+Seldom needed, so written for the reader.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +18,9 @@ Row = dict[str, Any]
 def cut(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
     """Return *rows*, all of one batch, as far as they are in *kept*.
 
-    A row across an edge is cut where its message is the file's bytes. Where it is not, the first new part keeps the whole
-    message, flagged; so *start* and *end* never overlap those of other rows. Rows without positions stay unless nothing is kept.
+    A row across an edge is cut where its message is the file's bytes. Where it is not, the first
+    new part keeps the whole message, flagged; so *start* and *end* never overlap those of other
+    rows. Rows without positions stay unless nothing is kept.
     """
     found: list[Row] = []
     for row in rows.to_pylist():
@@ -28,7 +32,11 @@ def cut(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
             found.append(row)
         elif parts:
             exact = _exact(row)
-            found += [_part(row, exact, part) for part in parts] if exact is not None else _whole(row, parts)
+            found += (
+                [_part(row, exact, part) for part in parts]
+                if exact is not None
+                else _whole(row, parts)
+            )
     return pa.Table.from_pylist(found, schema=rows.schema)
 
 
@@ -42,16 +50,30 @@ def _exact(row: Row) -> bytes | None:
 def _part(row: Row, exact: bytes, part: Interval) -> Row:
     start, end = part
     text = exact[start - row["start"] : end - row["start"]]
-    eol = next(eol for eol in (*LINE_ENDS[1::-1], "") if text.endswith(eol.encode())) if end == row["end"] else ""
+    eol = (
+        next(eol for eol in (*LINE_ENDS[1::-1], "") if text.endswith(eol.encode()))
+        if end == row["end"]
+        else ""
+    )
     bare = text[: len(text) - len(eol)]
     try:
         message, original = bare.decode(), None
     except UnicodeDecodeError:
         message, original = bare.decode(errors="replace"), bare
-    return row | {"start": start, "end": end, "message": message, "original": original, "eol": eol, "flag": CUT}
+    return row | {
+        "start": start,
+        "end": end,
+        "message": message,
+        "original": original,
+        "eol": eol,
+        "flag": CUT,
+    }
 
 
 def _whole(row: Row, parts: Sequence[Interval]) -> list[Row]:
     first, *others = parts
     empty = {"message": "", "original": None, "eol": "", "flag": WHOLE}
-    return [row | {"start": first[0], "end": first[1], "flag": WHOLE}, *(row | empty | {"start": a, "end": b} for a, b in others)]
+    return [
+        row | {"start": first[0], "end": first[1], "flag": WHOLE},
+        *(row | empty | {"start": a, "end": b} for a, b in others),
+    ]

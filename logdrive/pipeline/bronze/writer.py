@@ -1,8 +1,10 @@
-"""The writing end of the bronze tables: takes what tasks have written, keeps each byte once, and commits exactly once.
+"""The writing end of the bronze tables: takes what tasks have written, keeps each byte once, and
+commits exactly once.
 
-A micro-batch becomes one commit to `events` and then one to `batches`, each with the segments' new ends (see `tables`).
-`batches` is the truth: where it ends, the next run begins. The commit to `events` carries in its metadata the file that the
-commit to `batches` is to add, already on the disk, so that a crash between the two is repaired by doing the second.
+A micro-batch becomes one commit to `events` and then one to `batches`, each with the segments' new
+ends (see `tables`). `batches` is the truth: where it ends, the next run begins. The commit to
+`events` carries in its metadata the file that the commit to `batches` is to add, already on the
+disk, so that a crash between the two is repaired by doing the second.
 """
 
 import os
@@ -21,7 +23,7 @@ from logdrive.errors import LogdriveError, StorageError
 from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.model.pieces import Unfinished
+from logdrive.model.pieces import UnfinishedEvents
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, Added, EventFile, write_file
 from logdrive.pipeline.bronze.history import Known, chain, cover_of, unfinished_of
 from logdrive.pipeline.bronze.tables import create, paths
@@ -30,12 +32,15 @@ from logdrive.pipeline.decode.coverage import intersect
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain
 
-_COMPACT_FILES = 256  # files of one table, above those left by the last compaction, that make it worth joining them
+# files of one table, above those left by the last compaction, that make it worth joining them
+_COMPACT_FILES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one task made of a range of one segment: a file of events, if there were any, and the headers."""
+    """What one task made of a range of one segment: a file of events, if there were any, and the
+    headers.
+    """
 
     segment: str
     start: int
@@ -58,15 +63,19 @@ class MismatchError(LogdriveError):
 
 
 class Bronze:
-    """The tables `events` and `batches` of one directory, held for writing while the context lasts."""
+    """The tables `events` and `batches` of one directory, held for writing while the context
+    lasts.
+    """
 
-    def __init__(self, directory: str, *, clock: Clock, disk: Disk, compression: str = DEFAULT_COMPRESSION) -> None:
+    def __init__(
+        self, directory: str, *, clock: Clock, disk: Disk, compression: str = DEFAULT_COMPRESSION
+    ) -> None:
         self._paths = paths(directory)
         self._clock, self._disk, self._compression = clock, disk, compression
         self._again: set[int] = set()
         self._last: str | None = None
         self._ends: dict[str, int] = {}
-        self._unfinished: dict[str, Unfinished] = {}
+        self._unfinished: dict[str, UnfinishedEvents] = {}
         self._held = ExitStack()
         self._sound = False  # what is in memory is what is on the disk
 
@@ -88,7 +97,10 @@ class Bronze:
         return self
 
     def reload(self) -> None:
-        """Take everything from the disk again, as is needed after a commit that failed. Raises `StorageError`."""
+        """Take everything from the disk again, as is needed after a commit that failed.
+
+        Raises `StorageError`.
+        """
         self.events, self.batches = create(self._paths[0], EVENTS), create(self._paths[1], BATCHES)
         self._repair()
         self._cover, self._ends, self._again = cover_of(self.batches), {}, set()
@@ -96,7 +108,12 @@ class Bronze:
         self._compacted = len(self.batches.files)
         self._sound = True
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._held.close()
 
     def end(self, segment: str) -> int:
@@ -104,19 +121,25 @@ class Bronze:
         return self._ends.setdefault(segment, self.batches.end(segment))
 
     def ends(self) -> dict[str, int]:
-        """Return how much of all segments asked for so far is not needed any more: it is durable in both tables, or gone.
+        """Return how much of all segments asked for so far is not needed any more: it is durable in
+        both tables, or gone.
 
-        That is where the tables end, or where an event in pieces begins that is not whole there (rule R6).
+        That is where the tables end, or where an event in pieces begins that is not whole there
+        (rule R6).
         """
         return {segment: self.since(segment) for segment in self._ends}
 
     def since(self, segment: str) -> int:
-        """Return where in *segment* the first event begins that has pieces on both sides of the tables' end, perhaps; else that end."""
+        """Return where in *segment* the first event begins that has pieces on both sides of the
+        tables' end, perhaps; else that end.
+        """
         end = self.end(segment)
         return self._unfinished[segment].since(end) if segment in self._unfinished else end
 
     def begin(self, segment: str, known: Sequence[Known]) -> None:
-        """Take up the events in pieces that *known*, the headers that lead up to the end, leave unfinished."""
+        """Take up the events in pieces that *known*, the headers that lead up to the end, leave
+        unfinished.
+        """
         self._unfinished[segment] = unfinished_of(self.batches, segment, known)
 
     def chain(self, segment: str) -> list[Known]:
@@ -124,9 +147,11 @@ class Bronze:
         return chain(self.batches, segment, self.end(segment))
 
     def go_back(self, segment: str, known: Sequence[Known], last: Known | None) -> None:
-        """Read *segment* again from behind *last*, or from its start: the store has forgotten what came after (rule R5).
+        """Read *segment* again from behind *last*, or from its start: the store has forgotten what
+        came after (rule R5).
 
-        *known* is the chain. Batches met again are recognised, by their name or by what they cover (rule A2).
+        *known* is the chain. Batches met again are recognised, by their name or by what they cover
+        (rule A2).
         """
         self._ends[segment] = last.next if last else 0
         self._again |= {one.batch for one in known if one.offset >= self._ends[segment]}
@@ -138,8 +163,8 @@ class Bronze:
     def commit(self, written: Iterable[Written]) -> Committed:
         """Add what tasks have written. What the tables have already, after a replay, is left out.
 
-        Raises `MismatchError` where it does not begin where the tables end. After a failure nothing more is taken before `reload`:
-        the cover would be of rows that never came.
+        Raises `MismatchError` where it does not begin where the tables end. After a failure nothing
+        more is taken before `reload`: the cover would be of rows that never came.
         """
         if not self._sound:
             raise StorageError("a commit failed and the tables were not read again")
@@ -161,14 +186,20 @@ class Bronze:
         self._note_pieces(headers)
         self._compact_if_due()
         self._sound = True
-        return Committed(len(headers), sum(row.rows for row in headers), sum(row.next - row.offset for row in headers))
+        return Committed(
+            len(headers),
+            sum(row.rows for row in headers),
+            sum(row.next - row.offset for row in headers),
+        )
 
     def _note_pieces(self, headers: Sequence[BatchRow]) -> None:
         for row in headers:
             if row.kind == FOREIGN and row.mark_start is not None and row.mark_end is not None:
-                unfinished = self._unfinished.setdefault(row.segment, Unfinished())
+                unfinished = self._unfinished.setdefault(row.segment, UnfinishedEvents())
                 event, last = row.mark_reason or "", row.mark_exact is True
-                unfinished.meet(row.offset, row.next, event, row.mark_start, row.mark_end, last=last)
+                unfinished.meet(
+                    row.offset, row.next, event, row.mark_start, row.mark_end, last=last
+                )
 
     def _fresh(self, parts: Sequence[Written]) -> list[Written]:
         """Return the parts that go on where the tables end, in order of offset."""
@@ -180,7 +211,8 @@ class Bronze:
                 continue
             if part.start != end:
                 raise MismatchError(
-                    f"{part.segment}: the tables end at offset {end}, but what was read is {part.start} to {part.end}: "
+                    f"{part.segment}: the tables end at offset {end}, but what was read "
+                    f"is {part.start} to {part.end}: "
                     "it was read for other tables, or these are a copy restored from before"
                 )
             reached[part.segment] = part.end
@@ -188,13 +220,20 @@ class Bronze:
         return fresh
 
     def _keep_new(self, part: Written) -> Added | None:
-        """Keep of each batch what its source's cover lacks; return the file that has just these rows (rule A2)."""
+        """Keep of each batch what its source's cover lacks; return the file that has just these
+        rows (rule A2).
+        """
         partial: dict[int, BatchRow] = {}
         for row in part.headers:
             if row.batch in self._again:
                 row.kept = None if row.kept is None else []
                 partial[row.batch] = row
-            elif row.kind == "data" and row.source is not None and row.previous is not None and row.position is not None:
+            elif (
+                row.kind == "data"
+                and row.source is not None
+                and row.previous is not None
+                and row.position is not None
+            ):
                 kept = self._cover.add(row.source, row.previous, row.position)
                 if kept != row.kept:
                     row.kept, row.dropped = kept, intersect(row.dropped, kept)
@@ -210,7 +249,9 @@ class Bronze:
                 table = source.read_row_group(group).cast(plain(EVENTS))
                 batches = table["batch"].combine_chunks()
                 met = [batch for batch in pc.unique(batches).to_pylist() if batch in partial]
-                target.write(table.filter(pc.invert(pc.is_in(batches, value_set=pa.array(met, pa.int64())))))
+                target.write(
+                    table.filter(pc.invert(pc.is_in(batches, value_set=pa.array(met, pa.int64()))))
+                )
                 for batch in met:
                     kept = cut(table.filter(pc.equal(batches, batch)), partial[batch].kept or [])
                     partial[batch].rows = kept.num_rows
@@ -218,11 +259,17 @@ class Bronze:
         os.unlink(os.path.join(directory, file.name))
         return target.added
 
-    def _commit_both(self, files: list[Added], headers: list[BatchRow], ends: dict[str, tuple[int, int]]) -> None:
+    def _commit_both(
+        self, files: list[Added], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
+    ) -> None:
         staged = write_file(self._paths[1], batches_table(headers), self._compression)
         commit = str(uuid4())
         faults.reach("pipeline.commit.before_events")
-        self.events.add(files, ends, {"id": commit, "after": self._last, "batches": asdict(staged) if staged else None})
+        self.events.add(
+            files,
+            ends,
+            {"id": commit, "after": self._last, "batches": asdict(staged) if staged else None},
+        )
         faults.reach("pipeline.commit.between")
         self.batches.add([staged] if staged else [], ends, {"id": commit})
         faults.reach("pipeline.commit.after_batches")
@@ -234,7 +281,10 @@ class Bronze:
         if half.get("id") == self._last:
             return
         if half.get("after") != self._last:
-            raise StorageError(f"{self._paths[0]} and {self._paths[1]} do not belong together: one of them was restored from before")
+            raise StorageError(
+                f"{self._paths[0]} and {self._paths[1]} do not belong together: one of "
+                "them was restored from before"
+            )
         staged = half["batches"]
         self.batches.add([Added(**staged)] if staged else [], half["ends"], {"id": half["id"]})
         self._last = half["id"]

@@ -6,12 +6,13 @@ from zlib import crc32
 
 from logdrive.errors import StorageError
 from logdrive.model.framing import EVENT_HEAD, event_length
-from logdrive.services.pravega.reader.segment import Hop, trusted_header
+from logdrive.services.pravega.reader.segment import BatchRef, trusted_header
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES
 
 
-def walk(segment: str, offset: int, data: bytes) -> Iterator[Hop]:
-    """Yield the whole batches in *data*, which begins at *offset* with a batch; a part of a batch at its end is left out.
+def walk(segment: str, offset: int, data: bytes) -> Iterator[BatchRef]:
+    """Yield the whole batches in *data*, which begins at *offset* with a batch; a part of a batch
+    at its end is left out.
 
     Raises `StorageError` where there are no events.
     """
@@ -25,7 +26,9 @@ def walk(segment: str, offset: int, data: bytes) -> Iterator[Hop]:
         following = end + (header.size if header is not None else 0)
         if following > len(data):
             return
-        yield Hop(offset + at, offset + end, offset + following, crc32(payload), header, payload)
+        yield BatchRef(
+            offset + at, offset + end, offset + following, crc32(payload), header, payload
+        )
         at = following
 
 
@@ -35,18 +38,27 @@ def _length(segment: str, at: int, head: bytes) -> int:
     except ValueError as error:
         raise StorageError(f"{segment} at {at}: {error}; it was not written by logdrive") from error
     if length > PRAVEGA_FRAME_BYTES:
-        raise StorageError(f"{segment} at {at}: an event of {length} bytes; it was not written by logdrive")
+        raise StorageError(
+            f"{segment} at {at}: an event of {length} bytes; it was not written by logdrive"
+        )
     return length
 
 
 def batch_id(segment: str, offset: int, payload: bytes) -> int:
-    """Return the 64-bit name of the batch with this header, the same on every reading: the tables join on it."""
-    digest = hashlib.blake2b(b"%b\0%d\0%b" % (segment.encode(), offset, payload), digest_size=8).digest()
+    """Return the 64-bit name of the batch with this header, the same on every reading: the tables
+    join on it.
+    """
+    digest = hashlib.blake2b(
+        b"%b\0%d\0%b" % (segment.encode(), offset, payload), digest_size=8
+    ).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def records(data: bytes, start: int, end: int) -> Iterator[bytes]:
-    """Yield the payloads of the events in *data* from *start* to *end*. Raises ValueError where they don't fill it exactly."""
+    """Yield the payloads of the events in *data* from *start* to *end*.
+
+    Raises ValueError where they don't fill it exactly.
+    """
     at = start
     while at < end:
         body = at + EVENT_HEAD

@@ -1,4 +1,6 @@
-"""Columns that are mostly one value: held as what differs, made into Arrow arrays once a table is due."""
+"""Columns that are mostly one value: held as what differs, made into Arrow arrays once a table is
+due.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,13 +16,19 @@ from logdrive.pipeline.decode.schema import TIME
 Rows = npt.NDArray[np.int64]
 
 
-def labels(values: Sequence[str | None], counts: Rows, others: "Sparse | None" = None) -> pa.DictionaryArray:
-    """Return a dictionary column in which value i of *values* is repeated counts[i] times, except where *others* has another."""
+def labels(
+    values: Sequence[str | None], counts: Rows, others: "Sparse | None" = None
+) -> pa.DictionaryArray:
+    """Return a dictionary column in which value i of *values* is repeated counts[i] times, except
+    where *others* has another.
+    """
     codes: dict[Hashable, int] = {}
     distinct = np.fromiter((_code(codes, value) for value in values), np.int32, len(values))
     indices = np.repeat(distinct, counts)
     if others is not None and others.rows:
-        indices[others.rows] = np.fromiter((_code(codes, value) for value in others.values), np.int32, len(others.values))
+        indices[others.rows] = np.fromiter(
+            (_code(codes, value) for value in others.values), np.int32, len(others.values)
+        )
     return dictionary(indices, list(codes))
 
 
@@ -29,7 +37,8 @@ def dictionary(indices: npt.NDArray[np.int32], values: Sequence[Any]) -> pa.Dict
     null = next((n for n, value in enumerate(values) if value is None), None)
     mask = None if null is None else indices == null
     return pa.DictionaryArray.from_arrays(
-        pa.array(indices, pa.int32(), mask=mask), pa.array(["" if value is None else value for value in values], pa.string())
+        pa.array(indices, pa.int32(), mask=mask),
+        pa.array(["" if value is None else value for value in values], pa.string()),
     )
 
 
@@ -80,16 +89,21 @@ class Sparse:
 
 
 def times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
-    """Return ISO 8601 texts as times, null where one is something else; without a zone they are UTC.
+    """Return ISO 8601 texts as times, null where one is something else; without a zone they are
+    UTC.
 
-    The rows given too are those whose times lack something: the text is no time, or finer than a microsecond.
+    The rows given too are those whose times lack something: the text is no time, or finer than a
+    microsecond.
     """
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), TIME), []
     try:
         return texts.cast(TIME), []
-    except pa.ArrowInvalid:  # not all of them have a zone and no more than six digits, or are times at all
-        found = pa.array([None if text is None else _time(text) for text in texts.to_pylist()], TIME)
+    # not all of them have a zone and no more than six digits, or are times at all
+    except pa.ArrowInvalid:
+        found = pa.array(
+            [None if text is None else _time(text) for text in texts.to_pylist()], TIME
+        )
     lost = pc.and_not(pc.is_null(found), pc.is_null(texts))
     finer = pc.fill_null(pc.match_substring_regex(texts, r"\.\d{6}\d*[1-9]"), False)
     return found, [int(row) for row in pc.indices_nonzero(pc.or_(lost, finer)).to_pylist()]

@@ -1,7 +1,7 @@
 """What the tables have of each source: sets of bytes, as intervals (rule A2).
 
-A `Cover` is asked once per batch. A batch that goes on where its source ended, as all do unless something was sent twice,
-costs one comparison.
+A `Coverage` is asked once per batch. A batch that goes on where its source ended, as all do unless
+something was sent twice, costs one comparison.
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,7 +12,7 @@ Interval = tuple[int, int]
 _START, _END = itemgetter(0), itemgetter(1)
 
 
-class Cover:
+class Coverage:
     """The bytes of every source that rows were kept for, over all its streams."""
 
     def __init__(self) -> None:
@@ -31,7 +31,9 @@ class Cover:
             return [(start, end)]
         first, after = bisect_left(have, start, key=_END), bisect_right(have, end, key=_START)
         touched = have[first:after]
-        have[first:after] = [(min(start, touched[0][0]), max(end, touched[-1][1]))] if touched else [(start, end)]
+        have[first:after] = (
+            [(min(start, touched[0][0]), max(end, touched[-1][1]))] if touched else [(start, end)]
+        )
         return subtract([(start, end)], touched)
 
     def intervals(self, source: str) -> list[Interval]:

@@ -1,7 +1,8 @@
 """Bytes of a segment in, rows of the two bronze tables out: no Spark, no I/O.
 
-`Decoder.feed` takes whole batches and `Decoder.take` gives what has come together as Arrow tables, so that a writer makes row
-groups of the size it likes. Text in blocks costs no Python per line, the other forms cost one JSON parse per record.
+`Decoder.feed` takes whole batches and `Decoder.take` gives what has come together as Arrow tables,
+so that a writer makes row groups of the size it likes. Text in blocks costs no Python per line, the
+other forms cost one JSON parse per record.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import MAX_POSITION
-from logdrive.model.pieces import Piece, piece_of
+from logdrive.model.pieces import EventPiece, piece_of
 from logdrive.model.units import KIB
 from logdrive.pipeline.decode.batches import records, walk
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
@@ -18,7 +19,7 @@ from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
 from logdrive.pipeline.decode.records import Singles, parsed
 from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS, HEADLESS_ROW, INCOMPLETE, MALFORMED
-from logdrive.services.pravega.reader.segment import Hop
+from logdrive.services.pravega.reader.segment import BatchRef
 
 _TOGETHER_BYTES = 256 * KIB  # text that is cut into lines at one time
 
@@ -33,19 +34,29 @@ class Decoder:
         self._texts: list[tuple[bytes, int, BatchRow]] = []
         self._waiting = 0
         self._batches: list[BatchRow] = []
-        self._recalled: list[tuple[Piece, bytes]] = []
+        self._recalled: list[tuple[EventPiece, bytes]] = []
         self.text_bytes = 0
 
     def recall(self, segment: str, offset: int, data: bytes) -> None:
-        """Take whole batches from elsewhere in the segment, pieces of the event whose last piece is fed next (rule R6)."""
+        """Take whole batches from elsewhere in the segment, pieces of the event whose last piece is
+        fed next (rule R6).
+        """
         for hop in walk(segment, offset, data):
-            piece = piece_of(hop.header) if hop.header is not None and hop.header.kind == FOREIGN else None
+            piece = (
+                piece_of(hop.header)
+                if hop.header is not None and hop.header.kind == FOREIGN
+                else None
+            )
             if piece is not None:
-                self._recalled.append((piece, data[hop.body + EVENT_HEAD - offset : hop.next - offset]))
+                self._recalled.append(
+                    (piece, data[hop.body + EVENT_HEAD - offset : hop.next - offset])
+                )
         self.text_bytes += len(data)
 
     def feed(self, segment: str, offset: int, data: bytes) -> int:
-        """Decode the whole batches in *data*, which begins at *offset* with one; return where the next one begins."""
+        """Decode the whole batches in *data*, which begins at *offset* with one; return where the
+        next one begins.
+        """
         following = offset
         for hop in walk(segment, offset, data):
             row = self._rows.row(segment, hop)
@@ -59,7 +70,12 @@ class Decoder:
         """Return the event rows and headers since the last call."""
         self._settle()
         table = events_table(self._columns, self._batches)
-        batches, self._batches, self._columns, self.text_bytes = self._batches, [], EventColumns(), 0
+        batches, self._batches, self._columns, self.text_bytes = (
+            self._batches,
+            [],
+            EventColumns(),
+            0,
+        )
         return table, batches
 
     def _settle(self) -> None:
@@ -88,7 +104,7 @@ class Decoder:
         self._texts.append((text, start, row))
         self._waiting += len(text)
 
-    def _decode(self, hop: Hop, row: BatchRow, data: bytes, base: int) -> None:
+    def _decode(self, hop: BatchRef, row: BatchRow, data: bytes, base: int) -> None:
         """Decode one batch of *data*, which begins at *base*."""
         start, end = hop.body - base, hop.next - base
         if row.kind == HEADLESS:
@@ -101,7 +117,11 @@ class Decoder:
         except ValueError:
             self._single(row).quarantine(data[start:end], MALFORMED)
             return
-        if hop.header is not None and row.kind == FOREIGN and (piece := piece_of(hop.header)) is not None:
+        if (
+            hop.header is not None
+            and row.kind == FOREIGN
+            and (piece := piece_of(hop.header)) is not None
+        ):
             if piece.last:
                 self._put_together(piece, payloads, row)
             return
@@ -113,14 +133,17 @@ class Decoder:
             else:
                 self._single(row).quarantine(payload, str(value))
 
-    def _put_together(self, last: Piece, payloads: list[bytes], row: BatchRow) -> None:
-        """Decode the event that *last* ends, of which *payloads* is the rest; the recalled pieces go before it (rule R6)."""
+    def _put_together(self, last: EventPiece, payloads: list[bytes], row: BatchRow) -> None:
+        """Decode the event that *last* ends, of which *payloads* is the rest; the recalled pieces
+        go before it (rule R6).
+        """
         at, parts = 0, list[bytes]()
         for piece, payload in [*self._recalled, *((last, payload) for payload in payloads)]:
             if (piece.event, piece.start) == (last.event, at):
                 at, parts = piece.end, [*parts, payload]
         self._recalled, event = [], b"".join(parts)
-        if at != last.bytes or len(event) != at:  # the first ones were cut off before they were read
+        # the first ones were cut off before they were read
+        if at != last.bytes or len(event) != at:
             self._single(row).quarantine(b"".join(payloads), INCOMPLETE)
         elif type(value := parsed(event)) is dict:
             self._foreign(event, value, row)
@@ -144,7 +167,12 @@ class Decoder:
     def _block(self, value: dict[str, Any], log: dict[str, Any], row: BatchRow) -> None:
         """Decode a block (rule R1). Raises ValueError where its figures contradict its text."""
         message, start, end = value.get("message"), log.get("offset"), log.get("end")
-        if not (isinstance(message, str) and isinstance(start, int) and isinstance(end, int) and 0 <= start < end < MAX_POSITION):
+        if not (
+            isinstance(message, str)
+            and isinstance(start, int)
+            and isinstance(end, int)
+            and 0 <= start < end < MAX_POSITION
+        ):
             raise ValueError("a block without text or positions")
         text = message.encode()
         if (lengths := value.get("lengths")) is not None:

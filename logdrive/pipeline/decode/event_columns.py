@@ -1,4 +1,6 @@
-"""Event rows that wait to become an Arrow table: constant per batch, plain arrays per piece, and the rare values sparsely."""
+"""Event rows that wait to become an Arrow table: constant per batch, plain arrays per piece, and
+the rare values sparsely.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -65,11 +67,16 @@ class EventColumns:
 
 
 def _positions(values: Sequence[int | None]) -> npt.NDArray[np.int64]:
-    return np.array(values if None not in values else [_ABSENT if value is None else value for value in values], np.int64)
+    return np.array(
+        values if None not in values else [_ABSENT if value is None else value for value in values],
+        np.int64,
+    )
 
 
 def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
-    """Put the columns together; what is one value a batch is repeated `rows` times, strings as dictionaries."""
+    """Put the columns together; what is one value a batch is repeated `rows` times, strings as
+    dictionaries.
+    """
     counts = np.array([batch.rows for batch in batches], np.int64)
     first = np.cumsum(counts) - counts
     sparse = columns.sparse
@@ -78,10 +85,19 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
         for name in ("stream", "segment", "source", "host", "path")
     }
     known |= {
-        "batch": pa.array(np.repeat(np.array([batch.batch for batch in batches], np.int64), counts)),
-        "offset": pa.array(np.repeat(np.array([batch.offset for batch in batches], np.int64), counts)),
+        "batch": pa.array(
+            np.repeat(np.array([batch.batch for batch in batches], np.int64), counts)
+        ),
+        "offset": pa.array(
+            np.repeat(np.array([batch.offset for batch in batches], np.int64), counts)
+        ),
         "ordinal": pa.array((np.arange(columns.count) - np.repeat(first, counts)).astype(np.int32)),
-        "received": pa.array(np.repeat(np.array([(batch.received or 0) * 1000 for batch in batches], np.int64), counts), TIME),
+        "received": pa.array(
+            np.repeat(
+                np.array([(batch.received or 0) * 1000 for batch in batches], np.int64), counts
+            ),
+            TIME,
+        ),
         "start": _position_column(columns.starts),
         "end": _position_column(columns.stops),
         "message": pa.chunked_array(columns.messages, pa.string()),
@@ -90,12 +106,17 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
         "flag": labels([None], np.array([columns.count]), sparse["flag"]),
     }
     known["time"] = _times(columns)
-    known |= {name: sparse[name].column(columns.count, EVENTS.field(name).type) for name in ("original", "fields")}
+    known |= {
+        name: sparse[name].column(columns.count, EVENTS.field(name).type)
+        for name in ("original", "fields")
+    }
     return pa.table([known[name] for name in EVENTS.names], schema=EVENTS)
 
 
 def _times(columns: EventColumns) -> pa.Array:
-    """Return the times; a text that is none, or says more than the time does, is kept in `fields`."""
+    """Return the times; a text that is none, or says more than the time does, is kept in
+    `fields`.
+    """
     texts = columns.sparse["time"].column(columns.count, pa.string())
     found, rows = times(texts)
     if rows:
@@ -117,7 +138,9 @@ def _position_column(pieces: list[npt.NDArray[np.int64]]) -> pa.Array:
 
 
 def _line_ends(columns: EventColumns) -> pa.DictionaryArray:
-    codes = (np.concatenate(columns.ends) if columns.ends else np.empty(0, np.int8)).astype(np.int32)
+    codes = (np.concatenate(columns.ends) if columns.ends else np.empty(0, np.int8)).astype(
+        np.int32
+    )
     values: list[str | None] = list(LINE_ENDS)
     for row, value in zip(columns.odd_ends.rows, columns.odd_ends.values, strict=True):
         if value not in values:

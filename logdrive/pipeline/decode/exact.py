@@ -42,10 +42,17 @@ def _text(value: Any, written: Any) -> str:
     if isinstance(written, _Number):
         return str(written)
     if isinstance(value, dict) and isinstance(written, dict):
-        return "{" + ",".join(f"{_dumped(key)}:{_text(one, written.get(key))}" for key, one in value.items()) + "}"
+        return (
+            "{"
+            + ",".join(
+                f"{_dumped(key)}:{_text(one, written.get(key))}" for key, one in value.items()
+            )
+            + "}"
+        )
     if isinstance(value, list) and isinstance(written, list) and len(value) == len(written):
         return "[" + ",".join(map(_text, value, written)) + "]"
-    return _dumped(value)  # also what was not there, as with pairs of Lumberjack v1 in another shape
+    # also what was not there, as with pairs of Lumberjack v1 in another shape
+    return _dumped(value)
 
 
 def _dumped(value: Any) -> str:

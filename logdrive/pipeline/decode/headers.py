@@ -12,14 +12,17 @@ from logdrive.model.pieces import piece_of
 from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN, HEADLESS
-from logdrive.services.pravega.reader.segment import Hop
+from logdrive.services.pravega.reader.segment import BatchRef
 
 _KNOWN_SOURCES = 10_000
 
 
 @dataclass(slots=True)
 class BatchRow:
-    """One row of `batches`; times in ms since 1970. *kept* is None where there are no positions (foreign batches, marks)."""
+    """One row of `batches`; times in ms since 1970.
+
+    *kept* is None where there are no positions (foreign batches, marks).
+    """
 
     batch: int
     stream: str
@@ -55,7 +58,7 @@ class BatchRow:
     committed: int | None = None
 
 
-class Attributes(NamedTuple):
+class AttributeColumns(NamedTuple):
     """What a source's attributes say, as the table has it."""
 
     host: str | None
@@ -65,42 +68,94 @@ class Attributes(NamedTuple):
 
 
 class HeaderRows:
-    """Makes rows of headers. A source's attributes are the same in all of them, so they are parsed once."""
+    """Makes rows of headers.
+
+    A source's attributes are the same in all of them, so they are parsed once.
+    """
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
-        self._attributes: dict[bytes, Attributes] = {}
+        self._attributes: dict[bytes, AttributeColumns] = {}
 
-    def row(self, segment: str, hop: Hop) -> BatchRow:
-        """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch goes on its way."""
+    def row(self, segment: str, hop: BatchRef) -> BatchRow:
+        """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch
+        goes on its way.
+        """
         header, batch = hop.header, batch_id(segment, hop.offset, hop.payload)
         if header is None:
             return BatchRow(
-                batch=batch, stream=self._stream, segment=segment, offset=hop.offset, next=hop.next, crc=hop.crc, store=None,
-                kind=HEADLESS, source=None, origin=None, host=None, path=None, previous=None, position=None, kept=None,
-                records=1, events=1, bytes=0, skipped=0, read=None, received=None,
-            )  # fmt: skip
+                batch=batch,
+                stream=self._stream,
+                segment=segment,
+                offset=hop.offset,
+                next=hop.next,
+                crc=hop.crc,
+                store=None,
+                kind=HEADLESS,
+                source=None,
+                origin=None,
+                host=None,
+                path=None,
+                previous=None,
+                position=None,
+                kept=None,
+                records=1,
+                events=1,
+                bytes=0,
+                skipped=0,
+                read=None,
+                received=None,
+            )
         told = self._told(bytes(header.attributes))
         row = BatchRow(
-            batch=batch, stream=self._stream, segment=segment, offset=hop.offset, next=hop.next, crc=hop.crc, store=header.store,
-            kind=header.kind, source=header.source, origin=header.origin, host=told.host, path=told.path,
-            previous=header.previous, position=header.position, kept=_claimed(header), records=header.records, events=header.events,
-            bytes=header.size, skipped=header.skipped, read=header.read or None, received=header.received,
-            resend=told.resend, peer=bytes(header.peer).decode(), attributes=told.text,
-        )  # fmt: skip
+            batch=batch,
+            stream=self._stream,
+            segment=segment,
+            offset=hop.offset,
+            next=hop.next,
+            crc=hop.crc,
+            store=header.store,
+            kind=header.kind,
+            source=header.source,
+            origin=header.origin,
+            host=told.host,
+            path=told.path,
+            previous=header.previous,
+            position=header.position,
+            kept=_claimed(header),
+            records=header.records,
+            events=header.events,
+            bytes=header.size,
+            skipped=header.skipped,
+            read=header.read or None,
+            received=header.received,
+            resend=told.resend,
+            peer=bytes(header.peer).decode(),
+            attributes=told.text,
+        )
         if header.kind == FOREIGN and (piece := piece_of(header)) is not None:
-            row.mark_start, row.mark_end, row.mark_reason, row.mark_exact = piece.start, piece.end, piece.event, piece.last
+            row.mark_start, row.mark_end, row.mark_reason, row.mark_exact = (
+                piece.start,
+                piece.end,
+                piece.event,
+                piece.last,
+            )
         elif mark := _object(bytes(header.mark)):
             row.mark_start, row.mark_end = _integer(mark.get("start")), _integer(mark.get("end"))
             row.mark_reason, row.mark_store = _name(mark.get("reason")), _name(mark.get("store"))
             row.mark_exact = bool(mark.get("end_exact", True))
         return row
 
-    def _told(self, raw: bytes) -> Attributes:
+    def _told(self, raw: bytes) -> AttributeColumns:
         told = self._attributes.get(raw)
         if told is None:
             values = _object(raw)
-            told = Attributes(_name(values.get("host")), _name(values.get("path")), values.get("resend") is True, raw.decode())
+            told = AttributeColumns(
+                _name(values.get("host")),
+                _name(values.get("path")),
+                values.get("resend") is True,
+                raw.decode(),
+            )
             if len(self._attributes) >= _KNOWN_SOURCES:
                 self._attributes.clear()
             self._attributes[raw] = told
@@ -128,7 +183,11 @@ def _name(value: Any) -> str | None:
 
 
 def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+        else None
+    )
 
 
 def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
@@ -138,7 +197,10 @@ def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
     for name in BATCHES.names:
         values = [getattr(row, name) for row in rows]
         if name in ("kept", "dropped"):
-            values = [None if value is None else [{"start": start, "end": end} for start, end in value] for value in values]
+            values = [
+                None if value is None else [{"start": start, "end": end} for start, end in value]
+                for value in values
+            ]
         elif name in ("read", "received", "committed"):
             values = [None if value is None else value * 1000 for value in values]
         columns.append(pa.array(values, BATCHES.field(name).type))
@@ -151,7 +213,9 @@ def rows_of(table: pa.Table) -> list[BatchRow]:
     for values in table.cast(_raw_times(table.schema)).to_pylist():
         for name in ("kept", "dropped"):
             intervals = values[name]
-            values[name] = None if intervals is None else [(one["start"], one["end"]) for one in intervals]
+            values[name] = (
+                None if intervals is None else [(one["start"], one["end"]) for one in intervals]
+            )
         for name in ("read", "received", "committed"):
             values[name] = None if values[name] is None else values[name] // 1000
         values["dropped"] = values["dropped"] or []
@@ -160,4 +224,9 @@ def rows_of(table: pa.Table) -> list[BatchRow]:
 
 
 def _raw_times(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field for field in schema])
+    return pa.schema(
+        [
+            field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field
+            for field in schema
+        ]
+    )

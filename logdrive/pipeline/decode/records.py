@@ -1,4 +1,5 @@
-"""Single records, full, lean and foreign, each turned into one event (rules R1, R2): the forms that cost Python per event.
+"""Single records, full, lean and foreign, each turned into one event (rules R1, R2): the forms that
+cost Python per event.
 
 About 4 µs each; what is said here in few calls and plain tests of types is so for speed.
 """
@@ -22,9 +23,24 @@ TIMESTAMP: Final = "@timestamp"
 
 
 class Singles:
-    """Columns of single events; None stands for what the batch's header says, or for null. *time* is text as the record had it."""
+    """Columns of single events; None stands for what the batch's header says, or for null.
 
-    NAMES: Final = ("message", "form", "start", "end", "eol", "host", "path", "original", "fields", "time", "flag")
+    *time* is text as the record had it.
+    """
+
+    NAMES: Final = (
+        "message",
+        "form",
+        "start",
+        "end",
+        "eol",
+        "host",
+        "path",
+        "original",
+        "fields",
+        "time",
+        "flag",
+    )
 
     def __init__(self) -> None:
         self.rows: list[tuple[Any, ...]] = []
@@ -38,31 +54,57 @@ class Singles:
 
     def quarantine(self, payload: bytes, flag: str) -> None:
         """Add the event that stands for bytes we can't read: nothing of them is lost."""
-        self.rows.append((payload.decode(errors="replace"), UNKNOWN, None, None, None, None, None, payload, None, None, flag))
+        self.rows.append(
+            (
+                payload.decode(errors="replace"),
+                UNKNOWN,
+                None,
+                None,
+                None,
+                None,
+                None,
+                payload,
+                None,
+                None,
+                flag,
+            )
+        )
 
     def text(self, message: str, start: int, end: int, eol: str) -> None:
         """Add a line of a block."""
         self.rows.append((message, BLOCK, start, end, eol, None, None, None, None, None, None))
 
     def own(self, payload: bytes, record: dict[str, Any]) -> None:
-        """Add the event of a lean or full record that an agent of ours sent; its positions are in the file."""
+        """Add the event of a lean or full record that an agent of ours sent; its positions are in
+        the file.
+        """
         try:
             self._add(record, payload, FULL if TIMESTAMP in record else LEAN, placed=True)
         except (TypeError, ValueError):
             self.quarantine(payload, MALFORMED)
 
     def foreign(self, payload: bytes, record: dict[str, Any]) -> None:
-        """Add the event of a record that another shipper sent, whatever its shape; or an agent of ours that speaks plain Lumberjack."""
+        """Add the event of a record that another shipper sent, whatever its shape; or an agent of
+        ours that speaks plain Lumberjack.
+        """
         try:
             if "log.origin" in record:
                 record = _unflattened(record)
             log = record.get("log")
-            self._add(record, payload, FOREIGN, placed=type(log) is dict and "origin" in log and "offset" in log)
+            self._add(
+                record,
+                payload,
+                FOREIGN,
+                placed=type(log) is dict and "origin" in log and "offset" in log,
+            )
         except (TypeError, ValueError):
             self.quarantine(payload, MALFORMED)
 
     def _add(self, record: dict[str, Any], payload: bytes, form: str, *, placed: bool) -> None:
-        """Take from *record* what has a column of its own; the rest becomes `fields`. Raises ValueError where *placed* can't be."""
+        """Take from *record* what has a column of its own; the rest becomes `fields`.
+
+        Raises ValueError where *placed* can't be.
+        """
         message = record.pop("message", None)
         start, end, eol, path = _of_log(record) if "log" in record else (None, None, "\n", None)
         host = record.pop("host") if type(record.get("host")) is str else _of_host(record)
@@ -112,13 +154,29 @@ def _of_log(record: dict[str, Any]) -> tuple[int | None, int | None, str, str | 
 
 
 def _unflattened(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what an agent of ours sent as Lumberjack v1's pairs in the shape of a full record; any other as it is."""
-    named = {"line", "offset", "file", "log.origin", "log.eol", "log.flags", "event.original_base64"} & record.keys()
+    """Return what an agent of ours sent as Lumberjack v1's pairs in the shape of a full record; any
+    other as it is.
+    """
+    named = {
+        "line",
+        "offset",
+        "file",
+        "log.origin",
+        "log.eol",
+        "log.flags",
+        "event.original_base64",
+    } & record.keys()
     ours = {name: record[name] for name in named}
-    if len(named & {"line", "offset", "file"}) < 3 or any(type(value) is not str for value in ours.values()):
+    if len(named & {"line", "offset", "file"}) < 3 or any(
+        type(value) is not str for value in ours.values()
+    ):
         return record
     rest = {name: value for name, value in record.items() if name not in named}
-    log: dict[str, Any] = {"file": {"path": ours["file"]}, "origin": ours["log.origin"], "offset": ours["offset"]}
+    log: dict[str, Any] = {
+        "file": {"path": ours["file"]},
+        "origin": ours["log.origin"],
+        "offset": ours["offset"],
+    }
     if "log.eol" in named:
         log["eol"] = ours["log.eol"]
     if "log.flags" in named:
@@ -139,7 +197,12 @@ def _of_host(record: dict[str, Any]) -> str | None:
 
 
 def _flat(
-    record: dict[str, Any], payload: bytes, message: Any, start: int | None, path: str | None, host: str | None
+    record: dict[str, Any],
+    payload: bytes,
+    message: Any,
+    start: int | None,
+    path: str | None,
+    host: str | None,
 ) -> tuple[str, int | None, str | None, str | None]:
     """Fill in what is missing from the names that Lumberjack v1 and old shippers use."""
     name = "message"
@@ -161,7 +224,10 @@ def _flat(
 
 
 def _position(values: dict[str, Any], name: str) -> int | None:
-    """Take a position; one written as text too, as Lumberjack v1 does. What is none stays where it is."""
+    """Take a position; one written as text too, as Lumberjack v1 does.
+
+    What is none stays where it is.
+    """
     value = values.get(name)
     if type(value) is str and value.isascii() and value.isdigit() and len(value) < 16:
         value = int(value)
@@ -181,14 +247,22 @@ def _original(record: dict[str, Any]) -> bytes | None:
     return exact
 
 
-def _placed(message: str, start: int | None, end: int | None, eol: str, original: bytes | None) -> tuple[int, str | None]:
-    """Return the end of an event in its file, and a flag where its message is not as long as that; a full record ends where its bytes do.
+def _placed(
+    message: str, start: int | None, end: int | None, eol: str, original: bytes | None
+) -> tuple[int, str | None]:
+    """Return the end of an event in its file, and a flag where its message is not as long as that;
+    a full record ends where its bytes do.
 
-    Raises ValueError where there is no end, or the exact bytes are not those of their interval (rule R2).
+    Raises ValueError where there is no end, or the exact bytes are not those of their interval
+    (rule R2).
     """
     if start is None:
         raise ValueError("no position")
-    exact = (len(message) if message.isascii() else len(message.encode())) if original is None else len(original)
+    exact = (
+        (len(message) if message.isascii() else len(message.encode()))
+        if original is None
+        else len(original)
+    )
     ends = start + exact + (len(eol) if eol.isascii() else len(eol.encode()))
     if end is None:
         end = ends

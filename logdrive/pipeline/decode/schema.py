@@ -1,6 +1,8 @@
-"""The columns of the two bronze tables (rule A1), as Arrow schemas; `docs/pipeline.md` says what each means.
+"""The columns of the two bronze tables (rule A1), as Arrow schemas; `docs/pipeline.md` says what
+each means.
 
-Repeated strings are dictionaries in memory and plain strings for readers: parquet knows only the latter.
+Repeated strings are dictionaries in memory and plain strings for readers: parquet knows only the
+latter.
 """
 
 from typing import Final
@@ -76,7 +78,9 @@ BATCHES: Final = pa.schema(
 
 def plain(schema: pa.Schema) -> pa.Schema:
     """Return *schema* as readers see it: dictionaries are the strings they stand for."""
-    return pa.schema([field.with_type(pa.string()) if field.type.equals(LABEL) else field for field in schema])
+    return pa.schema(
+        [field.with_type(pa.string()) if field.type.equals(LABEL) else field for field in schema]
+    )
 
 
 # What `batches.kind` may hold besides the kinds of `record.KINDS`.
@@ -95,8 +99,12 @@ HEADLESS_ROW: Final = "headless"
 INCOMPLETE: Final = "incomplete"
 """The end of an event in pieces whose others are gone (rule R6); its bytes stand in `original`."""
 CHANGED: Final = "changed"
-"""The message is not as long as the event was in its file, so it is not the file's bytes (rules R2, A2)."""
+"""The message is not as long as the event was in its file, so it is not the file's bytes (rules R2,
+A2).
+"""
 CUT: Final = "cut"
 """Only a part of the event: the rest came before, in another batch (rule A2)."""
 WHOLE: Final = "whole"
-"""The event is whole though a part of its bytes came before: *start* and *end* speak of the new part only (rule A2)."""
+"""The event is whole though a part of its bytes came before: *start* and *end* speak of the new
+part only (rule A2).
+"""

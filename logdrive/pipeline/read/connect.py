@@ -1,4 +1,6 @@
-"""From the address that a user writes to a `Face`: a service on the network, or a store's directory."""
+"""From the address that a user writes to a `StreamClient`: a service on the network, or a store's
+directory.
+"""
 
 import asyncio
 import threading
@@ -13,7 +15,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
-from logdrive.pipeline.read.stream import Face, face_at
+from logdrive.pipeline.read.stream import StreamClient, stream_client
 from logdrive.services.embedded.attach import attached
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Login
@@ -21,23 +23,28 @@ from logdrive.services.pravega.server import endpoint
 
 
 @contextmanager
-def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) -> Iterator[Face]:
+def reached(
+    uri: str, tls: ClientTls | None = None, login: Login | None = None
+) -> Iterator[StreamClient]:
     """Yield where the stream *uri* is read, while the context lasts. Raises `ConfigError`.
 
-    A store that no process has open is opened here, by a thread with a loop of its own that serves it to Spark's workers.
+    A store that no process has open is opened here, by a thread with a loop of its own that serves
+    it to Spark's workers.
     """
     try:
         address = None if uri.startswith("pravega:") else stream_address(uri)
-        there = face_at(uri, tls, login) if address is None else None
+        there = stream_client(uri, tls, login) if address is None else None
     except ValueError as error:
         raise ConfigError("pipeline", [Mistake("from", "", str(error))]) from error
     if address is None:
         assert there is not None
         yield there
         return
-    ready: Future[Face] = Future()
+    ready: Future[StreamClient] = Future()
     loop, done = asyncio.new_event_loop(), asyncio.Event()
-    thread = threading.Thread(target=_serve, args=(loop, address, tls, ready, done), name="logdrive-attach")
+    thread = threading.Thread(
+        target=_serve, args=(loop, address, tls, ready, done), name="logdrive-attach"
+    )
     thread.start()
     try:
         yield ready.result()
@@ -48,15 +55,24 @@ def reached(uri: str, tls: ClientTls | None = None, login: Login | None = None) 
 
 
 def _serve(
-    loop: asyncio.AbstractEventLoop, address: StreamAddress, tls: ClientTls | None, ready: "Future[Face]", done: asyncio.Event
+    loop: asyncio.AbstractEventLoop,
+    address: StreamAddress,
+    tls: ClientTls | None,
+    ready: "Future[StreamClient]",
+    done: asyncio.Event,
 ) -> None:
     async def serve() -> None:
         executor = ThreadExecutor("logdrive-store")
         try:
             async with attached(
-                address, disk=SystemDisk(), executor=executor, clock=SystemClock(), transport=SystemTransport(), tls=tls
+                address,
+                disk=SystemDisk(),
+                executor=executor,
+                clock=SystemClock(),
+                transport=SystemTransport(),
+                tls=tls,
             ) as target:
-                ready.set_result(Face(target, address.scope, address.stream))
+                ready.set_result(StreamClient(target, address.scope, address.stream))
                 await done.wait()
         finally:
             executor.close()
@@ -70,9 +86,17 @@ def _serve(
         ready.set_exception(error)
 
 
-def moved(uri: str, face: Face) -> Face:
-    """Return where another process serves *uri* now, *face* where nobody says: a receiver that was started again has a new port."""
+def moved(uri: str, face: StreamClient) -> StreamClient:
+    """Return where another process serves *uri* now, *face* where nobody says: a receiver that was
+    started again has a new port.
+    """
     if uri.startswith("pravega:"):
         return face
     found = endpoint.find(SystemDisk(), stream_address(uri).path)
-    return face if found is None else Face(Target(*host_port(found.pravega), face.target.tls, found.token), face.scope, face.stream)
+    return (
+        face
+        if found is None
+        else StreamClient(
+            Target(*host_port(found.pravega), face.target.tls, found.token), face.scope, face.stream
+        )
+    )

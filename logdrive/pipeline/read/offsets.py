@@ -1,4 +1,5 @@
-"""Where a reader of a stream is: per segment the next batch, and the last header read to know the segment again by (rule R5).
+"""Where a reader of a stream is: per segment the next batch, and the last header read to know the
+segment again by (rule R5).
 
 Spark keeps offsets as JSON and compares them as text, so a `Progress` has one way to be written.
 """
@@ -13,9 +14,11 @@ NONE_BEGUN = -1
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The *next* batch of one segment; *offset* and *crc* are of the header before it, `NO_HEADER` where none was read.
+    """The *next* batch of one segment; *offset* and *crc* are of the header before it, `NO_HEADER`
+    where none was read.
 
-    *since* is where the first event in pieces begins that is not whole at *next* (rule R6), `NONE_BEGUN` where there is none.
+    *since* is where the first event in pieces begins that is not whole at *next* (rule R6),
+    `NONE_BEGUN` where there is none.
     """
 
     next: int = 0
@@ -25,13 +28,20 @@ class Point:
 
     def as_list(self) -> list[int]:
         """Return what Spark keeps."""
-        return [self.next, self.offset, self.crc, *([] if self.since == NONE_BEGUN else [self.since])]
+        return [
+            self.next,
+            self.offset,
+            self.crc,
+            *([] if self.since == NONE_BEGUN else [self.since]),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A point per segment number. *restarts* are segments that are read from there and not from where the last progress ended:
-    the store went back, or had removed its first bytes before anyone read them.
+    """A point per segment number.
+
+    *restarts* are segments that are read from there and not from where the last progress ended: the
+    store went back, or had removed its first bytes before anyone read them.
     """
 
     points: Mapping[int, Point]
@@ -51,8 +61,12 @@ class Progress:
 def progress_of(value: Mapping[str, Any]) -> Progress:
     """Read what `as_json` wrote. Raises ValueError where it is something else."""
     try:
-        points = {int(number): Point(*map(int, point)) for number, point in value["segments"].items()}
-        restarts = {int(number): int(offset) for number, offset in value.get("restarts", {}).items()}
+        points = {
+            int(number): Point(*map(int, point)) for number, point in value["segments"].items()
+        }
+        restarts = {
+            int(number): int(offset) for number, offset in value.get("restarts", {}).items()
+        }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"no offsets of a logdrive stream: {value!r}") from error
     return Progress(points, restarts)

@@ -1,64 +1,87 @@
-"""Plans how a reader goes on: how far, within a bound, and in which ranges for tasks. What Spark's planner process does."""
+"""Plans how a reader goes on: how far, within a bound, and in which ranges for tasks.
+
+What Spark's planner process does.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
-from logdrive.model.pieces import Unfinished, Whole, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NONE_BEGUN, Point, Progress
-from logdrive.pipeline.read.stream import Face
-from logdrive.services.pravega.reader.segment import Hop
+from logdrive.pipeline.read.stream import StreamClient
+from logdrive.services.pravega.reader.segment import BatchRef
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """Whole batches of one segment for one task, and the events in pieces that end in it (rule R6), in order."""
+class BatchRange:
+    """Whole batches of one segment for one task, and the events in pieces that end in it (rule R6),
+    in order.
+    """
 
     segment: str
     start: int
     end: int
-    events: tuple[Whole, ...] = ()
+    events: tuple[WholeEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What was found between two points of one segment: where batches begin, the end, and the events that end there."""
+    """What was found between two points of one segment: where batches begin, the end, and the
+    events that end there.
+    """
 
     places: list[int]
-    events: list[Whole]
+    events: list[WholeEvent]
 
 
-def events_in(hops: Sequence[Hop], unfinished: Unfinished) -> list[Whole]:
-    """Return the events in pieces that end in *hops*; *unfinished*, which is as before them, goes on to what it is behind them."""
-    found: list[Whole] = []
+def events_in(hops: Sequence[BatchRef], unfinished: UnfinishedEvents) -> list[WholeEvent]:
+    """Return the events in pieces that end in *hops*; *unfinished*, which is as before them, goes
+    on to what it is behind them.
+    """
+    found: list[WholeEvent] = []
     for hop in hops:
-        piece = piece_of(hop.header) if hop.header is not None and hop.header.kind == FOREIGN else None
+        piece = (
+            piece_of(hop.header) if hop.header is not None and hop.header.kind == FOREIGN else None
+        )
         if piece is not None:
-            whole = unfinished.meet(hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last)
+            whole = unfinished.meet(
+                hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
+            )
             found += [whole] if whole is not None else []
     return found
 
 
 @dataclass(slots=True)
 class Planner:
-    """Goes from header to header of every segment; keeps the last plan, to cut its ranges where batches begin."""
+    """Goes from header to header of every segment; keeps the last plan, to cut its ranges where
+    batches begin.
+    """
 
-    face: Face
+    face: StreamClient
     range_bytes: int
     _checked: dict[int, Point] = field(default_factory=dict)
     _plans: dict[int, _Plan] = field(default_factory=dict)
-    _unfinished: dict[tuple[int, int], Unfinished] = field(default_factory=dict)  # by segment and place
+    # by segment and place
+    _unfinished: dict[tuple[int, int], UnfinishedEvents] = field(default_factory=dict)
 
     def lengths(self) -> dict[int, tuple[int, int]]:
         """Return where each segment begins and ends now."""
-        return {self.face.number(state.segment): (state.start, state.length) for state in self.face.segments()}
+        return {
+            self.face.number(state.segment): (state.start, state.length)
+            for state in self.face.segments()
+        }
 
-    def advance(self, start: Progress, lengths: Mapping[int, tuple[int, int]], most: int | None) -> Progress:
-        """Return how far to read from *start*, over all segments at most *most* bytes but at least a batch of each that has one.
+    def advance(
+        self, start: Progress, lengths: Mapping[int, tuple[int, int]], most: int | None
+    ) -> Progress:
+        """Return how far to read from *start*, over all segments at most *most* bytes but at least
+        a batch of each that has one.
 
-        A segment that no longer has the header which *start* ends with is read again from its beginning, and the result says so.
-        Raises `StorageError` where bytes were removed before they were read.
+        A segment that no longer has the header which *start* ends with is read again from its
+        beginning, and the result says so. Raises `StorageError` where bytes were removed before
+        they were read.
         """
         points, restarts = dict(start.points), dict[int, int]()
         self._plans.clear()
@@ -74,59 +97,87 @@ class Planner:
             share = None if left is None else left // (len(waiting) - turn)
             hops = self.face.hops(self.face.segment(number), at, length, share)
             if hops:
-                point = points[number] = self._checked[number] = self._planned(number, start.point(number), at, hops)
+                point = points[number] = self._checked[number] = self._planned(
+                    number, start.point(number), at, hops
+                )
                 left = None if left is None else max(0, left - (point.next - at))
-        return Progress(points, {number: at for number, at in restarts.items() if number in self._plans})
+        return Progress(
+            points, {number: at for number, at in restarts.items() if number in self._plans}
+        )
 
-    def ranges(self, start: Progress, end: Progress) -> list[Range]:
-        """Return the ranges from *start* to *end*, none much longer than `range_bytes`, all cut where batches begin."""
+    def ranges(self, start: Progress, end: Progress) -> list[BatchRange]:
+        """Return the ranges from *start* to *end*, none much longer than `range_bytes`, all cut
+        where batches begin.
+        """
         found = []
         for number, point in sorted(end.points.items()):
             at = end.restarts.get(number, start.point(number).next)
             if at >= point.next:
                 continue
             plan = self._plans.get(number)
-            if plan is None or plan.places[0] > at or plan.places[-1] != point.next:  # another process planned this
-                self._planned(number, start.point(number), at, self.face.hops(self.face.segment(number), at, point.next))
+            # another process planned this
+            if plan is None or plan.places[0] > at or plan.places[-1] != point.next:
+                self._planned(
+                    number,
+                    start.point(number),
+                    at,
+                    self.face.hops(self.face.segment(number), at, point.next),
+                )
                 plan = self._plans[number]
             for place in plan.places:
                 if place > at and (place - at >= self.range_bytes or place == point.next):
                     events = tuple(event for event in plan.events if at <= event.last < place)
-                    found.append(Range(self.face.segment(number), at, place, events))
+                    found.append(BatchRange(self.face.segment(number), at, place, events))
                     at = place
         return found
 
-    def _planned(self, number: int, start: Point, at: int, hops: Sequence[Hop]) -> Point:
+    def _planned(self, number: int, start: Point, at: int, hops: Sequence[BatchRef]) -> Point:
         """Keep what *hops* say, which go on from *at*, and return the point behind them."""
         unfinished, end = self._begun_before(number, start, at), hops[-1].next
         events = events_in(hops, unfinished)
         self._plans[number] = _Plan([*(hop.offset for hop in hops), end], events)
-        kept = {place: one for place, one in self._unfinished.items() if place[0] != number or place[1] == at}
+        kept = {
+            place: one
+            for place, one in self._unfinished.items()
+            if place[0] != number or place[1] == at
+        }
         self._unfinished = kept | {(number, end): unfinished}
         since = unfinished.since(end)
         return Point(end, hops[-1].offset, hops[-1].crc, NONE_BEGUN if since == end else since)
 
-    def _begun_before(self, number: int, point: Point, at: int) -> Unfinished:
-        """Return the events that have begun before *at* and are not whole there; *point* is where the reader goes on."""
+    def _begun_before(self, number: int, point: Point, at: int) -> UnfinishedEvents:
+        """Return the events that have begun before *at* and are not whole there; *point* is where
+        the reader goes on.
+        """
         if (known := self._unfinished.get((number, at))) is not None:
             return known.copy()
-        unfinished = Unfinished()
+        unfinished = UnfinishedEvents()
         if point.next == at and point.since != NONE_BEGUN:
             segment = self.face.segment(number)
-            first = next((state.start for state in self.face.segments() if state.segment == segment), 0)
+            first = next(
+                (state.start for state in self.face.segments() if state.segment == segment), 0
+            )
             events_in(self.face.hops(segment, max(point.since, first), at), unfinished)
         self._unfinished[number, at] = unfinished.copy()
         return unfinished
 
     def _begin(self, number: int, point: Point, first: int, length: int) -> int:
-        """Return where to go on in a segment that now is [*first*, *length*): at *point*, if that is still its past (rule R5)."""
+        """Return where to go on in a segment that now is [*first*, *length*): at *point*, if that
+        is still its past (rule R5).
+        """
         known = point.offset == NO_HEADER or self._checked.get(number) == point
-        if point.next > length or not (known or point.offset < first or self.face.last_match(self.face.segment(number), [point])):
+        if point.next > length or not (
+            known
+            or point.offset < first
+            or self.face.last_match(self.face.segment(number), [point])
+        ):
             return first
         if 0 < point.next < first:
             raise StorageError(
-                f"{self.face.segment(number)}: the bytes from {point.next} to {first} were removed before they were read: "
-                "the next run goes on behind them; `readers` in the stream's [[retention]] makes retention wait"
+                f"{self.face.segment(number)}: the bytes from {point.next} to {first} "
+                "were removed before they were read: "
+                "the next run goes on behind them; `readers` in the stream's "
+                "[[retention]] makes retention wait"
             )
         self._checked[number] = point
         return max(point.next, first)

@@ -1,7 +1,9 @@
-"""A stream at a streaming service, as Spark's processes see it: plain calls that connect, ask, and hang up.
+"""A stream at a streaming service, as Spark's processes see it: plain calls that connect, ask, and
+hang up.
 
-No connection is held between calls, so a `Face` travels to executors as it is, and a service that restarts is simply asked again.
-What the address names may be a segment store, which has all segments, or a controller, which tells where each one is.
+No connection is held between calls, so a `StreamClient` travels to executors as it is, and a
+service that restarts is simply asked again. What the address names may be a segment store, which
+has all segments, or a controller, which tells where each one is.
 """
 
 import asyncio
@@ -22,8 +24,8 @@ from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.reader.segment import Hop, Mark, SegmentReader
-from logdrive.services.pravega.reader.segments import home_of, placed
+from logdrive.services.pravega.reader.segment import BatchRef, HeaderDigest, SegmentReader
+from logdrive.services.pravega.reader.segments import home_of, locate_segments
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
 from logdrive.wire.pravega.routing import segment_name
 
@@ -35,8 +37,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds; all attempts together wait a
 
 
 @dataclass(slots=True)
-class Found:
-    """What a `Face` has learned: whether a controller is asked, the segments' names by number, where they are, and tokens.
+class StreamLocation:
+    """What a `StreamClient` has learned: whether a controller is asked, the segments' names by
+    number, where they are, and tokens.
 
     There is one token to read, and one to update (True).
     """
@@ -48,13 +51,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class StreamClient:
     """Where a stream is read."""
 
     target: Target
     scope: str
     stream: str
-    found: Found = field(default_factory=Found, compare=False, repr=False)
+    found: StreamLocation = field(default_factory=StreamLocation, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -74,7 +77,8 @@ class Face:
         return self.found.names.get(number) or segment_name(self.scope, self.stream, number)
 
     def segments(self) -> list[SegmentState]:
-        """Return what the stream's segments are like, by number; of a stream that scales those that it still has.
+        """Return what the stream's segments are like, by number; of a stream that scales those that
+        it still has.
 
         Raises `TransientError`, `ConfigError`.
         """
@@ -84,14 +88,16 @@ class Face:
         """Return the number of one of its segments."""
         return int(segment.rpartition("/")[2].partition(".")[0])
 
-    def hops(self, segment: str, start: int, end: int, most: int | None = None) -> list[Hop]:
-        """Return the batches in [start, end), records left where they are; *most* bounds their bytes, but not the first's.
+    def hops(self, segment: str, start: int, end: int, most: int | None = None) -> list[BatchRef]:
+        """Return the batches in [start, end), records left where they are; *most* bounds their
+        bytes, but not the first's.
 
-        *start* is where one begins. Raises `TransientError`, and `StorageError` where no batches are there.
+        *start* is where one begins. Raises `TransientError`, and `StorageError` where no batches
+        are there.
         """
 
-        async def ask(client: SegmentClient) -> list[Hop]:
-            found: list[Hop] = []
+        async def ask(client: SegmentClient) -> list[BatchRef]:
+            found: list[BatchRef] = []
             async for hop in SegmentReader(client, segment).hops(start, end):
                 if found and most is not None and hop.next - start > most:
                     break
@@ -100,17 +106,28 @@ class Face:
 
         return self._asked(segment, ask)
 
-    def last_match(self, segment: str, marks: Sequence[Mark]) -> int:
-        """Return how many of *marks*, from the first on, still stand in *segment* (rule R5). Raises `TransientError`."""
+    def last_match(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
+        """Return how many of *marks*, from the first on, still stand in *segment* (rule R5).
+
+        Raises `TransientError`.
+        """
 
         async def ask(client: SegmentClient) -> int:
             state = await client.segment_info(segment)
-            return 0 if state is None else await SegmentReader(client, segment).last_match(marks, state.start, state.length)
+            return (
+                0
+                if state is None
+                else await SegmentReader(client, segment).last_match(
+                    marks, state.start, state.length
+                )
+            )
 
         return self._asked(segment, ask)
 
     def pieces(self, segment: str, start: int, end: int) -> Iterator[bytes]:
-        """Yield the bytes of [start, end) in order, some MiB at a time; a broken connection is made anew. Raises `TransientError`."""
+        """Yield the bytes of [start, end) in order, some MiB at a time; a broken connection is made
+        anew. Raises `TransientError`.
+        """
         attempt = 0
         while start < end:
             renewable = bool(self.found.tokens)
@@ -131,7 +148,9 @@ class Face:
             renewable = bool(self.found.tokens)
             home = await self.home(segment)
             try:
-                async with connected(SystemTransport(), home.host, home.port, home.tls, token=home.token_of) as client:
+                async with connected(
+                    SystemTransport(), home.host, home.port, home.tls, token=home.token_of
+                ) as client:
                     return await ask(client)
             except TokenError as error:
                 raise self._refused(error, renewable) from error
@@ -142,13 +161,15 @@ class Face:
         return _persisted(asked)
 
     def _refused(self, error: TokenError, renewable: bool) -> TransientError:
-        """Forget a token that may have ended, and return why to try again; raise *error* where a new one was refused, too."""
+        """Forget a token that may have ended, and return why to try again; raise *error* where a
+        new one was refused, too.
+        """
         self.found.tokens.clear()
         if not renewable:
             raise error
         return TransientError(str(error))
 
-    # Where segments are --------------------------------------------------------------------------------------------------
+    # Where segments are --------------------------------------------------------------------------
 
     async def _asks_controller(self) -> bool:
         if self.found.controller is None:
@@ -156,39 +177,55 @@ class Face:
         return self.found.controller
 
     async def _states(self) -> list[SegmentState]:
-        found = await placed(SystemTransport(), self.target, self.scope, self.stream)
+        found = await locate_segments(SystemTransport(), self.target, self.scope, self.stream)
         self.found.names.update({one.number: one.state.segment for one in found})
         self.found.homes.update({one.state.segment: one.home for one in found})
         return [one.state for one in found]
 
     async def home(self, segment: str, *, update: bool = False) -> Target:
-        """Return the segment store that has *segment*, to read or *update* it there. Raises `TransientError`."""
+        """Return the segment store that has *segment*, to read or *update* it there.
+
+        Raises `TransientError`.
+        """
         if not await self._asks_controller():
             return self.target
         if segment not in self.found.homes or update not in self.found.tokens:
             number, _, epoch = segment.rpartition("/")[2].partition(".#epoch.")
             asked = StreamSegment(self.scope, self.stream, int(epoch) << 32 | int(number), 0.0, 1.0)
-            async with over_grpc(self.target.host, self.target.port, self.target.tls, self.target.login) as controller:
+            async with over_grpc(
+                self.target.host, self.target.port, self.target.tls, self.target.login
+            ) as controller:
                 if update not in self.found.tokens:
-                    self.found.tokens[update] = await controller.token(self.scope, self.stream, update=update)
-                self.found.homes[segment] = home_of(self.target, await controller.endpoint(asked), "")
+                    self.found.tokens[update] = await controller.token(
+                        self.scope, self.stream, update=update
+                    )
+                self.found.homes[segment] = home_of(
+                    self.target, await controller.endpoint(asked), ""
+                )
         return replace(self.found.homes[segment], token=self.found.tokens[update])
 
 
-def face_at(uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = "") -> Face:
+def stream_client(
+    uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
+) -> StreamClient:
     """Read `pravega://host:port/scope/stream`. Raises ValueError saying what is wrong."""
     parts = urlsplit(uri)
     names = parts.path.strip("/").split("/")
     if parts.scheme != "pravega" or len(names) != 2 or not all(names):
         raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
     host, port = host_port(parts.netloc, PRAVEGA_PORT)
-    return Face(Target(host, port, tls, token, login), names[0], names[1])
+    return StreamClient(Target(host, port, tls, token, login), names[0], names[1])
 
 
 def _persisted(ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Return what *ask* does, once the service does it. Raises `TransientError` after some attempts."""
+    """Return what *ask* does, once the service does it.
+
+    Raises `TransientError` after some attempts.
+    """
     attempt = 0
-    found: list[T] = []  # not the task's result: where that is long, the runner spends seconds on its repr for signal handlers
+    # not the task's result: where that is long, the runner spends seconds on its repr for signal
+    # handlers
+    found: list[T] = []
 
     async def main() -> None:
         found.append(await ask())

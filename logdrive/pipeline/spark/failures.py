@@ -39,7 +39,9 @@ def spark_failure(what: str, error: Any, log: Path | None = None) -> TransientEr
     reason = _reason(error)
     more = f"; {log} has the whole of it" if log is not None else ""
     if any(sign in reason for sign in _SLOW_WORKER):
-        return WorkerStartError(f"{what}: Spark's Python worker did not start in time ({reason}){more}")
+        return WorkerStartError(
+            f"{what}: Spark's Python worker did not start in time ({reason}){more}"
+        )
     return TransientError(f"{what}: {reason}{more}")
 
 

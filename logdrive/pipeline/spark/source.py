@@ -1,4 +1,5 @@
-"""The Spark data source `logdrive`: a stream of a segment store as rows, in batch and streaming queries.
+"""The Spark data source `logdrive`: a stream of a segment store as rows, in batch and streaming
+queries.
 
     spark.dataSource.register(LogdriveSource)
     events = spark.readStream.format("logdrive").option("uri", "pravega://127.0.0.1:6000/logs/app").load()
@@ -6,7 +7,7 @@
 | option | |
 |---|---|
 | uri | `pravega://host:port/scope/stream` (needed) |
-| form | `events`: a row an event, as in the table (default); `raw`: stored bytes, for a sink that decodes them itself |
+| form | `events`: a row an event, as in the table (default); `raw`: stored bytes, not decoded |
 | maxBytesPerBatch | bytes of a micro-batch over all segments (default 256 MiB) |
 | rangeBytes | bytes for one task (default 64 MiB) |
 | startingOffsets | `earliest` (default), `latest`, or offsets as Spark's progress shows them |
@@ -14,7 +15,8 @@
 | user, password | for a controller that asks who comes |
 | token | for a face without one that wants it |
 
-Spark builds readers twice and calls their methods in processes of its own, so they hold nothing but what pickles.
+Spark builds readers twice and calls their methods in processes of its own, so they hold nothing but
+what pickles.
 """
 
 import json
@@ -24,9 +26,19 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
 
 from logdrive.errors import ConfigError, Mistake, StorageError
 from logdrive.model.units import MIB
@@ -34,9 +46,9 @@ from logdrive.net.stream import ClientTls
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.schema import EVENTS, plain
 from logdrive.pipeline.read.offsets import Point, Progress, progress_of
-from logdrive.pipeline.read.planner import Planner, Range
-from logdrive.pipeline.read.stream import Face, face_at
-from logdrive.pipeline.spark.task import CHUNKS, Chunk
+from logdrive.pipeline.read.planner import BatchRange, Planner
+from logdrive.pipeline.read.stream import StreamClient, stream_client
+from logdrive.pipeline.spark.task import CHUNKS, SegmentChunk
 from logdrive.services.pravega.client.controller import Login
 
 MAX_BYTES_PER_BATCH = 256 * MIB
@@ -49,7 +61,7 @@ _ROWS_BYTES = 4 * MIB  # stored bytes that become one Arrow batch of rows
 class Options:
     """What a query asked for."""
 
-    face: Face
+    face: StreamClient
     raw: bool = False
     max_bytes: int = MAX_BYTES_PER_BATCH
     range_bytes: int = RANGE_BYTES
@@ -57,22 +69,38 @@ class Options:
 
 
 def options_of(given: Mapping[str, str]) -> Options:
-    """Read the options of a query; names are as Spark passes them, in any case. Raises `ConfigError` naming every mistake."""
+    """Read the options of a query; names are as Spark passes them, in any case.
+
+    Raises `ConfigError` naming every mistake.
+    """
     values = {name.lower(): value for name, value in given.items()}
     mistakes: list[Mistake] = []
     form, start = values.get("form", "events"), values.get("startingoffsets", _EARLIEST)
     if form not in ("events", "raw"):
         mistakes.append(Mistake("form", form, "write events or raw"))
-    sizes = {name: _size(name, values.get(name.lower(), ""), default, mistakes) for name, default in _SIZES.items()}
+    sizes = {
+        name: _size(name, values.get(name.lower(), ""), default, mistakes)
+        for name, default in _SIZES.items()
+    }
     try:
         if start not in (_EARLIEST, _LATEST):
             progress_of(json.loads(start))
     except ValueError:
-        mistakes.append(Mistake("startingOffsets", start, 'write earliest, latest, or {"segments": {"0": [next, offset, crc], …}}'))
+        mistakes.append(
+            Mistake(
+                "startingOffsets",
+                start,
+                'write earliest, latest, or {"segments": {"0": [next, offset, crc], …}}',
+            )
+        )
     try:
-        tls = ClientTls(values["ca"], values.get("cert"), values.get("key"), values.get("servername")) if "ca" in values else None
+        tls = (
+            ClientTls(values["ca"], values.get("cert"), values.get("key"), values.get("servername"))
+            if "ca" in values
+            else None
+        )
         login = Login(values["user"], values.get("password", "")) if "user" in values else None
-        face = face_at(values.get("uri", ""), tls, login, values.get("token", ""))
+        face = stream_client(values.get("uri", ""), tls, login, values.get("token", ""))
     except ValueError as error:
         mistakes.append(Mistake("uri", "", str(error)))
     if mistakes:
@@ -91,9 +119,9 @@ def _size(name: str, value: str, default: int, mistakes: list[Mistake]) -> int:
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
-    """A `Range` as Spark hands it to a task."""
+    """A `BatchRange` as Spark hands it to a task."""
 
-    def __init__(self, range_: Range) -> None:
+    def __init__(self, range_: BatchRange) -> None:
         super().__init__(range_)
 
 
@@ -128,7 +156,10 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         """Return a partition a range."""
         planner = Planner(self._options.face, self._options.range_bytes)
         start = Progress({}, {})
-        return [RangePartition(one) for one in planner.ranges(start, planner.advance(start, planner.lengths(), None))]
+        return [
+            RangePartition(one)
+            for one in planner.ranges(start, planner.advance(start, planner.lengths(), None))
+        ]
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition."""
@@ -150,7 +181,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             start = self._options.start
             if start in (_EARLIEST, _LATEST):
                 ends = self._planner.lengths() if self._frozen is None else self._frozen
-                points = {number: Point(first if start == _EARLIEST else length) for number, (first, length) in ends.items()}
+                points = {
+                    number: Point(first if start == _EARLIEST else length)
+                    for number, (first, length) in ends.items()
+                }
                 self._initial = Progress(points, {}).as_json()
             else:
                 self._initial = json.loads(start)
@@ -166,49 +200,70 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return how far the next micro-batch goes."""
-        most = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_bytes", self._options.max_bytes)
+        most = (
+            None
+            if isinstance(limit, ReadAllAvailable)
+            else getattr(limit, "max_bytes", self._options.max_bytes)
+        )
         lengths = self._planner.lengths() if self._frozen is None else self._frozen
         return self._planner.advance(progress_of(start), lengths, most).as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
         """Return a partition a range."""
-        return [RangePartition(one) for one in self._planner.ranges(progress_of(start), progress_of(end))]
+        return [
+            RangePartition(one)
+            for one in self._planner.ranges(progress_of(start), progress_of(end))
+        ]
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition, in a task."""
         return read(self._options, partition.value)
 
 
-def read(options: Options, wanted: Range) -> Iterator[pa.RecordBatch]:
+def read(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
     """Yield a range as rows of the form asked for."""
     chunks = chunks_of(wanted, partial(options.face.pieces, wanted.segment))
-    return raw_batches(options.face.name, wanted, chunks) if options.raw else _decoded(options.face.name, wanted, chunks)
+    return (
+        raw_batches(options.face.name, wanted, chunks)
+        if options.raw
+        else _decoded(options.face.name, wanted, chunks)
+    )
 
 
-def chunks_of(wanted: Range, pieces: Callable[[int, int], Iterator[bytes]]) -> Iterator[Chunk]:
+def chunks_of(
+    wanted: BatchRange, pieces: Callable[[int, int], Iterator[bytes]]
+) -> Iterator[SegmentChunk]:
     """Yield the bytes of a range, *pieces* gives those of any part of its segment.
 
-    Before the last piece of an event the others are recalled, wherever they stand (rule R6): so a task holds one event at a time.
+    Before the last piece of an event the others are recalled, wherever they stand (rule R6): so a
+    task holds one event at a time.
     """
     at = wanted.start
     for event in wanted.events:
         for piece in pieces(at, event.last):
-            yield Chunk(at, piece)
+            yield SegmentChunk(at, piece)
             at += len(piece)
         for start, end in event.extents:
-            yield Chunk(start, b"".join(pieces(start, end)), recalled=True)
+            yield SegmentChunk(start, b"".join(pieces(start, end)), recalled=True)
     for piece in pieces(at, wanted.end):
-        yield Chunk(at, piece)
+        yield SegmentChunk(at, piece)
         at += len(piece)
 
 
-def raw_batches(stream: str, wanted: Range, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
+def raw_batches(
+    stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
+) -> Iterator[pa.RecordBatch]:
     """Yield *chunks* of a range as rows for a sink."""
     for chunk in chunks:
-        yield pa.record_batch([[stream], [wanted.segment], [chunk.offset], [chunk.data], [chunk.recalled]], schema=CHUNKS)
+        yield pa.record_batch(
+            [[stream], [wanted.segment], [chunk.offset], [chunk.data], [chunk.recalled]],
+            schema=CHUNKS,
+        )
 
 
-def _decoded(stream: str, wanted: Range, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
+) -> Iterator[pa.RecordBatch]:
     decoder, rest, at = Decoder(stream), b"", wanted.start
     columns = plain(EVENTS)
     for chunk in chunks:

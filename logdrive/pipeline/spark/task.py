@@ -1,4 +1,6 @@
-"""What a Spark task does: batches of a segment in, one file of events and a message for the committer out."""
+"""What a Spark task does: batches of a segment in, one file of events and a message for the
+committer out.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,14 +23,15 @@ CHUNKS = pa.schema(
         pa.field("recalled", pa.bool_(), nullable=False),
     ]
 )
-"""`Chunk`s on their way from source to sink."""
+"""`SegmentChunk`s on their way from source to sink."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class SegmentChunk:
     """A part of a segment as it is stored, cut anywhere.
 
-    *recalled*: whole batches with pieces of the event whose last piece is at the place that has been reached (rule R6).
+    *recalled*: whole batches with pieces of the event whose last piece is at the place that has
+    been reached (rule R6).
     """
 
     offset: int
@@ -52,8 +55,12 @@ MESSAGES = pa.schema(
 _ROW_GROUP_BYTES = 48 << 20
 
 
-def write_events(chunks: Iterable[pa.RecordBatch], directory: str, compression: str) -> Iterator[pa.RecordBatch]:
-    """Decode *chunks*, the pieces of whole batches of one segment, into a file below *directory*; yield the message about it."""
+def write_events(
+    chunks: Iterable[pa.RecordBatch], directory: str, compression: str
+) -> Iterator[pa.RecordBatch]:
+    """Decode *chunks*, the pieces of whole batches of one segment, into a file below *directory*;
+    yield the message about it.
+    """
     decoder: Decoder | None = None
     segment, start, at, rest = "", -1, 0, b""
     headers: list[BatchRow] = []
@@ -67,7 +74,10 @@ def write_events(chunks: Iterable[pa.RecordBatch], directory: str, compression: 
             if start < 0:
                 start = at = chunk.offset
             if (name, chunk.offset) != (segment, at + len(rest)):
-                raise StorageError(f"{name} at {chunk.offset} does not go on where {segment} ended, at {at + len(rest)}")
+                raise StorageError(
+                    f"{name} at {chunk.offset} does not go on where {segment} ended, at "
+                    f"{at + len(rest)}"
+                )
             data = rest + chunk.data
             following = decoder.feed(segment, at, data)
             rest, at = data[following - at :], following
@@ -81,12 +91,12 @@ def write_events(chunks: Iterable[pa.RecordBatch], directory: str, compression: 
         yield message(Written(segment, start, at, file.added, headers))
 
 
-def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, Chunk]]:
+def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentChunk]]:
     for chunk in chunks:
         columns = [chunk.column(name) for name in CHUNKS.names]
         for row in range(chunk.num_rows):
             stream, segment, offset, data, recalled = (column[row].as_py() for column in columns)
-            yield stream, segment, Chunk(offset, data, recalled)
+            yield stream, segment, SegmentChunk(offset, data, recalled)
 
 
 def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:
@@ -98,11 +108,20 @@ def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:
 def message(written: Written) -> pa.RecordBatch:
     """Return *written* as one row of `MESSAGES`."""
     table, stream = batches_table(written.headers), pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    with pa.ipc.new_stream(
+        stream, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+    ) as writer:
         writer.write_table(table)
     file = written.file
-    values = [written.segment, written.start, written.end, *((file.name, file.size, file.rows) if file else (None, None, None))]
-    return pa.record_batch([[value] for value in [*values, stream.getvalue().to_pybytes()]], schema=MESSAGES)
+    values = [
+        written.segment,
+        written.start,
+        written.end,
+        *((file.name, file.size, file.rows) if file else (None, None, None)),
+    ]
+    return pa.record_batch(
+        [[value] for value in [*values, stream.getvalue().to_pybytes()]], schema=MESSAGES
+    )
 
 
 def written_of(row: dict[str, object]) -> Written:

@@ -1,7 +1,8 @@
 """What a segments' port asks of whoever sends a request.
 
-Either a token of the controller, or the pass that this process made for the programs on this host which may read the store's
-directory anyway: it stands in `endpoint.json`, for the store's owner only, and ends with the process.
+Either a token of the controller, or the pass that this process made for the programs on this host
+which may read the store's directory anyway: it stands in `endpoint.json`, for the store's owner
+only, and ends with the process.
 """
 
 import hmac
@@ -14,7 +15,7 @@ from logdrive.host.clock import Clock
 from logdrive.services.auth.permissions import Permission
 
 if TYPE_CHECKING:
-    from logdrive.services.auth.tokens import Tokens
+    from logdrive.services.auth.tokens import TokenSigner
 
 
 _PASS_BYTES: Final = 32
@@ -28,20 +29,27 @@ class TokenRefusedError(LogdriveError):
         self.ended = ended
 
 
-class Gate:
+class TokenVerifier:
     """Lets through who has a token of *tokens*, or *own_pass*."""
 
-    def __init__(self, own_pass: str, clock: Clock, tokens: "Tokens | None" = None) -> None:
+    def __init__(self, own_pass: str, clock: Clock, tokens: "TokenSigner | None" = None) -> None:
         self.own_pass, self.clock = own_pass, clock
         self._tokens = tokens
 
     def admit(self, token: str, segments: Iterable[str], wanted: Permission) -> int | None:
-        """Return when *token*, which allows *wanted* on all *segments*, ends, in ms since 1970. Raises `TokenRefusedError`."""
+        """Return when *token*, which allows *wanted* on all *segments*, ends, in ms since 1970.
+
+        Raises `TokenRefusedError`.
+        """
         if hmac.compare_digest(token.encode(errors="replace"), self.own_pass.encode()):
             return None
         grant = self._tokens.read(token) if self._tokens is not None and token else None
         if grant is None:
-            raise TokenRefusedError("a token of the controller is wanted" if not token else "the token is none of this controller's")
+            raise TokenRefusedError(
+                "a token of the controller is wanted"
+                if not token
+                else "the token is none of this controller's"
+            )
         if grant.ends is not None and grant.ends <= self.clock.now_ms():
             raise TokenRefusedError("the token has ended", ended=True)
         for segment in segments:

@@ -1,7 +1,8 @@
 """What somebody may do with which streams.
 
-A grant is a pattern and a permission: `logs/*` = READ_UPDATE. Patterns are `scope/stream`, `*` in either part standing for any
-characters, or `*` alone for everything. Of several that fit, the highest permission holds.
+A grant is a pattern and a permission: `logs/*` = READ_UPDATE. Patterns are `scope/stream`, `*` in
+either part standing for any characters, or `*` alone for everything. Of several that fit, the
+highest permission holds.
 """
 
 import re
@@ -27,16 +28,26 @@ class Grants:
     def __init__(self, grants: Mapping[str, Permission]) -> None:
         for pattern in grants:
             if _PATTERN.fullmatch(pattern) is None:
-                raise ValueError(f'{pattern!r}: write scope/stream, as in "logs/*", or "*" for everything')
+                raise ValueError(
+                    f'{pattern!r}: write scope/stream, as in "logs/*", or "*" for everything'
+                )
         self._grants = [(_Pattern(pattern), permission) for pattern, permission in grants.items()]
 
     def of_stream(self, scope: str, stream: str) -> Permission:
         """Return what may be done with one stream."""
-        return max((grant for pattern, grant in self._grants if pattern.fits(scope, stream)), default=Permission.NONE)
+        return max(
+            (grant for pattern, grant in self._grants if pattern.fits(scope, stream)),
+            default=Permission.NONE,
+        )
 
     def of_scope(self, scope: str) -> Permission:
-        """Return what may be done with a scope as a whole, which takes a grant for all of its streams."""
-        return max((grant for pattern, grant in self._grants if pattern.fits_scope(scope)), default=Permission.NONE)
+        """Return what may be done with a scope as a whole, which takes a grant for all of its
+        streams.
+        """
+        return max(
+            (grant for pattern, grant in self._grants if pattern.fits_scope(scope)),
+            default=Permission.NONE,
+        )
 
     def sees(self, scope: str) -> bool:
         """Tell whether anything may be done with any stream of *scope*."""

@@ -1,7 +1,8 @@
-"""Users that were changed in their file come into force without a restart, as renewed certificates do.
+"""Users that were changed in their file come into force without a restart, as renewed certificates
+do.
 
-The file is looked at again and again, and read once it is another one and stands still, so that nobody is refused because it was
-only half written. One that can't be used changes nothing.
+The file is looked at again and again, and read once it is another one and stands still, so that
+nobody is refused because it was only half written. One that can't be used changes nothing.
 """
 
 import asyncio
@@ -15,11 +16,11 @@ from logdrive.services.auth.users import Users, read_users
 
 LOOK_SECONDS: Final = 1.0
 
-State = tuple[int, int, int] | None
+FileStamp = tuple[int, int, int] | None
 """What changes when a file is replaced or rewritten; None where there is none."""
 
 
-def state_of(disk: Disk, path: str) -> State:
+def state_of(disk: Disk, path: str) -> FileStamp:
     """Return the state of the file at *path*."""
     try:
         found = disk.stat(path)
@@ -28,8 +29,10 @@ def state_of(disk: Disk, path: str) -> State:
     return found.inode, found.size, found.modified_ns
 
 
-async def follow(users: Users, path: str, used: State, disk: Disk) -> None:
-    """Let *users* be those in the file at *path*, which was read when its state was *used*, until cancelled."""
+async def follow(users: Users, path: str, used: FileStamp, disk: Disk) -> None:
+    """Let *users* be those in the file at *path*, which was read when its state was *used*, until
+    cancelled.
+    """
     log = structlog.get_logger("logdrive.store.access").bind(file=path)
     seen = used
     while True:
@@ -41,7 +44,10 @@ async def follow(users: Users, path: str, used: State, disk: Disk) -> None:
         try:
             config = read_users(disk, path)
         except ConfigError as error:
-            log.error("changed users can't be used, those of before stay", reason="; ".join(map(str, error.mistakes)))
+            log.error(
+                "changed users can't be used, those of before stay",
+                reason="; ".join(map(str, error.mistakes)),
+            )
             continue
         users.replace(config)
         log.info("changed users are in force", users=len(config.user))

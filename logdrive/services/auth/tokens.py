@@ -1,7 +1,9 @@
-"""Delegation tokens: what the controller signs for one stream, and a segments' port looks at (specification, section 6).
+"""Delegation tokens: what the controller signs for one stream, and a segments' port looks at
+(specification, section 6).
 
-A token is a JWT, HS512 over a secret that both know. Beside the usual claims it has one for each resource, a stream or
-everything, whose value is the permission. Nothing is asked of anybody to check one.
+A token is a JWT, HS512 over a secret that both know. Beside the usual claims it has one for each
+resource, a stream or everything, whose value is the permission. Nothing is asked of anybody to
+check one.
 """
 
 from collections import OrderedDict
@@ -30,12 +32,23 @@ class Grant:
 
     def of_stream(self, scope: str, stream: str) -> Permission:
         """Return what the token lets its bearer do with a stream."""
-        names = (f"prn::/scope:{scope}/stream:{stream}", f"{scope}/{stream}", f"prn::/scope:{scope}/*", f"{scope}/*", *_EVERYTHING)
-        return max((self.permissions.get(name, Permission.NONE) for name in names), default=Permission.NONE)
+        names = (
+            f"prn::/scope:{scope}/stream:{stream}",
+            f"{scope}/{stream}",
+            f"prn::/scope:{scope}/*",
+            f"{scope}/*",
+            *_EVERYTHING,
+        )
+        return max(
+            (self.permissions.get(name, Permission.NONE) for name in names), default=Permission.NONE
+        )
 
 
-class Tokens:
-    """Signs and reads tokens. Of those that it has read it remembers the last, since each comes with many requests."""
+class TokenSigner:
+    """Signs and reads tokens.
+
+    Of those that it has read it remembers the last, since each comes with many requests.
+    """
 
     def __init__(self, secret: bytes, clock: Clock, lasting_ms: int) -> None:
         self._secret, self._clock, self._lasting_ms = secret, clock, lasting_ms
@@ -49,11 +62,17 @@ class Tokens:
             "aud": _AUDIENCE,
             "iat": now // 1000,
             "exp": -(-(now + self._lasting_ms) // 1000),
-        } | {f"prn::/scope:{scope}/stream:{stream}": permission.name for stream, permission in permissions.items() if permission}
+        } | {
+            f"prn::/scope:{scope}/stream:{stream}": permission.name
+            for stream, permission in permissions.items()
+            if permission
+        }
         return jwt.encode(claims, self._secret, algorithm=_ALGORITHM)
 
     def read(self, token: str) -> Grant | None:
-        """Return what *token* says, also one that has ended; None where it was not signed with our secret, or is not for us."""
+        """Return what *token* says, also one that has ended; None where it was not signed with our
+        secret, or is not for us.
+        """
         found = self._read.get(token)
         if found is None:
             try:
@@ -62,10 +81,12 @@ class Tokens:
                     self._secret,
                     algorithms=[_ALGORITHM],
                     audience=_AUDIENCE,
-                    options={"verify_exp": False, "verify_iat": False, "verify_nbf": False},  # time is the clock's to tell
+                    # time is the clock's to tell
+                    options={"verify_exp": False, "verify_iat": False, "verify_nbf": False},
                 )
                 found = _grant(claims)
-            except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, RecursionError):  # whatever may stand in its JSON
+            # whatever may stand in its JSON
+            except (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, RecursionError):
                 return None
             self._read[token] = found
             if len(self._read) > _REMEMBERED:
@@ -78,5 +99,9 @@ def _grant(claims: Mapping[str, Any]) -> Grant:
         raise ValueError("not for a segment store")
     ends = claims.get("exp")
     known = {permission.name: permission for permission in Permission}
-    permissions = {name: known[value] for name, value in claims.items() if isinstance(value, str) and value in known}
+    permissions = {
+        name: known[value]
+        for name, value in claims.items()
+        if isinstance(value, str) and value in known
+    }
     return Grant(permissions, None if ends is None else int(float(ends) * 1000))

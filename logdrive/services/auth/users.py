@@ -1,4 +1,5 @@
-"""Who may come in: the file with names, hashes of passwords and grants, and the checking of what a client says.
+"""Who may come in: the file with names, hashes of passwords and grants, and the checking of what a
+client says.
 
 [[user]]
 name = "fleet"
@@ -29,7 +30,9 @@ _FILE_BYTES: Final = 16 * MIB
 _REMEMBERED: Final = 1024
 _MOST_WAITING: Final = 64
 _LOGIN_CHARACTERS: Final = 4096
-_LEVELS: Final = {permission.name: permission for permission in (Permission.READ, Permission.READ_UPDATE)}
+_LEVELS: Final = {
+    permission.name: permission for permission in (Permission.READ, Permission.READ_UPDATE)
+}
 
 
 class UserConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,7 +50,9 @@ class UserConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise ValueError(f"password: {error}") from error
         for pattern, level in self.may.items():
             if level not in _LEVELS:
-                raise ValueError(f'may: {pattern!r} is given {level!r}: write "READ" or "READ_UPDATE"')
+                raise ValueError(
+                    f'may: {pattern!r} is given {level!r}: write "READ" or "READ_UPDATE"'
+                )
         try:
             self.grants()
         except ValueError as error:
@@ -83,7 +88,11 @@ class User:
 
 
 class Users:
-    """Checks logins. Hashes are compared one at a time by *executor*; what fitted is remembered, as every call brings its login."""
+    """Checks logins.
+
+    Hashes are compared one at a time by *executor*; what fitted is remembered, as every call brings
+    its login.
+    """
 
     def __init__(self, config: UsersConfig, executor: Executor, random: Random) -> None:
         self._users = _by_name(config)
@@ -94,7 +103,10 @@ class Users:
         self._waiting = 0
 
     async def identified(self, authorization: str | None) -> User:
-        """Return who sends this `authorization` header. Raises `UnknownUserError`, and `TransientError` where too many ask at once."""
+        """Return who sends this `authorization` header.
+
+        Raises `UnknownUserError`, and `TransientError` where too many ask at once.
+        """
         if authorization is None:
             raise UnknownUserError("say who you are: this controller wants a user and a password")
         name, password = _login(authorization)
@@ -114,12 +126,17 @@ class Users:
     def replace(self, config: UsersConfig) -> None:
         """Take the users of *config* instead. Who is as before need not be compared again."""
         self._users = users = _by_name(config)
-        self._known = OrderedDict((mark, entry) for mark, entry in self._known.items() if users.get(entry.user.name) == entry)
+        self._known = OrderedDict(
+            (mark, entry)
+            for mark, entry in self._known.items()
+            if users.get(entry.user.name) == entry
+        )
 
     async def _compared(self, name: str, password: str, mark: bytes) -> "_Entry":
         entry, known = self._users.get(name), self._known
         kept = self._decoy if entry is None else entry.password
-        fits = await self._executor.run(kept.fits, password)  # of a decoy, too: nobody learns from the time which names there are
+        # of a decoy, too: nobody learns from the time which names there are
+        fits = await self._executor.run(kept.fits, password)
         if entry is None or not fits:
             raise UnknownUserError("the user or the password is wrong")
         known[mark] = entry  # in what is no longer looked at, where users were replaced meanwhile
@@ -138,13 +155,18 @@ class _Entry:
 
 
 def _by_name(config: UsersConfig) -> dict[str, _Entry]:
-    return {user.name: _Entry(user, passwords.parsed(user.password), User(user.name, user.grants())) for user in config.user}
+    return {
+        user.name: _Entry(user, passwords.parsed(user.password), User(user.name, user.grants()))
+        for user in config.user
+    }
 
 
 def _login(authorization: str) -> tuple[str, str]:
     scheme, _, text = authorization.partition(" ")
     if scheme.lower() != "basic" or len(text) > _LOGIN_CHARACTERS:
-        raise UnknownUserError("this controller takes a user and a password: authorization: Basic …")
+        raise UnknownUserError(
+            "this controller takes a user and a password: authorization: Basic …"
+        )
     try:
         name, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
@@ -160,7 +182,10 @@ def read_users(disk: Disk, path: str) -> UsersConfig:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise ConfigError(path, [Mistake(f"byte {error.start}", "", "TOML is UTF-8: save the file in that encoding")]) from error
+        raise ConfigError(
+            path,
+            [Mistake(f"byte {error.start}", "", "TOML is UTF-8: save the file in that encoding")],
+        ) from error
     return configuration(path, text, UsersConfig)
 
 
@@ -175,5 +200,8 @@ def read_file(disk: Disk, key: str, path: str, most: int) -> bytes:
     except OSError as error:
         raise ConfigError("listen", [Mistake(key, path, words_of(error))]) from error
     if len(data) > most:
-        raise ConfigError("listen", [Mistake(key, path, f"the file has more than {most} bytes: name the right one")])
+        raise ConfigError(
+            "listen",
+            [Mistake(key, path, f"the file has more than {most} bytes: name the right one")],
+        )
     return data

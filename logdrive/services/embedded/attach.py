@@ -1,7 +1,8 @@
 """Reaching the store of a `file://` address, whoever has it open.
 
-Where no process has, it is opened here and served at a loopback port of its own; where one has, its face is found through the
-`endpoint.json` in the store's directory. Either way the reader gets a host and a port, and one kind of client does.
+Where no process has, it is opened here and served at a loopback port of its own; where one has, its
+face is found through the `endpoint.json` in the store's directory. Either way the reader gets a
+host and a port, and one kind of client does.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.net.stream import ClientTls, Transport
-from logdrive.services.auth.gate import Gate, new_pass
+from logdrive.services.auth.gate import TokenVerifier, new_pass
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.listen import listening
@@ -41,10 +42,12 @@ async def attached(
     tls: ClientTls | None = None,
     random: Random | None = None,
 ) -> AsyncIterator[Target]:
-    """Yield where the store listens, for as long as the context lasts. *executor* has one thread; *tls* is for faces that ask for it.
+    """Yield where the store listens, for as long as the context lasts.
 
-    Raises `ConfigError` where there is no store, one that is locked and serves no face that can be reached, or one that nobody
-    has open and that is without the stream.
+    *executor* has one thread; *tls* is for faces that ask for it.
+
+    Raises `ConfigError` where there is no store, one that is locked and serves no face that can be
+    reached, or one that nobody has open and that is without the stream.
     """
     _check_there(disk, address)
     deadline = clock.monotonic() + _START_SECONDS
@@ -60,7 +63,8 @@ async def attached(
         if clock.monotonic() >= deadline:
             raise found
         await clock.sleep(_RETRY_SECONDS)
-    gate = Gate(new_pass(random or SystemRandom()), clock)  # for whoever asked for it, not for all who are on this host
+    # for whoever asked for it, not for all who are on this host
+    gate = TokenVerifier(new_pass(random or SystemRandom()), clock)
     async with _served_here(store, address, disk, transport, gate) as target:
         yield target
 
@@ -70,43 +74,64 @@ def _check_there(disk: Disk, address: StreamAddress) -> None:
     try:
         there = LOCK_NAME in disk.names(address.path)
     except PermissionError as error:
-        remedy = f"{address.path} can't be read, {(error.strerror or str(error)).lower()}: run this as the user whose store it is"
+        remedy = (
+            f"{address.path} can't be read, {(error.strerror or str(error)).lower()}: run "
+            "this as the user whose store it is"
+        )
         raise ConfigError(address.uri, [Mistake("uri", "", remedy)]) from error
     except OSError:
         there = False
     if not there:
-        remedy = f"there is no store in {address.path}: start the receiver or `logdrive store run` that writes it, or correct the path"
+        remedy = (
+            f"there is no store in {address.path}: start the receiver or `logdrive store run` "
+            "that writes it, or correct the path"
+        )
         raise ConfigError(address.uri, [Mistake("uri", "", remedy)])
 
 
 def _check_stream(store: Store, address: StreamAddress) -> None:
     streams = streams_among(store.segments())
     if f"{address.scope}/{address.stream}" not in streams:
-        own = [name for name in streams if not name.startswith("_")]  # the others are the service's books
-        there = f"there are: {', '.join(own)}" if own else "it has none yet: no agent has sent anything"
-        remedy = f"there is no stream {address.scope}/{address.stream} in the store {address.path}; {there}"
+        # the others are the service's books
+        own = [name for name in streams if not name.startswith("_")]
+        there = (
+            f"there are: {', '.join(own)}" if own else "it has none yet: no agent has sent anything"
+        )
+        remedy = (
+            f"there is no stream {address.scope}/{address.stream} in the store "
+            f"{address.path}; {there}"
+        )
         raise ConfigError(address.uri, [Mistake("uri", "", remedy)])
 
 
 @contextlib.asynccontextmanager
-async def _served_here(store: Store, address: StreamAddress, disk: Disk, transport: Transport, gate: Gate) -> AsyncIterator[Target]:
+async def _served_here(
+    store: Store, address: StreamAddress, disk: Disk, transport: Transport, gate: TokenVerifier
+) -> AsyncIterator[Target]:
     running = asyncio.create_task(store.run(asyncio.Event()), name="attached-store")
     try:
         _check_stream(store, address)
-        async with listening(store, _LOOPBACK, 0, None, transport=transport, disk=disk, gate=gate) as (_, port):
+        async with listening(
+            store, _LOOPBACK, 0, None, transport=transport, disk=disk, gate=gate
+        ) as (_, port):
             yield Target(_LOOPBACK, port, token=gate.own_pass)
     finally:
         await store.close()
         await running
 
 
-async def _served_elsewhere(disk: Disk, address: StreamAddress, transport: Transport, tls: ClientTls | None) -> Target | ConfigError:
+async def _served_elsewhere(
+    disk: Disk, address: StreamAddress, transport: Transport, tls: ClientTls | None
+) -> Target | ConfigError:
     """Return where the process that has the lock listens, or what the operator is to do."""
     found = endpoint.find(disk, address.path)
     if found is None:
         return _no_face(address)
     if found.tls and tls is None:
-        remedy = f"the store's face at {found.pravega} asks for certificates: give --ca, --cert and --key"
+        remedy = (
+            f"the store's face at {found.pravega} asks for certificates: give --ca, --cert "
+            "and --key"
+        )
         return ConfigError(address.uri, [Mistake("listen.pravega.tls", "", remedy)])
     target = Target(*host_port(found.pravega), tls if found.tls else None, found.token)
     try:
@@ -119,7 +144,9 @@ async def _served_elsewhere(disk: Disk, address: StreamAddress, transport: Trans
 
 def _no_face(address: StreamAddress, more: str = "") -> ConfigError:
     remedy = (
-        f"another process has the store in {address.path} open and serves no network face{more}. Add the table "
-        '[listen.pravega] with address = "127.0.0.1:6000" to its receiver.toml or store.toml and start it again, or stop it'
+        f"another process has the store in {address.path} open and serves no network "
+        f"face{more}. Add the table "
+        '[listen.pravega] with address = "127.0.0.1:6000" to its receiver.toml or '
+        "store.toml and start it again, or stop it"
     )
     return ConfigError(address.uri, [Mistake("listen.pravega.address", "", remedy)])

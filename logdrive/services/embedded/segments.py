@@ -1,4 +1,6 @@
-"""Which segments of a stream in this process's store take appends, and what a writer's number was before them (rule S3)."""
+"""Which segments of a stream in this process's store take appends, and what a writer's number was
+before them (rule S3).
+"""
 
 from uuid import UUID
 
@@ -8,7 +10,7 @@ from logdrive.services.sink import SegmentMovedError
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, RefusedError
+from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
 from logdrive.store.streams.names import epoch_of, name_of
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams
@@ -16,7 +18,10 @@ from logdrive.wire.pravega.routing import fraction
 
 
 class Places:
-    """The current segments of one stream, asked for anew where one of them takes nothing any more. `look` comes first."""
+    """The current segments of one stream, asked for anew where one of them takes nothing any more.
+
+    `look` comes first.
+    """
 
     def __init__(self, store: Store, streams: Streams, scope: str, stream: str) -> None:
         self._store, self._streams = store, streams
@@ -24,7 +29,9 @@ class Places:
         self._now: list[Segment] = []
 
     async def made(self, segments: int) -> int:
-        """Make the stream where it is new, and look at it; return how many segments it has, none where it is sealed."""
+        """Make the stream where it is new, and look at it; return how many segments it has, none
+        where it is sealed.
+        """
         try:
             stream = await self._streams.stream(self._scope, self._name)
         except (NoSuchScopeError, NoSuchStreamError) as error:
@@ -46,9 +53,11 @@ class Places:
         return self._segment(next(found for found in self._now if place <= found.high))
 
     async def opened(self, segment: str, writer: UUID) -> int:
-        """Return the writer's number in *segment*, carried over from those before it where it has none; `LOST` where these are gone.
+        """Return the writer's number in *segment*, carried over from those before it where it has
+        none; `LOST` where these are gone.
 
-        Raises `SegmentMovedError` where others have taken its place, `TransientError` where none have.
+        Raises `SegmentMovedError` where others have taken its place, `TransientError` where none
+        have.
         """
         info = self._store.info(segment)
         if info is None or info.sealed or segment not in self.names:
@@ -70,26 +79,43 @@ class Places:
         return before
 
     async def look_again(self) -> None:
-        """Find out which segments take appends by now. Raises `TransientError` where that can't be known."""
+        """Find out which segments take appends by now.
+
+        Raises `TransientError` where that can't be known.
+        """
         try:
             self._take(await self._streams.stream(self._scope, self._name))
-        except RefusedError as error:
+        except StreamsError as error:
             raise TransientError(str(error)) from error
 
     def _take(self, stream: Stream) -> None:
-        """Note the current segments; those of a sealed stream stay what they were: nothing takes their place."""
+        """Note the current segments; those of a sealed stream stay what they were: nothing takes
+        their place.
+        """
         self._now = sorted(layout.current(stream), key=lambda found: found.low) or self._now
 
     async def _before(self, segment: str, writer: UUID) -> int:
-        """Return the number that *writer* had last before *segment*, which held its key from some epoch on."""
+        """Return the number that *writer* had last before *segment*, which held its key from some
+        epoch on.
+        """
         stream = await self._streams.stream(self._scope, self._name)
         place = next(found for found in stream.segments if self._segment(found) == segment)
         key = fraction(writer.hex)
         while epoch_of(place.id) > 0:
-            earlier = [found for found in stream.segments if found.until == epoch_of(place.id) and found.low <= key <= found.high]
-            if not earlier or any(self._store.info(self._segment(found)) is None for found in earlier):
+            earlier = [
+                found
+                for found in stream.segments
+                if found.until == epoch_of(place.id) and found.low <= key <= found.high
+            ]
+            if not earlier or any(
+                self._store.info(self._segment(found)) is None for found in earlier
+            ):
                 return LOST
-            if (number := max(self._store.attribute(self._segment(found), writer) for found in earlier)) != ABSENT:
+            if (
+                number := max(
+                    self._store.attribute(self._segment(found), writer) for found in earlier
+                )
+            ) != ABSENT:
                 return number
             place = earlier[0]
         return ABSENT

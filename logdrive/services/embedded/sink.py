@@ -19,7 +19,9 @@ from logdrive.wire.pravega.routing import segment_name, segment_number
 
 
 class EmbeddedSink:
-    """A stream of a `Store`; the store stays its owner's, who runs it before the first `open` and ends it after `close`."""
+    """A stream of a `Store`; the store stays its owner's, who runs it before the first `open` and
+    ends it after `close`.
+    """
 
     keeps_numbers = True
 
@@ -32,11 +34,14 @@ class EmbeddedSink:
         self._looking: asyncio.Task[None] | None = None
 
     @classmethod
-    async def of_stream(cls, store: Store, scope: str, stream: str, segments: int) -> "EmbeddedSink":
+    async def of_stream(
+        cls, store: Store, scope: str, stream: str, segments: int
+    ) -> "EmbeddedSink":
         """Return the sink of *scope*/*stream*, made with *segments* segments where it is new.
 
-        One that is there keeps the number of segments it has: with another number its sources would go elsewhere, where their
-        numbers are not. The first segment is made last, so that whoever finds it, a controller for one, finds all.
+        One that is there keeps the number of segments it has: with another number its sources would
+        go elsewhere, where their numbers are not. The first segment is made last, so that whoever
+        finds it, a controller for one, finds all.
         """
         there = stream_segments(store, scope, stream)
         if not there:
@@ -47,7 +52,9 @@ class EmbeddedSink:
         return cls(store, stream_segments(store, scope, stream))
 
     @classmethod
-    async def of_streams(cls, store: Store, streams: Streams, scope: str, stream: str, segments: int) -> "EmbeddedSink":
+    async def of_streams(
+        cls, store: Store, streams: Streams, scope: str, stream: str, segments: int
+    ) -> "EmbeddedSink":
         """Return the sink of a stream that a controller may scale meanwhile, made where it is new.
 
         Raises `TransientError` where it is sealed.
@@ -55,7 +62,9 @@ class EmbeddedSink:
         places = Places(store, streams, scope, stream)
         there = await places.made(segments)
         if there == 0:
-            raise TransientError(f"the stream {scope}/{stream} is sealed: let the sink's uri name another")
+            raise TransientError(
+                f"the stream {scope}/{stream} is sealed: let the sink's uri name another"
+            )
         _tell_number(f"{scope}/{stream}", there, segments)
         return cls(store, places.names, places)
 
@@ -71,19 +80,38 @@ class EmbeddedSink:
         return self._segments[segment_number(routing_key, len(self._segments))]
 
     async def open(self, segment: str, writer: UUID) -> int:
-        """Return the writer's durable number, once nothing of it is pending. Raises `SegmentMovedError` where the stream was scaled."""
+        """Return the writer's durable number, once nothing of it is pending.
+
+        Raises `SegmentMovedError` where the stream was scaled.
+        """
         if self._places is not None:
             return await self._places.opened(segment, writer)
         return await self._store.number(segment, writer)
 
-    def append(self, segment: str, writer: UUID, batch: Sequence[Part], events: int, previous: int, number: int) -> "asyncio.Future[None]":
-        """Submit one batch. A store that has too much to do, or whose segment was sealed, fails the future with `TransientError`."""
+    def append(
+        self,
+        segment: str,
+        writer: UUID,
+        batch: Sequence[Part],
+        events: int,
+        previous: int,
+        number: int,
+    ) -> "asyncio.Future[None]":
+        """Submit one batch.
+
+        A store that has too much to do, or whose segment was sealed, fails the future with
+        `TransientError`.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             expected = ABSENT if previous == LOST else previous
-            stored = self._store.append(segment, batch, writer=writer, expected=expected, number=number, events=events)
+            stored = self._store.append(
+                segment, batch, writer=writer, expected=expected, number=number, events=events
+            )
         except NumberMismatchError as error:
-            raise NumberConflictError(f"the writer's number in {segment} is {error.current}, not {previous}") from None
+            raise NumberConflictError(
+                f"the writer's number in {segment} is {error.current}, not {previous}"
+            ) from None
         except TransientError as error:
             done.set_exception(error)
             return done
@@ -95,20 +123,31 @@ class EmbeddedSink:
         return done
 
     def _refuse(self, segment: str, refusal: TransientError, done: "asyncio.Future[None]") -> None:
-        """Fail *done*; where the stream may have been scaled, once it is known who follows: what is tried again then goes there."""
+        """Fail *done*; where the stream may have been scaled, once it is known who follows: what is
+        tried again then goes there.
+        """
         if self._places is None:
             self._tell_sealed(segment)
             done.set_exception(refusal)
             return
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._places.look_again(), name="embedded-sink-look")
+            self._looking = asyncio.create_task(
+                self._places.look_again(), name="embedded-sink-look"
+            )
         self._looking.add_done_callback(partial(_fail, refusal, done))
 
     def _tell_sealed(self, segment: str) -> None:
         if segment not in self._sealed:
             self._sealed[segment] = None
-            remedy = "a client of the store's face did that, and it can't be undone: let the sink's uri name another stream"
-            structlog.get_logger().error("a segment of the stream is sealed and takes nothing", segment=segment, remedy=remedy)
+            remedy = (
+                "a client of the store's face did that, and it can't be undone: let the "
+                "sink's uri name another stream"
+            )
+            structlog.get_logger().error(
+                "a segment of the stream is sealed and takes nothing",
+                segment=segment,
+                remedy=remedy,
+            )
 
     async def close(self) -> None:
         """Wait for what was submitted here; the store goes on."""
@@ -127,7 +166,9 @@ class EmbeddedSink:
             done.set_result(None)
 
 
-def _fail(refusal: TransientError, done: "asyncio.Future[None]", looked: "asyncio.Task[None]") -> None:
+def _fail(
+    refusal: TransientError, done: "asyncio.Future[None]", looked: "asyncio.Task[None]"
+) -> None:
     error = None if looked.cancelled() else looked.exception()
     if not done.done():
         done.set_exception(error if isinstance(error, StorageError) else refusal)
@@ -136,7 +177,12 @@ def _fail(refusal: TransientError, done: "asyncio.Future[None]", looked: "asynci
 def _tell_number(stream: str, there: int, configured: int) -> None:
     if there != configured:
         log = structlog.get_logger()
-        log.warning("the stream keeps its number of segments", stream=stream, segments=there, configured=configured)
+        log.warning(
+            "the stream keeps its number of segments",
+            stream=stream,
+            segments=there,
+            configured=configured,
+        )
 
 
 def stream_segments(store: Store, scope: str, stream: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Where the appends in closed log files lie: on disk, one paged file for each log file.
 
 A page has a column of offsets, then one of places (`logdrive.store.index.index`), i64 each,
-little-endian. What stands together in a segment stands together in the file, so that few numbers in memory say which
-rows belong to which segment (`logdrive.store.index.segment`).
+little-endian. What stands together in a segment stands together in the file, so that few numbers in
+memory say which rows belong to which segment (`logdrive.store.index.segment`).
 """
 
 import sys
@@ -22,26 +22,43 @@ Columns = tuple["array[int]", "array[int]"]
 class PagedExtents:
     """The rows of the log files in *files*, which are known by their bases."""
 
-    def __init__(self, pages: PageFiles, limits: StoreLimits, files: dict[int, PagedFile] | None = None) -> None:
+    def __init__(
+        self, pages: PageFiles, limits: StoreLimits, files: dict[int, PagedFile] | None = None
+    ) -> None:
         self.files = files or {}
         self._pages = pages
         self._cache: PageCache[Columns] = PageCache(pages, limits.pages, _decoded)
 
-    def write(self, base: int, offsets: "array[int]", places: "array[int]", as_of: int) -> PagedFile:
+    def write(
+        self, base: int, offsets: "array[int]", places: "array[int]", as_of: int
+    ) -> PagedFile:
         """Write the rows of the log file of *base*; changes nothing here. Raises OSError."""
         size = self._pages.per_page(_WIDTH)
-        pages = (packed(offsets[at : at + size]) + packed(places[at : at + size]) for at in range(0, len(offsets), size))
+        pages = (
+            packed(offsets[at : at + size]) + packed(places[at : at + size])
+            for at in range(0, len(offsets), size)
+        )
         return self._pages.write(extents_name(base, as_of), _WIDTH, pages)
 
     def find(self, base: int, row: int, until: int, offset: int) -> int:
-        """Return which of the rows in [row, until) is the last one at or before *offset*; the first one is. Raises `StorageError`."""
+        """Return which of the rows in [row, until) is the last one at or before *offset*; the first
+        one is. Raises `StorageError`.
+        """
         file = self.files[base]
         first, last = row // file.per_page, (until - 1) // file.per_page
         page = first
         if first < last:
-            page += bisect_right(range(first + 1, last + 1), offset, key=lambda number: self._cache.page(file, number)[0][0])
+            page += bisect_right(
+                range(first + 1, last + 1),
+                offset,
+                key=lambda number: self._cache.page(file, number)[0][0],
+            )
         offsets, start = self._cache.page(file, page)[0], page * file.per_page
-        return start + bisect_right(offsets, offset, max(row - start, 0), min(until - start, len(offsets))) - 1
+        return (
+            start
+            + bisect_right(offsets, offset, max(row - start, 0), min(until - start, len(offsets)))
+            - 1
+        )
 
     def row(self, base: int, row: int) -> tuple[int, int]:
         """Return a row's offset and place. Raises `StorageError`."""

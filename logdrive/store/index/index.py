@@ -1,8 +1,9 @@
 """Where every segment's bytes lie in the log, and every writer's number: what is durable.
 
-It is the log replayed, and nothing else: `Index.apply` is the only way in, for a start and for a commit alike. What came since
-the last index that was written is in memory, 16 bytes for an append and about 200 for a writer; what came before is on disk, and in
-memory is only where (`logdrive.store.index.spill`).
+It is the log replayed, and nothing else: `Index.apply` is the only way in, for a start and for a
+commit alike. What came since the last index that was written is in memory, 16 bytes for an append
+and about 200 for a writer; what came before is on disk, and in memory is only where
+(`logdrive.store.index.spill`).
 """
 
 from typing import NamedTuple
@@ -11,15 +12,28 @@ from logdrive.model.numbers import ABSENT
 from logdrive.store.index.extents import PagedExtents
 from logdrive.store.index.pages import PagedFile, PageFiles
 from logdrive.store.index.segment import Extent, SegmentIndex, SegmentInfo
-from logdrive.store.index.writers import ColdNumbers
+from logdrive.store.index.writers import WriterNumbers
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
-from logdrive.store.log.format import APPEND, COPY, DELETE, MERGE, SEAL, TRUNCATE, UPDATE, Entry, EntryHead, decode_changes
+from logdrive.store.log.format import (
+    APPEND,
+    COPY,
+    DELETE,
+    MERGE,
+    SEAL,
+    TRUNCATE,
+    UPDATE,
+    EntryHead,
+    LogEntry,
+    decode_changes,
+)
 from logdrive.store.readers import is_reader_key
 
 
 class Appended(NamedTuple):
-    """One append: the segment's bytes [offset, offset + length), and when it came (ms since 1970), None where the log is damaged there."""
+    """One append: the segment's bytes [offset, offset + length), and when it came (ms since 1970),
+    None where the log is damaged there.
+    """
 
     offset: int
     length: int
@@ -31,16 +45,19 @@ class ContradictionError(Exception):
 
 
 class Index:
-    """All segments, by name and by the number that entries use. *next_number* is the next segment's; *files* are told what lies in them.
+    """All segments, by name and by the number that entries use.
 
-    What lies in the log before *paged_to* has its rows on disk, what comes after has them in memory.
+    *next_number* is the next segment's; *files* are told what lies in them.
+
+    What lies in the log before *paged_to* has its rows on disk, what comes after has them in
+    memory.
     """
 
     def __init__(self, files: LogFiles, pages: PageFiles, limits: StoreLimits) -> None:
         self.files = files
         self.pages = pages
         self.extents = PagedExtents(pages, limits)
-        self.cold = ColdNumbers(pages, limits)
+        self.cold = WriterNumbers(pages, limits)
         self.paged_to = 0
         self.by_name: dict[str, SegmentIndex] = {}
         self.by_number: dict[int, SegmentIndex] = {}
@@ -51,7 +68,10 @@ class Index:
         return [*self.extents.files.values(), *self.cold.runs]
 
     def number(self, segment: SegmentIndex, writer: bytes) -> int:
-        """Return the writer's number, `ABSENT` for none; one not used for long is read from disk. Raises `StorageError`."""
+        """Return the writer's number, `ABSENT` for none; one not used for long is read from disk.
+
+        Raises `StorageError`.
+        """
         value = segment.numbers.get(writer)
         if value is not None:
             return value
@@ -71,10 +91,14 @@ class Index:
             raise ContradictionError(f"segment {name!r} is created out of turn")
         self.add(SegmentIndex(number, name, self.extents, modified_ms=time_ms))
 
-    def apply(self, change: Entry | EntryHead, place: int, data: bytes | memoryview = b"") -> None:
-        """Take in any other entry, whose data lies at *place* of the log; a MERGE needs the *data* itself.
+    def apply(
+        self, change: LogEntry | EntryHead, place: int, data: bytes | memoryview = b""
+    ) -> None:
+        """Take in any other entry, whose data lies at *place* of the log; a MERGE needs the *data*
+        itself.
 
-        Raises `ContradictionError` where it does not follow, and `StorageError` where what is on disk can't be read.
+        Raises `ContradictionError` where it does not follow, and `StorageError` where what is on
+        disk can't be read.
         """
         if change.kind == COPY:
             self._move(change, place)
@@ -102,9 +126,11 @@ class Index:
             raise ContradictionError(f"an entry of segment {number}, which there is not")
         return segment
 
-    def _append(self, segment: SegmentIndex, change: Entry | EntryHead, place: int) -> None:
+    def _append(self, segment: SegmentIndex, change: LogEntry | EntryHead, place: int) -> None:
         if change.kind not in (APPEND, UPDATE):
-            raise ContradictionError(f"an entry of kind {change.kind}, which is not one of a segment's")
+            raise ContradictionError(
+                f"an entry of kind {change.kind}, which is not one of a segment's"
+            )
         self._advance(segment, change.writer, change.previous, change.number)
         if change.kind == APPEND and change.length:
             segment.offsets.append(segment.length)
@@ -116,7 +142,10 @@ class Index:
     def _advance(self, segment: SegmentIndex, writer: bytes, previous: int, value: int) -> None:
         current = self.number(segment, writer)
         if current != previous:
-            raise ContradictionError(f"a writer of segment {segment.name!r} goes on from {previous}, but its number is {current}")
+            raise ContradictionError(
+                f"a writer of segment {segment.name!r} goes on from {previous}, but its "
+                f"number is {current}"
+            )
         if value != ABSENT or segment.cold:
             segment.numbers[writer] = value
         else:
@@ -124,14 +153,21 @@ class Index:
 
     def _truncate(self, segment: SegmentIndex, previous: int, start: int) -> None:
         if previous != segment.start or not previous <= start <= segment.length:
-            raise ContradictionError(f"segment {segment.name!r} has [{segment.start}, {segment.length}), cut from {previous} to {start}")
+            raise ContradictionError(
+                f"segment {segment.name!r} has [{segment.start}, {segment.length}), cut "
+                f"from {previous} to {start}"
+            )
         segment.lose_before(start, self.files)
         segment.start = start
 
-    def _merge(self, target: SegmentIndex, length: int, number: int, data: bytes | memoryview) -> None:
+    def _merge(
+        self, target: SegmentIndex, length: int, number: int, data: bytes | memoryview
+    ) -> None:
         source = self._segment(number)
         if length != target.length or source is target or source.start:
-            raise ContradictionError(f"segment {source.name!r} can't be merged into {target.name!r} at {length}")
+            raise ContradictionError(
+                f"segment {source.name!r} can't be merged into {target.name!r} at {length}"
+            )
         try:
             changes = decode_changes(data)
         except ValueError as error:
@@ -145,14 +181,16 @@ class Index:
         del self.by_name[segment.name]
         del self.by_number[segment.number]
 
-    def _move(self, change: Entry | EntryHead, place: int) -> None:
+    def _move(self, change: LogEntry | EntryHead, place: int) -> None:
         """Take in a COPY. It changes nothing where what it copied has gone in the meantime."""
         segment = self.by_number.get(change.segment)
         moved = segment.move(change.previous, place) if segment is not None else None
         if segment is None or moved is None:
             return
         if moved.length != change.length:
-            raise ContradictionError(f"a copy of {change.length} bytes of segment {segment.name!r} at {change.previous}")
+            raise ContradictionError(
+                f"a copy of {change.length} bytes of segment {segment.name!r} at {change.previous}"
+            )
         self.files.lose(moved.place, moved.length, 1)
         self.files.gain(place, moved.length)
 

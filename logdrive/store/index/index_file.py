@@ -1,8 +1,9 @@
 """The index on disk: the one written last, and the one before it.
 
-The log of a store from which nothing was freed can be read from its beginning, and its index is a cache. Once files were freed,
-a start needs an index; so there are two, and no file is freed that a start from the older one would have to read: of the log, or of
-what an index keeps in files of its own (`logdrive.store.index.pages`).
+The log of a store from which nothing was freed can be read from its beginning, and its index is a
+cache. Once files were freed, a start needs an index; so there are two, and no file is freed that a
+start from the older one would have to read: of the log, or of what an index keeps in files of its
+own (`logdrive.store.index.pages`).
 """
 
 import os
@@ -18,7 +19,10 @@ OLDER_NAME: Final = "index.old"
 
 
 def load(disk: Disk, directory: str, name: str, limits: StoreLimits) -> Snapshot:
-    """Return what the index file *name* says. Raises FileNotFoundError, and ValueError saying what is wrong with it."""
+    """Return what the index file *name* says.
+
+    Raises FileNotFoundError, and ValueError saying what is wrong with it.
+    """
     path = os.path.join(directory, name)
     size = disk.stat(path).size
     file = disk.open(path)
@@ -29,9 +33,12 @@ def load(disk: Disk, directory: str, name: str, limits: StoreLimits) -> Snapshot
 
 
 def replace(disk: Disk, directory: str, data: bytes, *, keep: bool) -> None:
-    """Write the index; the one there becomes the older one where it is worth to *keep*. Raises OSError.
+    """Write the index; the one there becomes the older one where it is worth to *keep*.
 
-    After a crash at any moment each of the two is there as it was before or as it is after, or there is only the older one.
+    Raises OSError.
+
+    After a crash at any moment each of the two is there as it was before or as it is after, or
+    there is only the older one.
     """
     path = os.path.join(directory, INDEX_NAME)
     new = write_beside(disk, path, data)

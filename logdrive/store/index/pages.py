@@ -1,9 +1,10 @@
 """What the index keeps on disk: files of rows of one width, in pages with a checksum each.
 
-A file is written once, under a name that is never used for anything else, and is not changed. It is there twice, `NAME.a` and
-`NAME.b`: a page that is damaged in one is read from the other. A page is the u32 CRC-32 of the store's id, NAME, the page's number
-(u32) and its rows, little-endian, and then the rows: as many as the index says, fewer in the last page only. So no page of another
-file, place or store passes for it.
+A file is written once, under a name that is never used for anything else, and is not changed. It is
+there twice, `NAME.a` and `NAME.b`: a page that is damaged in one is read from the other. A page is
+the u32 CRC-32 of the store's id, NAME, the page's number (u32) and its rows, little-endian, and
+then the rows: as many as the index says, fewer in the last page only. So no page of another file,
+place or store passes for it.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.host.disk import Disk, File, words_of, write_atomically
 from logdrive.model.units import MIB
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.log.format import crc_of
 
 COPIES: Final = ("a", "b")
@@ -33,7 +34,9 @@ T = TypeVar("T")
 
 
 def extents_name(base: int, as_of: int) -> str:
-    """Return the name of the file of where appends lie in the log file of *base*, written when the log ended at *as_of*."""
+    """Return the name of the file of where appends lie in the log file of *base*, written when the
+    log ended at *as_of*.
+    """
     return f"extents-{base:016x}-{as_of:016x}"
 
 
@@ -63,7 +66,10 @@ class PagedFile(NamedTuple):
 
 
 class PageFiles:
-    """The paged files of the store *store_id* in *directory*. *suspects* are the paths of copies found to be missing or damaged."""
+    """The paged files of the store *store_id* in *directory*.
+
+    *suspects* are the paths of copies found to be missing or damaged.
+    """
 
     def __init__(self, disk: Disk, directory: str, store_id: UUID, page: int) -> None:
         self.suspects: dict[str, None] = {}
@@ -80,11 +86,16 @@ class PageFiles:
         return max(1, (self._page - _CRC.size) // width)
 
     def read(self, file: PagedFile, page: int) -> bytes:
-        """Return the rows of *page*, from whichever copy has it whole. Raises `DamagedError` where neither has, OSError."""
+        """Return the rows of *page*, from whichever copy has it whole.
+
+        Raises `StoreDamagedError` where neither has, OSError.
+        """
         if (held := self._held.get((file.name, page))) is not None:
             return held
         error: OSError | None = None
-        for path in sorted((self.path(file.name, copy) for copy in COPIES), key=self.suspects.__contains__):
+        for path in sorted(
+            (self.path(file.name, copy) for copy in COPIES), key=self.suspects.__contains__
+        ):
             try:
                 with self._opened(path) as opened:
                     if (rows := self.rows_in(opened, file, page)) is not None:
@@ -95,7 +106,9 @@ class PageFiles:
         if error is not None and not isinstance(error, FileNotFoundError):
             raise error
         path, offset = self.path(file.name, COPIES[0]), file.span(page)[0]
-        raise DamagedError(path, offset, "a page of the index is not what was written, and neither is its copy")
+        raise StoreDamagedError(
+            path, offset, "a page of the index is not what was written, and neither is its copy"
+        )
 
     def rows_in(self, opened: File, file: PagedFile, page: int) -> bytes | None:
         """Return the rows of *page* in one copy of *file*, None where it is damaged there."""
@@ -106,12 +119,16 @@ class PageFiles:
         return rows if whole else None
 
     def missing(self, files: Iterable[PagedFile]) -> str:
-        """Return the name of a file of which neither copy is there, "" for none. Opens none of them. Raises OSError."""
+        """Return the name of a file of which neither copy is there, "" for none.
+
+        Opens none of them. Raises OSError.
+        """
         there = {name.partition(".")[0] for name in self._disk.names(self._directory)}
         return next((file.name for file in files if file.name not in there), "")
 
     def check(self, file: PagedFile, damaged: Callable[[str, int, str], None]) -> None:
-        """Read all of both copies, tell *damaged* of paths, offsets and reasons, and keep what was read for `read`.
+        """Read all of both copies, tell *damaged* of paths, offsets and reasons, and keep what was
+        read for `read`.
 
         Raises FileNotFoundError where there is no copy, OSError.
         """
@@ -123,7 +140,11 @@ class PageFiles:
                     for page in range(file.pages):
                         rows = self.rows_in(opened, file, page)
                         if rows is None:
-                            damaged(path, file.span(page)[0], "a page of the index is not what was written")
+                            damaged(
+                                path,
+                                file.span(page)[0],
+                                "a page of the index is not what was written",
+                            )
                         else:
                             self._held[file.name, page] = rows
                     if opened.stat().size != sum(file.span(file.pages - 1)):
@@ -136,7 +157,8 @@ class PageFiles:
             damaged(str(gone.filename), 0, "a file of the index is missing")
 
     def write(self, name: str, width: int, pages: Iterable[bytes]) -> PagedFile:
-        """Write a new file of the rows in *pages*, each full but the last; its names are not durable yet.
+        """Write a new file of the rows in *pages*, each full but the last; its names are not
+        durable yet.
 
         Raises OSError, and what *pages* raise, leaving none.
         """
@@ -145,7 +167,8 @@ class PageFiles:
         try:
             for copy in COPIES:
                 with contextlib.suppress(FileNotFoundError):
-                    self._disk.remove(self.path(name, copy))  # left by an attempt that failed; no index tells of it
+                    # left by an attempt that failed; no index tells of it
+                    self._disk.remove(self.path(name, copy))
                 opened.append(self._disk.open(self.path(name, copy), write=True, create=True))
             size = self._append(name, pages, opened)
             faults.reach("store.pages.before_sync")
@@ -164,7 +187,10 @@ class PageFiles:
         return PagedFile(name, size // width, width, self.per_page(width))
 
     def mend(self, files: Iterable[PagedFile]) -> None:
-        """Write those copies of *files* anew that are missing or damaged, from the others. What can't be mended now stays as it is."""
+        """Write those copies of *files* anew that are missing or damaged, from the others.
+
+        What can't be mended now stays as it is.
+        """
         there = set(self._disk.names(self._directory))
         for file in files:
             for copy in COPIES:
@@ -175,9 +201,11 @@ class PageFiles:
     def _mend(self, file: PagedFile, path: str) -> None:
         log = structlog.get_logger("logdrive.store")
         try:
-            data = b"".join(self._framed(file.name, page, self.read(file, page)) for page in range(file.pages))
+            data = b"".join(
+                self._framed(file.name, page, self.read(file, page)) for page in range(file.pages)
+            )
             write_atomically(self._disk, path, data)
-        except (OSError, DamagedError) as error:
+        except (OSError, StoreDamagedError) as error:
             reason = words_of(error) if isinstance(error, OSError) else str(error)
             log.warning("a file of the index stays damaged or missing", file=path, reason=reason)
         else:
@@ -185,7 +213,9 @@ class PageFiles:
             log.warning("a damaged file of the index was written anew from its copy", file=path)
 
     def sweep(self, known: Set[str]) -> None:
-        """Remove all paged files but those whose names are *known*, and what an interrupted write left of them. Raises OSError."""
+        """Remove all paged files but those whose names are *known*, and what an interrupted write
+        left of them. Raises OSError.
+        """
         for found in sorted(self._disk.names(self._directory)):
             name, _, copy = found.partition(".")
             if _NAME.fullmatch(name) and (name not in known or copy not in COPIES):
@@ -220,7 +250,9 @@ class PageFiles:
     def _suspect(self, path: str) -> None:
         if path not in self.suspects:
             self.suspects[path] = None
-            structlog.get_logger("logdrive.store").warning("a file of the index is missing or damaged; its copy is read", file=path)
+            structlog.get_logger("logdrive.store").warning(
+                "a file of the index is missing or damaged; its copy is read", file=path
+            )
 
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[File]:
@@ -243,7 +275,7 @@ class PageCache(Generic[T]):
         return len(self._pages)
 
     def page(self, file: PagedFile, number: int) -> T:
-        """Return a page. Raises `DamagedError`, `StorageError`."""
+        """Return a page. Raises `StoreDamagedError`, `StorageError`."""
         key = file.name, number
         found = self._pages.get(key)
         if found is None:

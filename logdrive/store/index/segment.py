@@ -1,8 +1,9 @@
 """One segment: what is durable of it, and where its bytes lie.
 
-Its extents are the appends that it is made of. Those in log files that were closed before the last index stand on disk, and a
-*chunk* says where; the others are rows in memory. Both are sorted by offset, and between them they hold each extent once: a copy
-(freeing) that lies in the newest log file may be a row between two chunks.
+Its extents are the appends that it is made of. Those in log files that were closed before the last
+index stand on disk, and a *chunk* says where; the others are rows in memory. Both are sorted by
+offset, and between them they hold each extent once: a copy (freeing) that lies in the newest log
+file may be a row between two chunks.
 """
 
 from array import array
@@ -12,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from logdrive.store.index.extents import PagedExtents
-from logdrive.store.index.runs import Chunk, Chunks
+from logdrive.store.index.runs import ExtentRun, ExtentRuns
 from logdrive.store.log.files import LogFiles
 
 
 class SegmentInfo(NamedTuple):
-    """What is durable of a segment: bytes [start, length), and how many events were said to be appended to it."""
+    """What is durable of a segment: bytes [start, length), and how many events were said to be
+    appended to it.
+    """
 
     length: int
     start: int
@@ -27,7 +30,9 @@ class SegmentInfo(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """*length* bytes of a segment from *offset*, one append's data, which lie at *place* in the log."""
+    """*length* bytes of a segment from *offset*, one append's data, which lie at *place* in the
+    log.
+    """
 
     offset: int
     place: int
@@ -36,11 +41,14 @@ class Extent(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SegmentIndex:
-    """One segment. *offsets* and *places* are columns of its rows in memory; the first extent holds *start*.
+    """One segment.
 
-    *numbers* are those changed since the last index; *cold* tells whether there may be others on disk. The next *followed* appends
-    have readers who wait for them, and are kept in memory. What reads rows on disk
-    raises `StorageError` where they can't be read, and `DamagedError` where they are not what was written.
+    *offsets* and *places* are columns of its rows in memory; the first extent holds *start*.
+
+    *numbers* are those changed since the last index; *cold* tells whether there may be others on
+    disk. The next *followed* appends have readers who wait for them, and are kept in memory. What
+    reads rows on disk raises `StorageError` where they can't be read, and `DamagedError` where they
+    are not what was written.
     """
 
     number: int
@@ -54,7 +62,7 @@ class SegmentIndex:
     cold: bool = False
     offsets: "array[int]" = field(default_factory=lambda: array("q"))
     places: "array[int]" = field(default_factory=lambda: array("q"))
-    chunks: Chunks = field(default_factory=Chunks)
+    chunks: ExtentRuns = field(default_factory=ExtentRuns)
     numbers: dict[bytes, int] = field(default_factory=dict)
     followed: int = 0
 
@@ -62,7 +70,7 @@ class SegmentIndex:
         """Return what is durable."""
         return SegmentInfo(self.length, self.start, self.sealed, self.modified_ms, self.events)
 
-    # Looking for extents -------------------------------------------------------------------------------------------------
+    # Looking for extents -------------------------------------------------------------------------
 
     def extent_at(self, offset: int) -> Extent:
         """Return the extent that holds *offset*, which must be in [start, length)."""
@@ -81,7 +89,9 @@ class SegmentIndex:
             offset = end
 
     def next_in(self, base: int, offset: int) -> Extent | None:
-        """Return the first extent from *offset* on that lies in the log file of *base*, all of whose rows are on disk."""
+        """Return the first extent from *offset* on that lies in the log file of *base*, all of
+        whose rows are on disk.
+        """
         bases, at = self.chunks.bases, max(0, self.chunks.before(offset))
         while True:
             try:
@@ -100,18 +110,22 @@ class SegmentIndex:
         return min(end, self.offsets[row]) if row < len(self.offsets) else end
 
     def block_end(self, row: int) -> int:
-        """Return where the bytes of the rows in memory end that follow each other from *row* on: at a chunk, or at the segment's end."""
+        """Return where the bytes of the rows in memory end that follow each other from *row* on: at
+        a chunk, or at the segment's end.
+        """
         at = self.chunks.before(self.offsets[row]) + 1
         return self.chunks.firsts[at] if at < len(self.chunks) else self.length
 
     def _rows(self, row: int, until: int) -> Iterator[Extent]:
         last = bisect_left(self.offsets, until) - 1
         while row < last:
-            yield Extent(self.offsets[row], self.places[row], self.offsets[row + 1] - self.offsets[row])
+            yield Extent(
+                self.offsets[row], self.places[row], self.offsets[row + 1] - self.offsets[row]
+            )
             row += 1
         yield Extent(self.offsets[row], self.places[row], until - self.offsets[row])
 
-    def _paged_rows(self, chunk: Chunk, offset: int, end: int) -> Iterator[Extent]:
+    def _paged_rows(self, chunk: ExtentRun, offset: int, end: int) -> Iterator[Extent]:
         until = chunk.row + chunk.rows
         rows = self.paged.rows(chunk.base, self._row(chunk, offset), until)
         before, place = next(rows)
@@ -120,10 +134,10 @@ class SegmentIndex:
             before, place = stored, following
         yield Extent(before + chunk.shift, place, end - before - chunk.shift)
 
-    def _row(self, chunk: Chunk, offset: int) -> int:
+    def _row(self, chunk: ExtentRun, offset: int) -> int:
         return self.paged.find(chunk.base, chunk.row, chunk.row + chunk.rows, offset - chunk.shift)
 
-    # Changing them -------------------------------------------------------------------------------------------------------
+    # Changing them -------------------------------------------------------------------------------
 
     def lose_before(self, start: int, files: LogFiles) -> None:
         """Drop the extents that end at or before *start*, and tell *files*."""
@@ -134,13 +148,19 @@ class SegmentIndex:
         rows, chunks = bisect_left(self.offsets, first), bisect_left(self.chunks.firsts, first)
         self._lose_rows(rows, files)
         for at in range(chunks):
-            files.lose(self.chunks.bases[at], self.chunk_end(at) - self.chunks.firsts[at], self.chunks.counts[at])
+            files.lose(
+                self.chunks.bases[at],
+                self.chunk_end(at) - self.chunks.firsts[at],
+                self.chunks.counts[at],
+            )
         del self.offsets[:rows]
         del self.places[:rows]
         self.chunks.drop(0, chunks)
 
     def _lose_rows(self, count: int, files: LogFiles) -> None:
-        """Tell *files* that the first *count* rows in memory are gone; costs about half a µs each."""
+        """Tell *files* that the first *count* rows in memory are gone; costs about half a µs
+        each.
+        """
         offsets, places, at = self.offsets, self.places, 0
         while at < count:
             first, until, (base, end) = at, self.block_end(at), files.span_of(places[at])
@@ -158,7 +178,9 @@ class SegmentIndex:
         self.length += source.length
 
     def move(self, offset: int, place: int) -> Extent | None:
-        """Let the extent that begins at *offset* lie at *place*, and return what it was; None where none begins there."""
+        """Let the extent that begins at *offset* lie at *place*, and return what it was; None where
+        none begins there.
+        """
         if not self.start < self.length or not self._first() <= offset < self.length:
             return None
         extent = self.extent_at(offset)
@@ -178,11 +200,15 @@ class SegmentIndex:
         return min(column[0] for column in (self.offsets, self.chunks.firsts) if column)
 
     def _split(self, at: int, offset: int) -> None:
-        """Let a chunk end at *offset*, where a row of it begins after its first one, and another one begin there."""
+        """Let a chunk end at *offset*, where a row of it begins after its first one, and another
+        one begin there.
+        """
         chunk = self.chunks[at]
         row = self._row(chunk, offset)
         self.chunks.counts[at] = row - chunk.row
-        self.chunks.add(Chunk(offset, chunk.base, row, chunk.row + chunk.rows - row, chunk.shift))
+        self.chunks.add(
+            ExtentRun(offset, chunk.base, row, chunk.row + chunk.rows - row, chunk.shift)
+        )
 
     def _take_out(self, at: int, offset: int) -> None:
         """Take the row at *offset* out of a chunk."""
@@ -192,4 +218,6 @@ class SegmentIndex:
         _, base, row, count, shift = self.chunks[at]
         self.chunks.drop(at, at + 1)
         if count > 1:
-            self.chunks.add(Chunk(self.paged.row(base, row + 1)[0] + shift, base, row + 1, count - 1, shift))
+            self.chunks.add(
+                ExtentRun(self.paged.row(base, row + 1)[0] + shift, base, row + 1, count - 1, shift)
+            )

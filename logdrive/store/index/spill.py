@@ -1,7 +1,9 @@
-"""Puts on disk what the index need not keep in memory: the extents in closed log files, and the numbers changed since the last time.
+"""Puts on disk what the index need not keep in memory: the extents in closed log files, and the
+numbers changed since the last time.
 
-In three steps: what there is to write is gathered where the index is changed; it is written elsewhere, while the index stays as it
-is; and once it is durable, the index lets go of it. A step that fails leaves everything in memory, for the next time.
+In three steps: what there is to write is gathered where the index is changed; it is written
+elsewhere, while the index stays as it is; and once it is durable, the index lets go of it. A step
+that fails leaves everything in memory, for the next time.
 """
 
 from array import array
@@ -14,13 +16,15 @@ from typing import NamedTuple
 
 from logdrive.store.index.index import Index
 from logdrive.store.index.pages import PagedFile
-from logdrive.store.index.runs import Chunk
+from logdrive.store.index.runs import ExtentRun
 from logdrive.store.index.segment import SegmentIndex
 from logdrive.store.log.files import LogFiles
 
 
 class Stretch(NamedTuple):
-    """Rows [first, end) in the memory of *segment*, which follow each other there and lie in the log file of *base*."""
+    """Rows [first, end) in the memory of *segment*, which follow each other there and lie in the
+    log file of *base*.
+    """
 
     segment: SegmentIndex
     base: int
@@ -30,7 +34,10 @@ class Stretch(NamedTuple):
 
 @dataclass(slots=True)
 class Paging:
-    """What is to be written, *as_of* an end of the log: all rows below *to*. *files* and *runs* are what there is then."""
+    """What is to be written, *as_of* an end of the log: all rows below *to*.
+
+    *files* and *runs* are what there is then.
+    """
 
     as_of: int
     to: int
@@ -41,10 +48,17 @@ class Paging:
 
 
 def gathered(index: Index, as_of: int) -> Paging:
-    """Return what of *index*, which is that of a log that ends at *as_of*, belongs on disk; nanoseconds for each row in memory."""
+    """Return what of *index*, which is that of a log that ends at *as_of*, belongs on disk;
+    nanoseconds for each row in memory.
+    """
     to = index.files.bases[-1]
     segments = index.by_number.values()
-    stretches = [stretch for segment in segments if segment.offsets for stretch in _stretches(index, segment, to)]
+    stretches = [
+        stretch
+        for segment in segments
+        if segment.offsets
+        for stretch in _stretches(index, segment, to)
+    ]
     changed = {segment.number: segment.numbers for segment in segments if segment.numbers}
     return Paging(as_of, to, stretches, changed, index.cold.runs)
 
@@ -64,13 +78,17 @@ def write(index: Index, paging: Paging) -> None:
 
 
 def settle(index: Index, paging: Paging) -> None:
-    """Let *index* go on with what was written, and forget files of which it needs nothing any more."""
+    """Let *index* go on with what was written, and forget files of which it needs nothing any
+    more.
+    """
     rows = dict.fromkeys(paging.files, 0)
-    chunks: list[Chunk] = []
+    chunks: list[ExtentRun] = []
     for segment, base, first, end in paging.stretches:
-        chunks.append(Chunk(segment.offsets[first], base, rows[base], end - first, 0))
+        chunks.append(ExtentRun(segment.offsets[first], base, rows[base], end - first, 0))
         rows[base] += end - first
-    for (segment, _, first, end), chunk in zip(reversed(paging.stretches), reversed(chunks), strict=True):
+    for (segment, _, first, end), chunk in zip(
+        reversed(paging.stretches), reversed(chunks), strict=True
+    ):
         del segment.offsets[first:end]
         del segment.places[first:end]
         segment.chunks.add(chunk)
@@ -98,8 +116,12 @@ def _stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch
         row = end
 
 
-def _parts(files: LogFiles, places: "array[int]", first: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield [first, end) in parts that lie in one log file each, with its base: found by halving, as they are mostly long."""
+def _parts(
+    files: LogFiles, places: "array[int]", first: int, end: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield [first, end) in parts that lie in one log file each, with its base: found by halving,
+    as they are mostly long.
+    """
     base, until = files.span_of(places[first])
     part = places[first:end]
     if base <= min(part) and max(part) < until:

@@ -1,4 +1,6 @@
-"""The log's files: which there are, where each begins and ends, and how much of each still belongs to a segment."""
+"""The log's files: which there are, where each begins and ends, and how much of each still belongs
+to a segment.
+"""
 
 import os
 import re
@@ -23,13 +25,17 @@ def bases_in(names: Sequence[str]) -> list[int]:
 
 
 class LogFiles:
-    """The files by their bases, in order. Changed by whoever commits, one at a time; read by others.
+    """The files by their bases, in order.
 
-    *ends* has the end of every file but the last, *live* how many bytes of each belong to segments, heads of entries included.
-    *changed* is set whenever a file may have become one to be freed.
+    Changed by whoever commits, one at a time; read by others.
+
+    *ends* has the end of every file but the last, *live* how many bytes of each belong to segments,
+    heads of entries included. *changed* is set whenever a file may have become one to be freed.
     """
 
-    def __init__(self, directory: str, bases: Sequence[int], ends: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self, directory: str, bases: Sequence[int], ends: Mapping[int, int] | None = None
+    ) -> None:
         self.directory = directory
         self.bases = list(bases)
         self.ends = dict(ends or {})
@@ -79,6 +85,8 @@ class LogFiles:
         self.live[self.base_of(place)] += ENTRY_HEAD + length
 
     def lose(self, place: int, length: int, entries: int) -> None:
-        """Count *entries* out again that have *length* bytes together and lie in the file of *place*."""
+        """Count *entries* out again that have *length* bytes together and lie in the file of
+        *place*.
+        """
         self.live[self.base_of(place)] -= ENTRY_HEAD * entries + length
         self.changed = True

@@ -1,4 +1,7 @@
-"""Entries of the commit log, and the head of its files, sans I/O. The format is told in `logdrive.store.log.log`."""
+"""Entries of the commit log, and the head of its files, sans I/O.
+
+The format is told in `logdrive.store.log.log`.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -6,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from isal.isal_zlib import crc32 as _crc32  # zlib's CRC-32 at four times zlib's speed; releases the GIL
+# zlib's CRC-32 at four times zlib's speed; releases the GIL
+from isal.isal_zlib import crc32 as _crc32
 
 from logdrive.model.framing import Part
 
@@ -56,8 +60,11 @@ class EntryHead(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
-    """One change on its way into the log; *parts* are its data. *place* is where in the log the data lies, once written."""
+class LogEntry:
+    """One change on its way into the log; *parts* are its data.
+
+    *place* is where in the log the data lies, once written.
+    """
 
     kind: int
     segment: int
@@ -71,24 +78,29 @@ class Entry:
     place: int = -1
 
 
-class Change(NamedTuple):
-    """An attribute's value goes from *previous* to *number*, as a writer's number does in an UPDATE."""
+class NumberChange(NamedTuple):
+    """An attribute's value goes from *previous* to *number*, as a writer's number does in an
+    UPDATE.
+    """
 
     writer: bytes
     previous: int
     number: int
 
 
-def encode_changes(changes: Sequence[Change]) -> bytes:
+def encode_changes(changes: Sequence[NumberChange]) -> bytes:
     """Return the data of a MERGE that comes with *changes*."""
     return b"".join(_CHANGE.pack(*change) for change in changes)
 
 
-def decode_changes(data: bytes | memoryview) -> list[Change]:
-    """Return the changes that a MERGE with *data* comes with. Raises ValueError where they are not whole."""
+def decode_changes(data: bytes | memoryview) -> list[NumberChange]:
+    """Return the changes that a MERGE with *data* comes with.
+
+    Raises ValueError where they are not whole.
+    """
     if len(data) % _CHANGE.size:
         raise ValueError(f"{len(data)} bytes of changes")
-    return [Change(*fields) for fields in _CHANGE.iter_unpack(data)]
+    return [NumberChange(*fields) for fields in _CHANGE.iter_unpack(data)]
 
 
 def crc_of(parts: Sequence[bytes | memoryview]) -> int:
@@ -100,15 +112,31 @@ def crc_of(parts: Sequence[bytes | memoryview]) -> int:
 
 
 def seed_of(store_id: UUID) -> int:
-    """Return the CRC that every entry's head begins with, so that no other store's entry passes for one of this store."""
+    """Return the CRC that every entry's head begins with, so that no other store's entry passes for
+    one of this store.
+    """
     return crc_of([store_id.bytes])
 
 
-def encode_head(entry: Entry, *, seed: int, link: int, position: int, committed: int) -> tuple[bytes, int]:
-    """Return the head of *entry* as it stands at *position*, and its CRC; costs one CRC over the data."""
+def encode_head(
+    entry: LogEntry, *, seed: int, link: int, position: int, committed: int
+) -> tuple[bytes, int]:
+    """Return the head of *entry* as it stands at *position*, and its CRC; costs one CRC over the
+    data.
+    """
     data_crc = crc_of(entry.parts)
     rest = _ENTRY.pack(
-        *(link, data_crc, entry.length, entry.events, entry.segment, entry.kind, position, committed, entry.time_ms),
+        *(
+            link,
+            data_crc,
+            entry.length,
+            entry.events,
+            entry.segment,
+            entry.kind,
+            position,
+            committed,
+            entry.time_ms,
+        ),
         *(entry.writer, entry.previous, entry.number),
     )
     crc = _crc32(rest, seed)
@@ -116,11 +144,15 @@ def encode_head(entry: Entry, *, seed: int, link: int, position: int, committed:
 
 
 def decode_head(buffer: bytes, at: int, *, seed: int, position: int) -> EntryHead | None:
-    """Return the head at *at* if it is whole, of this store, and belongs at *position* of the log; else None."""
+    """Return the head at *at* if it is whole, of this store, and belongs at *position* of the log;
+    else None.
+    """
     if len(buffer) - at < ENTRY_HEAD:
         return None
     magic, crc = _MARK.unpack_from(buffer, at)
-    if magic != ENTRY_MAGIC or crc != _crc32(memoryview(buffer)[at + _MARK.size : at + ENTRY_HEAD], seed):
+    if magic != ENTRY_MAGIC or crc != _crc32(
+        memoryview(buffer)[at + _MARK.size : at + ENTRY_HEAD], seed
+    ):
         return None
     head = EntryHead(crc, *_ENTRY.unpack_from(buffer, at + _MARK.size))
     return head if head.position == position and head.kind in _KINDS else None
@@ -140,8 +172,14 @@ def decode_file_head(data: bytes, base: int) -> FileHead | None:
     if len(data) < FILE_HEAD:
         return None
     magic, version, crc, store_id, found = _FILE.unpack_from(data)
-    if magic != _FILE_MAGIC or found != base or crc != crc_of([data[:12], bytes(4), data[16:FILE_HEAD]]):
+    if (
+        magic != _FILE_MAGIC
+        or found != base
+        or crc != crc_of([data[:12], bytes(4), data[16:FILE_HEAD]])
+    ):
         return None
     if not _OLDEST_VERSION <= version <= VERSION:
-        raise ValueError(f"log format {version} is not known to this version, which writes {VERSION}")
+        raise ValueError(
+            f"log format {version} is not known to this version, which writes {VERSION}"
+        )
     return FileHead(UUID(bytes=store_id), version)

@@ -1,11 +1,22 @@
-"""Reads a log file from a place on, entry by entry, as far as it is whole; and looks for proof that more of it once was."""
+"""Reads a log file from a place on, entry by entry, as far as it is whole; and looks for proof that
+more of it once was.
+"""
 
 from collections.abc import Callable, Iterator
 
 from logdrive.host.direct_file import DIRECT_BLOCK
 from logdrive.host.disk import File
 from logdrive.model.units import MIB
-from logdrive.store.log.format import ENTRY_HEAD, ENTRY_MAGIC, FILE_HEAD, EntryHead, FileHead, crc_of, decode_file_head, decode_head
+from logdrive.store.log.format import (
+    ENTRY_HEAD,
+    ENTRY_MAGIC,
+    FILE_HEAD,
+    EntryHead,
+    FileHead,
+    crc_of,
+    decode_file_head,
+    decode_head,
+)
 
 _WINDOW = 4 * MIB
 
@@ -13,8 +24,8 @@ _WINDOW = 4 * MIB
 class FileScan:
     """One log file of *size* bytes whose first byte is at *base* of the log.
 
-    *position* and *link* are where the next entry must stand and what it must link to; after `entries` has ended, *position*
-    is the end of what is whole.
+    *position* and *link* are where the next entry must stand and what it must link to; after
+    `entries` has ended, *position* is the end of what is whole.
     """
 
     def __init__(self, file: File, *, base: int, size: int, seed: int) -> None:
@@ -28,7 +39,10 @@ class FileScan:
         self._window_at = 0
 
     def head(self) -> FileHead | None:
-        """Return the file's head, None where it is damaged. Raises ValueError for a version not known."""
+        """Return the file's head, None where it is damaged.
+
+        Raises ValueError for a version not known.
+        """
         return decode_file_head(self._file.pread(FILE_HEAD, 0), self.base)
 
     def next_head(self) -> EntryHead | None:
@@ -37,7 +51,9 @@ class FileScan:
         return decode_head(buffer, at, seed=self._seed, position=self.position)
 
     def entries(self) -> Iterator[tuple[EntryHead, bytes | memoryview]]:
-        """Yield heads and data from *position* on, up to the first entry that is not whole or does not follow."""
+        """Yield heads and data from *position* on, up to the first entry that is not whole or does
+        not follow.
+        """
         while (head := self.next_head()) is not None and head.link == self.link:
             length = ENTRY_HEAD + head.length
             if head.length > self.end - self.position - ENTRY_HEAD:
@@ -56,7 +72,9 @@ class FileScan:
         return left < DIRECT_BLOCK and not any(self._file.pread(left, self.position - self.base))
 
     def proof_beyond(self, position: int) -> int | None:
-        """Return where an entry stands that was written after *position* was durable; None where there is none."""
+        """Return where an entry stands that was written after *position* was durable; None where
+        there is none.
+        """
         return self._find(position, lambda head: head.committed > position)
 
     def resume(self) -> bool:
@@ -90,7 +108,9 @@ class FileScan:
         return None
 
     def _bytes(self, position: int, size: int) -> tuple[bytes, int]:
-        """Return a buffer that holds *size* bytes from *position*, fewer only at the file's end, and where they begin in it."""
+        """Return a buffer that holds *size* bytes from *position*, fewer only at the file's end,
+        and where they begin in it.
+        """
         at = position - self._window_at
         if at < 0 or at + size > len(self._window):
             self._window = self._file.pread(max(size, _WINDOW), position - self.base)

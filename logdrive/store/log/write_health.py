@@ -1,14 +1,18 @@
-"""What the log says of a disk that takes nothing: once when it begins, once when it is over, however often it is tried meanwhile."""
+"""What the log says of a disk that takes nothing: once when it begins, once when it is over,
+however often it is tried meanwhile.
+"""
 
 import asyncio
 
 import structlog
 
 _QUIET_SECONDS = 10.0
-"""Between two complaints: a disk with room for small writes only fails and recovers by the second."""
+"""Between two complaints: a disk with room for small writes only fails and recovers by the
+second.
+"""
 
 
-class Complaint:
+class WriteHealth:
     """The state of one store's writes, as last told."""
 
     def __init__(self, directory: str) -> None:

@@ -1,8 +1,9 @@
 """The state of all streams beside the segments that it is about, changed by one at a time.
 
-A turn looks at the state, submits one change and what it asks of segments, in that order, and ends once all is durable. So whoever
-has a turn finds nothing pending, and a crash leaves some beginning of what was submitted, of which the next start does the rest.
-A turn that fails or is cancelled midway leaves memory and store apart: the next one begins with what the journal says.
+A turn looks at the state, submits one change and what it asks of segments, in that order, and ends
+once all is durable. So whoever has a turn finds nothing pending, and a crash leaves some beginning
+of what was submitted, of which the next start does the rest. A turn that fails or is cancelled
+midway leaves memory and store apart: the next one begins with what the journal says.
 """
 
 import asyncio
@@ -17,47 +18,50 @@ from logdrive.host.clock import Clock
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
 from logdrive.store.streams.effects import following
-from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, RefusedError
+from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, StreamsError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.key_ranges import new_stream
 from logdrive.store.streams.names import mark_of, name_of, segment_id, stream_of
-from logdrive.store.streams.reconcile import Settling, settle_map, settle_watermark
+from logdrive.store.streams.reconcile import Reconciler, settle_map, settle_watermark
 from logdrive.store.streams.state import (
-    Group,
+    CatalogState,
     MapPut,
-    Place,
     Put,
+    ReaderGroup,
     Scope,
     ScopePut,
-    State,
     Stream,
     StreamConfig,
     StreamPut,
+    StreamState,
     TransactionPut,
     WatermarkPut,
 )
 
 
-class Catalogue:
-    """What `Streams` and `Transactions` stand on; they take turns at it. *store* runs for as long."""
+class Catalog:
+    """What `Streams` and `Transactions` stand on; they take turns at it.
+
+    *store* runs for as long.
+    """
 
     def __init__(self, store: Store, *, clock: Clock, random: Random, slack: int = MIB) -> None:
         self.store, self.clock, self.random = store, clock, random
         self._journal = Journal(store, slack=slack)
-        self._state = State()
+        self._state = CatalogState()
         self._turn = asyncio.Lock()
         self._known = False
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[State]:
-        """Have the streams alone. A `RefusedError` leaves everything as it was."""
+    async def turn(self) -> AsyncIterator[CatalogState]:
+        """Have the streams alone. A `StreamsError` leaves everything as it was."""
         async with self._turn:
             known, self._known = self._known, False
             if not known:
                 await self._begin()
             try:
                 yield self._state
-            except RefusedError:
+            except StreamsError:
                 self._known = True
                 raise
             self._known = True
@@ -65,22 +69,28 @@ class Catalogue:
     async def _begin(self) -> None:
         self._state = await self._journal.replay()
         for scope, name, place in list(self._state.places()):
-            await asyncio.gather(*Settling(self.store, scope, name, place).submit())
+            await asyncio.gather(*Reconciler(self.store, scope, name, place).submit())
             await self.change(following(scope, name, place))
         for scope, name, _ in list(self._state.places()):
             await asyncio.gather(*self._settle_watermark(scope, name))
-        maps = [MapPut(scope, name, now) for scope, found in self._state.scopes.items() for name, now in found.maps.items()]
+        maps = [
+            MapPut(scope, name, now)
+            for scope, found in self._state.scopes.items()
+            for name, now in found.maps.items()
+        ]
         await self._settle_maps(maps)
         await self.adopt_all()
 
     async def change(self, puts: Sequence[Put]) -> None:
-        """Make *puts* durable, then what they ask of the segments, then that this is done; within a turn."""
+        """Make *puts* durable, then what they ask of the segments, then that this is done; within a
+        turn.
+        """
         while puts:
             submitted: list[asyncio.Future[Any]] = [self._journal.submit(puts)]
             self._state.apply(puts)
             places = self._places(puts)
             for scope, name, place in places:
-                submitted += Settling(self.store, scope, name, place).submit()
+                submitted += Reconciler(self.store, scope, name, place).submit()
             for put in puts:
                 if isinstance(put, WatermarkPut):
                     submitted += self._settle_watermark(put.scope, put.stream)
@@ -97,19 +107,35 @@ class Catalogue:
 
     async def _settle_maps(self, maps: Sequence[MapPut]) -> None:
         """Do what is missing of *maps*, which are durable."""
-        await asyncio.gather(*(future for put in maps for future in settle_map(self.store, put.scope, put.name, put.now)))
-        if gone := [MapPut(put.scope, put.name, replace(put.now, status="deleted")) for put in maps if put.now.status == "deleting"]:
+        await asyncio.gather(
+            *(
+                future
+                for put in maps
+                for future in settle_map(self.store, put.scope, put.name, put.now)
+            )
+        )
+        if gone := [
+            MapPut(put.scope, put.name, replace(put.now, status="deleted"))
+            for put in maps
+            if put.now.status == "deleting"
+        ]:
             submitted = self._journal.submit(gone)
             self._state.apply(gone)
             await submitted
 
-    def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, Place]]:
-        names = dict.fromkeys((put.scope, put.stream) for put in puts if isinstance(put, StreamPut | TransactionPut))
-        return [(scope, name, place) for scope, name in names if (place := self._state.place(scope, name)) is not None]
+    def _places(self, puts: Sequence[Put]) -> list[tuple[str, str, StreamState]]:
+        names = dict.fromkeys(
+            (put.scope, put.stream) for put in puts if isinstance(put, StreamPut | TransactionPut)
+        )
+        return [
+            (scope, name, place)
+            for scope, name in names
+            if (place := self._state.place(scope, name)) is not None
+        ]
 
-    # Finding -----------------------------------------------------------------------------------------------------------
+    # Finding -------------------------------------------------------------------------------------
 
-    async def place(self, scope: str, stream: str) -> Place:
+    async def place(self, scope: str, stream: str) -> StreamState:
         """Return a stream, within a turn. Raises `NoSuchScopeError`, `NoSuchStreamError`."""
         found = self._state.place(scope, stream)
         if found is None and await self.adopt(scope, stream):
@@ -120,7 +146,10 @@ class Catalogue:
         return found
 
     async def scope(self, scope: str) -> Scope:
-        """Return a scope, within a turn; it is there also for streams that nobody has asked for. Raises `NoSuchScopeError`."""
+        """Return a scope, within a turn; it is there also for streams that nobody has asked for.
+
+        Raises `NoSuchScopeError`.
+        """
         if not self._is_scope(scope):
             await self.adopt_all()
         if not self._is_scope(scope):
@@ -131,8 +160,12 @@ class Catalogue:
         return scope in self._state.scopes and self._state.scopes[scope].present
 
     def making(self, scope: str, stream: str, config: StreamConfig) -> StreamPut:
-        """Return the put that makes a stream, which is not there, of *config*.min_segments equal key ranges."""
-        made = new_stream(config, config.min_segments, self.next_number(scope, stream), self.clock.now_ms())
+        """Return the put that makes a stream, which is not there, of *config*.min_segments equal
+        key ranges.
+        """
+        made = new_stream(
+            config, config.min_segments, self.next_number(scope, stream), self.clock.now_ms()
+        )
         return StreamPut(scope, stream, made)
 
     def next_number(self, scope: str, stream: str) -> int:
@@ -141,23 +174,29 @@ class Catalogue:
         place = found.places.get(stream) if found is not None else None
         return place.stream.next_number if place is not None else 0
 
-    def known(self, scope: str, stream: str) -> Place | None:
+    def known(self, scope: str, stream: str) -> StreamState | None:
         """Return a stream, as far as it is known without a turn."""
         return self._state.place(scope, stream)
 
     def active(self) -> list[tuple[str, str, Stream]]:
         """Return the streams that take appends, as far as they are known without a turn."""
-        return [(scope, name, place.stream) for scope, name, place in self._state.places() if place.stream.status == "active"]
+        return [
+            (scope, name, place.stream)
+            for scope, name, place in self._state.places()
+            if place.stream.status == "active"
+        ]
 
     def timed(self) -> list[tuple[str, str]]:
         """Return the streams whose writers note times, as far as they are known without a turn."""
         return [(scope, name) for scope, name, place in self._state.places() if place.writers]
 
-    def subscribers(self, scope: str, stream: str) -> list[Group]:
-        """Return the reader groups that hold a stream's retention back, as far as they are known without a turn."""
+    def subscribers(self, scope: str, stream: str) -> list[ReaderGroup]:
+        """Return the reader groups that hold a stream's retention back, as far as they are known
+        without a turn.
+        """
         return [group for _, group in self._state.subscribers(scope, stream)]
 
-    # Adopting ----------------------------------------------------------------------------------------------------------
+    # Adopting ------------------------------------------------------------------------------------
 
     async def adopt_all(self) -> None:
         """Take in every stream that somebody made by making its segments; within a turn."""
@@ -167,14 +206,23 @@ class Catalogue:
                 await self.adopt(*found)
 
     async def adopt(self, scope: str, stream: str) -> bool:
-        """Take in a stream that is not known and whose segments 0, 1, 2 … are there, and tell whether it was; within a turn."""
+        """Take in a stream that is not known and whose segments 0, 1, 2 … are there, and tell
+        whether it was; within a turn.
+        """
         count = 0
         if self._state.place(scope, stream) is not None:
             return False
         while self.store.info(name_of(scope, stream, segment_id(count, 0))) is not None:
             count += 1
-        if count == 0 or stream_of(name_of(scope, stream, 0)) is None or self.next_number(scope, stream):
+        if (
+            count == 0
+            or stream_of(name_of(scope, stream, 0)) is None
+            or self.next_number(scope, stream)
+        ):
             return False
         config = StreamConfig(min_segments=count)
-        await self.change([ScopePut(scope), StreamPut(scope, stream, new_stream(config, count, 0, now_ms=0))])  # older than its data
+        # older than its data
+        await self.change(
+            [ScopePut(scope), StreamPut(scope, stream, new_stream(config, count, 0, now_ms=0))]
+        )
         return True

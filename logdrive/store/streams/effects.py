@@ -5,7 +5,14 @@ from typing import Final
 import msgspec
 
 from logdrive.store.streams.key_ranges import behind
-from logdrive.store.streams.state import Place, Put, Stream, StreamPut, Transaction, TransactionPut
+from logdrive.store.streams.state import (
+    Put,
+    Stream,
+    StreamPut,
+    StreamState,
+    Transaction,
+    TransactionPut,
+)
 
 KEPT: Final = 1000
 """Transactions of a stream that are remembered after their end, for those who ask how it went."""
@@ -13,17 +20,32 @@ KEPT: Final = 1000
 _ENDING: Final = ("committing", "aborting")
 
 
-def following(scope: str, name: str, place: Place) -> list[Put]:
+def following(scope: str, name: str, place: StreamState) -> list[Put]:
     """Return the puts that say that nothing is left to do; none where nothing was."""
     stream = place.stream
     if stream.status == "deleting":
         empty = msgspec.structs.replace(stream, segments=(), epochs=(), status="deleted", cut={})
-        return [*(TransactionPut(scope, name, key, None) for key in place.transactions), StreamPut(scope, name, empty)]
-    puts: list[Put] = [TransactionPut(scope, name, key, _ended(now)) for key, now in place.transactions.items() if now.status in _ENDING]
+        return [
+            *(TransactionPut(scope, name, key, None) for key in place.transactions),
+            StreamPut(scope, name, empty),
+        ]
+    puts: list[Put] = [
+        TransactionPut(scope, name, key, _ended(now))
+        for key, now in place.transactions.items()
+        if now.status in _ENDING
+    ]
     if puts:
         over = [key for key, now in place.transactions.items() if now.ended]
-        puts += [TransactionPut(scope, name, key, None) for key in over[: max(0, len(over) + len(puts) - KEPT)]]
-    used = {number for now in place.transactions.values() if now.status == "open" for number in now.segments}
+        puts += [
+            TransactionPut(scope, name, key, None)
+            for key in over[: max(0, len(over) + len(puts) - KEPT)]
+        ]
+    used = {
+        number
+        for now in place.transactions.values()
+        if now.status == "open"
+        for number in now.segments
+    }
     gone = {segment.id for segment in behind(stream, stream.cut)} - used
     if gone:
         puts.append(StreamPut(scope, name, _without(stream, gone)))
@@ -36,4 +58,6 @@ def _ended(transaction: Transaction) -> Transaction:
 
 
 def _without(stream: Stream, gone: set[int]) -> Stream:
-    return msgspec.structs.replace(stream, segments=tuple(segment for segment in stream.segments if segment.id not in gone))
+    return msgspec.structs.replace(
+        stream, segments=tuple(segment for segment in stream.segments if segment.id not in gone)
+    )

@@ -3,55 +3,55 @@
 from logdrive.errors import LogdriveError
 
 
-class RefusedError(LogdriveError):
+class StreamsError(LogdriveError):
     """What was asked can't be, as things are."""
 
 
-class BadNameError(RefusedError):
+class BadNameError(StreamsError):
     """No name for a scope or a stream."""
 
 
-class NoSuchScopeError(RefusedError):
+class NoSuchScopeError(StreamsError):
     """There is no such scope."""
 
 
-class ScopeExistsError(RefusedError):
+class ScopeExistsError(StreamsError):
     """The scope is there."""
 
 
-class ScopeNotEmptyError(RefusedError):
+class ScopeNotEmptyError(StreamsError):
     """The scope still has streams."""
 
 
-class NoSuchStreamError(RefusedError):
+class NoSuchStreamError(StreamsError):
     """There is no such stream in the scope."""
 
 
-class StreamExistsError(RefusedError):
+class StreamExistsError(StreamsError):
     """The stream is there."""
 
 
-class StreamSealedError(RefusedError):
+class StreamSealedError(StreamsError):
     """The stream takes nothing more."""
 
 
-class StreamNotSealedError(RefusedError):
+class StreamNotSealedError(StreamsError):
     """Only a sealed stream can be deleted."""
 
 
-class NoSuchStreamSegmentError(RefusedError):
+class NoSuchStreamSegmentError(StreamsError):
     """The stream has no such segment."""
 
 
-class PreconditionError(RefusedError):
+class PreconditionError(StreamsError):
     """What was asked does not fit the stream as it is."""
 
 
-class NoSuchTransactionError(RefusedError):
+class NoSuchTransactionError(StreamsError):
     """The stream has no such transaction, or has forgotten it."""
 
 
-class TransactionEndedError(RefusedError):
+class TransactionEndedError(StreamsError):
     """The transaction went the other way already: *committed* says which."""
 
     def __init__(self, committed: bool) -> None:
@@ -59,37 +59,37 @@ class TransactionEndedError(RefusedError):
         self.committed = committed
 
 
-class LeaseError(RefusedError):
+class LeaseError(StreamsError):
     """The lease asked for is not one that is given."""
 
 
-class NoSuchGroupError(RefusedError):
+class NoSuchGroupError(StreamsError):
     """The scope has no such reader group."""
 
 
-class GenerationError(RefusedError):
+class GenerationError(StreamsError):
     """The reader group was changed since, or is another one of that name."""
 
 
-class NoSuchMapError(RefusedError):
+class NoSuchMapError(StreamsError):
     """The scope has no such key-value table."""
 
 
-class MapExistsError(RefusedError):
+class MapExistsError(StreamsError):
     """The key-value table is there."""
 
 
-class NoSuchWriterError(RefusedError):
+class NoSuchWriterError(StreamsError):
     """No writer of that name has noted a time, or it is forgotten."""
 
 
-class TimeError(RefusedError):
+class TimeError(StreamsError):
     """The writer has noted a later time before."""
 
 
-class PositionError(RefusedError):
+class PositionError(StreamsError):
     """The stream has no such place, or the writer was further before."""
 
 
-class TooMuchNotedError(RefusedError):
+class TooMuchNotedError(StreamsError):
     """More writers, or longer positions, than are kept of a stream."""

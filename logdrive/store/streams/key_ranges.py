@@ -1,4 +1,6 @@
-"""Which segments of a stream hold which keys, and which follow which: pure questions to one stream's state."""
+"""Which segments of a stream hold which keys, and which follow which: pure questions to one
+stream's state.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,27 +10,39 @@ from logdrive.store.streams.errors import NoSuchStreamSegmentError, Precondition
 from logdrive.store.streams.names import epoch_of, segment_id
 from logdrive.store.streams.state import CURRENT, Segment, Stream, StreamConfig
 
-Range = tuple[float, float]
+KeyRange = tuple[float, float]
 
 MAX_HISTORY = 100_000
-"""Segments of a stream that have not been cut off, current and past: its record in the journal has them all."""
+"""Segments of a stream that have not been cut off, current and past: its record in the journal has
+them all.
+"""
 
 
 def new_stream(config: StreamConfig, count: int, first_number: int, now_ms: int) -> Stream:
     """Return a stream of *count* equal key ranges, which begins at *now_ms*."""
     bounds = [n / count for n in range(count)] + [1.0]
-    segments = tuple(Segment(segment_id(first_number + n, 0), bounds[n], bounds[n + 1]) for n in range(count))
+    segments = tuple(
+        Segment(segment_id(first_number + n, 0), bounds[n], bounds[n + 1]) for n in range(count)
+    )
     return Stream(config, segments, (now_ms,), first_number + count)
 
 
 def current(stream: Stream) -> list[Segment]:
     """Return the segments that take appends; none of a sealed stream."""
-    return [segment for segment in stream.segments if segment.until == CURRENT] if stream.status == "active" else []
+    return (
+        [segment for segment in stream.segments if segment.until == CURRENT]
+        if stream.status == "active"
+        else []
+    )
 
 
 def active_at(stream: Stream, epoch: int) -> list[Segment]:
     """Return the segments of one epoch."""
-    return [s for s in stream.segments if epoch_of(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)]
+    return [
+        s
+        for s in stream.segments
+        if epoch_of(s.id) <= epoch and (s.until == CURRENT or s.until > epoch)
+    ]
 
 
 def segment_of(stream: Stream, segment: int) -> Segment:
@@ -40,30 +54,51 @@ def segment_of(stream: Stream, segment: int) -> Segment:
 
 
 def successors(stream: Stream, segment: int) -> list[tuple[Segment, list[int]]]:
-    """Return the segments that took the place of *segment*, each with all those that it follows; none for one that is current."""
+    """Return the segments that took the place of *segment*, each with all those that it follows;
+    none for one that is current.
+    """
     before = segment_of(stream, segment)
     if before.until == CURRENT:
         return []
     after = [s for s in stream.segments if epoch_of(s.id) == before.until and _overlap(s, before)]
-    return [(s, [p.id for p in stream.segments if p.until == before.until and _overlap(p, s)]) for s in after]
+    return [
+        (s, [p.id for p in stream.segments if p.until == before.until and _overlap(p, s)])
+        for s in after
+    ]
 
 
-def scaled(stream: Stream, sealed: Iterable[int], ranges: Sequence[Range], now_ms: int) -> Stream:
-    """Return *stream* with the segments *sealed* replaced by new ones of *ranges*. Raises `PreconditionError` where these don't fit."""
+def scaled(
+    stream: Stream, sealed: Iterable[int], ranges: Sequence[KeyRange], now_ms: int
+) -> Stream:
+    """Return *stream* with the segments *sealed* replaced by new ones of *ranges*.
+
+    Raises `PreconditionError` where these don't fit.
+    """
     gone = set(sealed)
     there = current(stream)
     replaced = [s for s in there if s.id in gone]
     if not replaced or len(replaced) != len(gone):
         raise PreconditionError("only current segments can be replaced")
     if _joined(ranges) != _joined([(s.low, s.high) for s in replaced]):
-        raise PreconditionError("the new key ranges must be those of the segments that they replace, without gap or overlap")
+        raise PreconditionError(
+            "the new key ranges must be those of the segments that they replace, without "
+            "gap or overlap"
+        )
     if len(stream.segments) + len(ranges) > MAX_HISTORY:
-        raise PreconditionError(f"the stream has {len(stream.segments)} segments, past ones counted: truncate it first")
+        raise PreconditionError(
+            f"the stream has {len(stream.segments)} segments, past ones counted: truncate it first"
+        )
     epoch = len(stream.epochs)
     kept = [msgspec.structs.replace(s, until=epoch) if s.id in gone else s for s in stream.segments]
-    new = [Segment(segment_id(stream.next_number + n, epoch), low, high) for n, (low, high) in enumerate(sorted(ranges))]
+    new = [
+        Segment(segment_id(stream.next_number + n, epoch), low, high)
+        for n, (low, high) in enumerate(sorted(ranges))
+    ]
     return msgspec.structs.replace(
-        stream, segments=(*kept, *new), epochs=(*stream.epochs, now_ms), next_number=stream.next_number + len(new)
+        stream,
+        segments=(*kept, *new),
+        epochs=(*stream.epochs, now_ms),
+        next_number=stream.next_number + len(new),
     )
 
 
@@ -73,17 +108,23 @@ def head(stream: Stream) -> dict[int, int]:
 
 
 def at_time(stream: Stream, time_ms: int) -> dict[int, int]:
-    """Return a place at or before what was written at *time_ms*: the segments of that time from their beginning, or the head."""
-    epoch = max((number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0)
+    """Return a place at or before what was written at *time_ms*: the segments of that time from
+    their beginning, or the head.
+    """
+    epoch = max(
+        (number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0
+    )
     begin, gone = head(stream), {s.id for s in behind(stream, stream.cut)}
     found = [s for s in active_at(stream, epoch) if s.id not in gone]
     return {s.id: begin.get(s.id, 0) for s in found} if _is_whole(found) else begin
 
 
 def reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
-    """Return a whole place that nothing in *positions*, segments of any epochs and how far each was written, lies behind.
+    """Return a whole place that nothing in *positions*, segments of any epochs and how far each was
+    written, lies behind.
 
-    It may lie further on than it must: of the latest epoch in *positions*, or the present one where some of that epoch is cut off.
+    It may lie further on than it must: of the latest epoch in *positions*, or the present one where
+    some of that epoch is cut off.
     """
     latest = max((epoch_of(number) for number in positions), default=0)
     found = active_at(stream, latest)
@@ -93,7 +134,9 @@ def reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment,
 
 
 def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:
-    """Raise `PreconditionError` unless *cut* is one place in the whole stream, not before where it begins now."""
+    """Raise `PreconditionError` unless *cut* is one place in the whole stream, not before where it
+    begins now.
+    """
     segments = [segment_of(stream, number) for number in cut]
     if any(offset < 0 for offset in cut.values()) or not _is_whole(segments):
         raise PreconditionError("a cut has one offset for each key")
@@ -108,30 +151,45 @@ def behind(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     return [
         s
         for s in stream.segments
-        if s.id not in cut and s.until != CURRENT and any(epoch_of(p.id) >= s.until and _overlap(s, p) for p in places)
+        if s.id not in cut
+        and s.until != CURRENT
+        and any(epoch_of(p.id) >= s.until and _overlap(s, p) for p in places)
     ]
 
 
 def beyond(stream: Stream, cut: Mapping[int, int]) -> list[Segment]:
     """Return the segments all of whose bytes lie after *cut*."""
     places = [s for s in stream.segments if s.id in cut and s.until != CURRENT]
-    return [s for s in stream.segments if s.id not in cut and any(epoch_of(s.id) >= p.until and _overlap(s, p) for p in places)]
+    return [
+        s
+        for s in stream.segments
+        if s.id not in cut and any(epoch_of(s.id) >= p.until and _overlap(s, p) for p in places)
+    ]
 
 
 def needed(stream: Stream, cut: Mapping[int, int]) -> dict[int, int]:
-    """Return from which offset each segment, by its id, has what lies after *cut*; those that have nothing of it are not there."""
+    """Return from which offset each segment, by its id, has what lies after *cut*; those that have
+    nothing of it are not there.
+    """
     begin = cut or head(stream)
     gone = {s.id for s in behind(stream, begin)}
     return {s.id: begin.get(s.id, 0) for s in stream.segments if s.id not in gone}
 
 
 def between(stream: Stream, begin: Mapping[int, int], end: Mapping[int, int]) -> list[Segment]:
-    """Return the segments that have what lies between two places. Raises `PreconditionError` unless one comes after the other."""
+    """Return the segments that have what lies between two places.
+
+    Raises `PreconditionError` unless one comes after the other.
+    """
     for cut in (begin, end):
         if not _is_whole(segment_of(stream, number) for number in cut):
             raise PreconditionError("a cut has one offset for each key")
     before, after = {s.id for s in behind(stream, begin)}, {s.id for s in beyond(stream, end)}
-    if before & end.keys() or after & begin.keys() or any(offset < begin.get(number, 0) for number, offset in end.items()):
+    if (
+        before & end.keys()
+        or after & begin.keys()
+        or any(offset < begin.get(number, 0) for number, offset in end.items())
+    ):
         raise PreconditionError("the second cut lies before the first")
     return [s for s in stream.segments if s.id not in before and s.id not in after]
 
@@ -144,9 +202,11 @@ def _is_whole(segments: Iterable[Segment]) -> bool:
     return _joined([(s.low, s.high) for s in segments]) == [(0.0, 1.0)]
 
 
-def _joined(ranges: Iterable[Range]) -> list[Range]:
-    """Return *ranges* in order, adjoining ones as one; overlapping or empty ones stay as they are, and so equal no proper list."""
-    joined: list[Range] = []
+def _joined(ranges: Iterable[KeyRange]) -> list[KeyRange]:
+    """Return *ranges* in order, adjoining ones as one; overlapping or empty ones stay as they are,
+    and so equal no proper list.
+    """
+    joined: list[KeyRange] = []
     for low, high in sorted(ranges):
         if low < high and joined and joined[-1][1] == low:
             joined[-1] = (joined[-1][0], high)

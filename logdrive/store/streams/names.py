@@ -22,7 +22,9 @@ _NUMBER_BITS: Final = 32
 
 
 def check_scope(name: str) -> None:
-    """Raise `BadNameError` unless *name* can be a scope's: letters, digits, '.' and '-', after '_' for what is internal to clients."""
+    """Raise `BadNameError` unless *name* can be a scope's: letters, digits, '.' and '-', after '_'
+    for what is internal to clients.
+    """
     if name == SYSTEM or len(name) > _SCOPE_LENGTH or _NAME.fullmatch(name) is None:
         raise BadNameError(f"{name[:300]!r} is no name for a scope")
 
@@ -56,7 +58,9 @@ def map_segment(scope: str, table: str, number: int) -> str:
 
 
 def stream_of(segment: str) -> tuple[str, str] | None:
-    """Return scope and stream whose first segment *segment* is; None where it is not the first of a stream, or of none."""
+    """Return scope and stream whose first segment *segment* is; None where it is not the first of a
+    stream, or of none.
+    """
     found = _FIRST_SEGMENT.fullmatch(segment)
     if found is None:
         return None

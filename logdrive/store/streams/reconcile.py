@@ -1,4 +1,7 @@
-"""What a stream's state asks of its segments. Asking again is harmless, so whatever was cut short is done at the next start."""
+"""What a stream's state asks of its segments.
+
+Asking again is harmless, so whatever was cut short is done at the next start.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -12,14 +15,24 @@ from logdrive.model.framing import framed
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError, NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.errors import (
+    NoSuchSegmentError,
+    SegmentSealedError,
+    SegmentTruncatedError,
+    StoreDamagedError,
+)
 from logdrive.store.streams.key_ranges import behind, current
 from logdrive.store.streams.names import map_segment, mark_of, name_of, transaction_name
-from logdrive.store.streams.state import CURRENT, Map, Place, Stream, Watermark
+from logdrive.store.streams.state import CURRENT, KeyValueTable, Stream, StreamState, Watermark
 from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.watermarks import encode_watermark
 
-_REFUSALS: Final = (NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError, DamagedError)
+_REFUSALS: Final = (
+    NoSuchSegmentError,
+    SegmentSealedError,
+    SegmentTruncatedError,
+    StoreDamagedError,
+)
 _MARKING: Final = uuid5(NAMESPACE, "_watermarks")
 """The writer of marks: its number in one is the number of the watermark appended last."""
 _log = structlog.get_logger("logdrive.store.streams")
@@ -27,8 +40,10 @@ _log = structlog.get_logger("logdrive.store.streams")
 Submitted = list["asyncio.Future[Any]"]
 
 
-def settle_map(store: Store, scope: str, name: str, table: Map) -> Submitted:
-    """Submit what is missing of one key-value table; return futures that end once everything is durable."""
+def settle_map(store: Store, scope: str, name: str, table: KeyValueTable) -> Submitted:
+    """Submit what is missing of one key-value table; return futures that end once everything is
+    durable.
+    """
     futures: Submitted = []
     for number in range(table.first, table.first + table.partitions):
         segment = map_segment(scope, name, number)
@@ -40,14 +55,24 @@ def settle_map(store: Store, scope: str, name: str, table: Map) -> Submitted:
                 futures.append(store.create(segment))
             if not there or store.attribute(segment, TABLE) == ABSENT:
                 try:
-                    futures.append(store.update(segment, TABLE, ABSENT, 1 + table.primary + table.secondary))
+                    futures.append(
+                        store.update(segment, TABLE, ABSENT, 1 + table.primary + table.secondary)
+                    )
                 except SegmentSealedError as error:  # by a client of the face
-                    _log.warning("a table's segment is not as it was made", table=f"{scope}/{name}", reason=str(error))
+                    _log.warning(
+                        "a table's segment is not as it was made",
+                        table=f"{scope}/{name}",
+                        reason=str(error),
+                    )
     return futures
 
 
-def settle_watermark(store: Store, scope: str, stream: str, mark: Stream, watermark: Watermark) -> Submitted:
-    """Submit the append of a stream's latest *watermark* to its *mark*, if it lacks there; return futures as above."""
+def settle_watermark(
+    store: Store, scope: str, stream: str, mark: Stream, watermark: Watermark
+) -> Submitted:
+    """Submit the append of a stream's latest *watermark* to its *mark*, if it lacks there; return
+    futures as above.
+    """
     for segment in current(mark):
         name = name_of(scope, mark_of(stream), segment.id)
         if store.submitted(name, _MARKING) >= watermark.number:
@@ -55,16 +80,25 @@ def settle_watermark(store: Store, scope: str, stream: str, mark: Stream, waterm
         cut = [(passed.segment, passed.low, passed.high, passed.offset) for passed in watermark.cut]
         event = framed(encode_watermark(watermark.low, watermark.high, cut))
         try:
-            return [store.append(name, event, writer=_MARKING, expected=None, number=watermark.number, events=1)]
+            return [
+                store.append(
+                    name, event, writer=_MARKING, expected=None, number=watermark.number, events=1
+                )
+            ]
         except _REFUSALS as error:  # sealed or deleted by a client of the face
-            _log.warning("a stream's watermark reaches nobody", stream=f"{scope}/{stream}", reason=str(error))
+            _log.warning(
+                "a stream's watermark reaches nobody", stream=f"{scope}/{stream}", reason=str(error)
+            )
     return []
 
 
-class Settling:
-    """Submits what is missing of one stream, in the order in which it must become durable. Nothing else of it may be pending."""
+class Reconciler:
+    """Submits what is missing of one stream, in the order in which it must become durable.
 
-    def __init__(self, store: Store, scope: str, stream: str, place: Place) -> None:
+    Nothing else of it may be pending.
+    """
+
+    def __init__(self, store: Store, scope: str, stream: str, place: StreamState) -> None:
         self._store, self._place = store, place
         self._scope, self._name = scope, stream
         self._made: dict[str, None] = {}
@@ -93,7 +127,10 @@ class Settling:
         for key, transaction in self._place.transactions.items():
             if transaction.ended:
                 continue
-            names = [(segment, transaction_name(self._segment(segment), UUID(hex=key))) for segment in transaction.segments]
+            names = [
+                (segment, transaction_name(self._segment(segment), UUID(hex=key)))
+                for segment in transaction.segments
+            ]
             if transaction.status == "open":
                 for _, name in names:
                     self._make(name)
@@ -135,9 +172,17 @@ class Settling:
             self._do(self._store.delete, name)
 
     def _do(self, change: "Callable[..., asyncio.Future[Any]]", *arguments: object) -> None:
-        """Submit one change. One that clients of the face, or damage, made impossible is told and left, lest the stream hang on it."""
+        """Submit one change.
+
+        One that clients of the face, or damage, made impossible is told and left, lest the stream
+        hang on it.
+        """
         try:
             self._futures.append(change(*arguments))
         except _REFUSALS as error:
             told: LogdriveError = error
-            _log.warning("a segment is not as its stream's state says", stream=f"{self._scope}/{self._name}", reason=str(told))
+            _log.warning(
+                "a segment is not as its stream's state says",
+                stream=f"{self._scope}/{self._name}",
+                reason=str(told),
+            )

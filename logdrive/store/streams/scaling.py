@@ -1,8 +1,10 @@
-"""Scaling by rate: segments that take more than the stream's maker wants of one are split, neighbours that take little are joined.
+"""Scaling by rate: segments that take more than the stream's maker wants of one are split,
+neighbours that take little are joined.
 
-Only streams whose policy names a rate are looked at, once a minute. A segment is split that took more than the rate in each of the
-last two minutes; two are joined that together took less than half of it in each of the last ten, so what was joined is not split
-again at once. Rates are measured here and not kept: after a start they are measured anew.
+Only streams whose policy names a rate are looked at, once a minute. A segment is split that took
+more than the rate in each of the last two minutes; two are joined that together took less than half
+of it in each of the last ten, so what was joined is not split again at once. Rates are measured
+here and not kept: after a start they are measured anew.
 """
 
 from collections import deque
@@ -18,8 +20,8 @@ from logdrive.errors import LogdriveError
 from logdrive.model.units import KIB
 from logdrive.store.index.index import SegmentInfo
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
-from logdrive.store.streams.key_ranges import Range
+from logdrive.store.streams.catalog import Catalog
+from logdrive.store.streams.key_ranges import KeyRange
 from logdrive.store.streams.names import name_of
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.store.streams.streams import Streams
@@ -43,7 +45,7 @@ class _Measured:
 class Scaling:
     """Scales the streams of a store whose policies want it."""
 
-    def __init__(self, catalogue: Catalogue, streams: Streams) -> None:
+    def __init__(self, catalogue: Catalog, streams: Streams) -> None:
         self._catalogue, self._streams = catalogue, streams
         self._measured: dict[str, _Measured] = {}
         self._at = catalogue.clock.monotonic()
@@ -60,52 +62,83 @@ class Scaling:
         seconds, self._at = now - self._at, now
         before, self._measured = self._measured, {}
         for scope, name, stream in self._catalogue.active():
-            if stream.config.scale_type not in (_BY_KIB, _BY_EVENTS) or stream.config.target_rate <= 0:
+            if (
+                stream.config.scale_type not in (_BY_KIB, _BY_EVENTS)
+                or stream.config.target_rate <= 0
+            ):
                 continue
             segments = sorted(layout.current(stream), key=lambda segment: segment.low)
-            rates = {segment.id: self._rates(name_of(scope, name, segment.id), stream, before, seconds) for segment in segments}
+            rates = {
+                segment.id: self._rates(name_of(scope, name, segment.id), stream, before, seconds)
+                for segment in segments
+            }
             sealed, ranges = wanted(segments, rates, stream.config)
             if sealed:
                 await self._scale(scope, name, sealed, ranges)
 
-    def _rates(self, segment: str, stream: Stream, before: Mapping[str, _Measured], seconds: float) -> Sequence[float]:
+    def _rates(
+        self, segment: str, stream: Stream, before: Mapping[str, _Measured], seconds: float
+    ) -> Sequence[float]:
         info = self._catalogue.store.info(segment)
         if info is None:
             return ()
         total, known = _taken(info, stream.config), before.get(segment)
-        measured = self._measured[segment] = _Measured(total, known.rates if known is not None else deque(maxlen=_COLD))
+        measured = self._measured[segment] = _Measured(
+            total, known.rates if known is not None else deque(maxlen=_COLD)
+        )
         if known is not None and seconds > 0:
             measured.rates.append((total - known.total) / seconds)
         return measured.rates
 
-    async def _scale(self, scope: str, stream: str, sealed: Sequence[int], ranges: Sequence[Range]) -> None:
+    async def _scale(
+        self, scope: str, stream: str, sealed: Sequence[int], ranges: Sequence[KeyRange]
+    ) -> None:
         try:
             epoch, now = await self._streams.scale(scope, stream, sealed, ranges)
         except LogdriveError as error:
             _log.warning("a stream is not scaled", stream=f"{scope}/{stream}", reason=str(error))
         else:
-            _log.info("a stream was scaled", stream=f"{scope}/{stream}", epoch=epoch, segments=len(now))
+            _log.info(
+                "a stream was scaled", stream=f"{scope}/{stream}", epoch=epoch, segments=len(now)
+            )
 
 
-def wanted(segments: Sequence[Segment], rates: Mapping[int, Sequence[float]], config: StreamConfig) -> tuple[list[int], list[Range]]:
-    """Return which of *segments*, in the order of their keys, are to be replaced by what *rates*, latest last, and by which key ranges."""
+def wanted(
+    segments: Sequence[Segment], rates: Mapping[int, Sequence[float]], config: StreamConfig
+) -> tuple[list[int], list[KeyRange]]:
+    """Return which of *segments*, in the order of their keys, are to be replaced by what *rates*,
+    latest last, and by which key ranges.
+    """
     sealed: list[int] = []
-    ranges: list[Range] = []
+    ranges: list[KeyRange] = []
     for segment in segments:
         latest = list(rates[segment.id])[-_HOT:]
-        if len(latest) == _HOT and min(latest) > config.target_rate and segment.high - segment.low > _NARROWEST:
+        if (
+            len(latest) == _HOT
+            and min(latest) > config.target_rate
+            and segment.high - segment.low > _NARROWEST
+        ):
             sealed.append(segment.id)
-            ranges += _parts(segment, min(max(2, config.scale_factor), _MOST_PARTS, ceil(min(latest) / config.target_rate)))
+            ranges += _parts(
+                segment,
+                min(
+                    max(2, config.scale_factor), _MOST_PARTS, ceil(min(latest) / config.target_rate)
+                ),
+            )
     if sealed or len(segments) <= config.min_segments:
         return sealed, ranges
     for one, other in pairwise(segments):
         both = [a + b for a, b in zip(rates[one.id], rates[other.id], strict=False)]
-        if len(both) == _COLD and len(rates[one.id]) == len(rates[other.id]) and max(both) < config.target_rate / 2:
+        if (
+            len(both) == _COLD
+            and len(rates[one.id]) == len(rates[other.id])
+            and max(both) < config.target_rate / 2
+        ):
             return [one.id, other.id], [(one.low, other.high)]
     return [], []
 
 
-def _parts(segment: Segment, count: int) -> list[Range]:
+def _parts(segment: Segment, count: int) -> list[KeyRange]:
     width = (segment.high - segment.low) / count
     bounds = [segment.low, *(segment.low + width * n for n in range(1, count)), segment.high]
     return list(pairwise(bounds))

@@ -1,7 +1,8 @@
-"""All scopes, streams, transactions, reader groups and key-value tables: what the journal says, in memory.
+"""All scopes, streams, transactions, reader groups and key-value tables: what the journal says, in
+memory.
 
-A change is a list of *puts*, each the new state of one thing, and applied all or none. So replaying is assigning, and the whole
-state is itself such a list, which is how the journal is kept short.
+A change is a list of *puts*, each the new state of one thing, and applied all or none. So replaying
+is assigning, and the whole state is itself such a list, which is how the journal is kept short.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,9 @@ CURRENT = -1
 
 
 _Thing = TypeVar("_Thing")
-_SUBSCRIBING = (1, 2)  # Pravega's types of reader groups that hold retention back: where they say, or where their checkpoints are
+# Pravega's types of reader groups that hold retention back: where they say, or where their
+# checkpoints are
+_SUBSCRIBING = (1, 2)
 
 
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,7 +37,9 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """A segment of a stream: keys in (low, high], from the epoch in its id until that in which others took its place."""
+    """A segment of a stream: keys in (low, high], from the epoch in its id until that in which
+    others took its place.
+    """
 
     id: int
     low: float
@@ -43,9 +48,13 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """One stream. *epochs* are the times (ms) at which each began; *cut* is where it begins now (segment to offset), empty: where it did.
+    """One stream.
 
-    A deleted one is kept for its *next_number*, so that no segment's name ever stands for other bytes than it once did.
+    *epochs* are the times (ms) at which each began; *cut* is where it begins now (segment to
+    offset), empty: where it did.
+
+    A deleted one is kept for its *next_number*, so that no segment's name ever stands for other
+    bytes than it once did.
     """
 
     config: StreamConfig
@@ -57,7 +66,9 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """One transaction on the segments of *epoch*; when it commits, what *segments* gathered goes to *targets*, one to one."""
+    """One transaction on the segments of *epoch*; when it commits, what *segments* gathered goes to
+    *targets*, one to one.
+    """
 
     epoch: int
     opened_ms: int
@@ -71,8 +82,9 @@ class Transaction(msgspec.Struct, frozen=True):
         return self.status in ("committed", "aborted")
 
 
-class Noted(msgspec.Struct, frozen=True, array_like=True):
-    """What a writer noted last: that it had come to *time*, in a unit of the writers' own, when it had written up to *position*.
+class WriterMark(msgspec.Struct, frozen=True, array_like=True):
+    """What a writer noted last: that it had come to *time*, in a unit of the writers' own, when it
+    had written up to *position*.
 
     One that is *leaving* will note no more.
     """
@@ -92,7 +104,9 @@ class Passed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Watermark(msgspec.Struct, frozen=True):
-    """The *number*th watermark of a stream: at *cut* its writers had come at least to time *low*, and none further than *high*."""
+    """The *number*th watermark of a stream: at *cut* its writers had come at least to time *low*,
+    and none further than *high*.
+    """
 
     number: int
     low: int
@@ -100,19 +114,23 @@ class Watermark(msgspec.Struct, frozen=True):
     cut: tuple[Passed, ...]
 
 
-class Cut(msgspec.Struct, frozen=True, array_like=True):
-    """A place in a stream: segment to offset. Empty: where the stream begins, or nowhere, where an end is meant."""
+class StreamCut(msgspec.Struct, frozen=True, array_like=True):
+    """A place in a stream: segment to offset.
+
+    Empty: where the stream begins, or nowhere, where an end is meant.
+    """
 
     scope: str
     stream: str
     at: dict[int, int] = {}
 
 
-class Group(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A reader group as its makers asked for it: it reads the streams of *starting*, from there, up to *ending*.
+class ReaderGroup(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A reader group as its makers asked for it: it reads the streams of *starting*, from there, up
+    to *ending*.
 
-    What its readers agree upon stands in a stream of its own, which only they understand. *read* is what they say of how far the group
-    has read: by scope/stream, segment to offset.
+    What its readers agree upon stands in a stream of its own, which only they understand. *read* is
+    what they say of how far the group has read: by scope/stream, segment to offset.
     """
 
     id: str
@@ -122,22 +140,29 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
     outstanding: int = 0
     retention_type: int = 0
     rollover_bytes: int = 0
-    starting: tuple[Cut, ...] = ()
-    ending: tuple[Cut, ...] = ()
+    starting: tuple[StreamCut, ...] = ()
+    ending: tuple[StreamCut, ...] = ()
     read: dict[str, dict[int, int]] = {}
 
     def subscribes(self, scope: str, stream: str) -> bool:
         """Tell whether it holds back what is cut off a stream."""
-        return self.retention_type in _SUBSCRIBING and any((cut.scope, cut.stream) == (scope, stream) for cut in self.starting)
+        return self.retention_type in _SUBSCRIBING and any(
+            (cut.scope, cut.stream) == (scope, stream) for cut in self.starting
+        )
 
     def needs(self, scope: str, stream: str) -> dict[int, int]:
-        """Return where in a stream that begins what it has not read; empty: at the stream's beginning."""
-        begin = next((cut.at for cut in self.starting if (cut.scope, cut.stream) == (scope, stream)), {})
+        """Return where in a stream that begins what it has not read; empty: at the stream's
+        beginning.
+        """
+        begin = next(
+            (cut.at for cut in self.starting if (cut.scope, cut.stream) == (scope, stream)), {}
+        )
         return self.read.get(f"{scope}/{stream}", begin)
 
 
-class Map(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A key-value table: equal shares of its keys in *partitions* table segments, which are numbered from *first*.
+class KeyValueTable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A key-value table: equal shares of its keys in *partitions* table segments, which are
+    numbered from *first*.
 
     A deleted one is kept as a deleted stream is.
     """
@@ -180,7 +205,7 @@ class WriterPut(msgspec.Struct, frozen=True, tag="writer"):
     scope: str
     stream: str
     writer: str
-    now: Noted | None
+    now: WriterMark | None
 
 
 class WatermarkPut(msgspec.Struct, frozen=True, tag="watermark"):
@@ -196,7 +221,7 @@ class GroupPut(msgspec.Struct, frozen=True, tag="group"):
 
     scope: str
     group: str
-    now: Group | None
+    now: ReaderGroup | None
 
 
 class MapPut(msgspec.Struct, frozen=True, tag="map"):
@@ -204,25 +229,27 @@ class MapPut(msgspec.Struct, frozen=True, tag="map"):
 
     scope: str
     name: str
-    now: Map
+    now: KeyValueTable
 
 
 Put = ScopePut | StreamPut | TransactionPut | WriterPut | WatermarkPut | GroupPut | MapPut
 
 
-class Change(msgspec.Struct, frozen=True):
+class JournalRecord(msgspec.Struct, frozen=True):
     """One record of the journal."""
 
     puts: tuple[Put, ...]
 
 
 @dataclass(slots=True)
-class Place:
-    """A stream, its transactions, by their ids in hex, oldest first, the writers that note times, and what follows from these."""
+class StreamState:
+    """A stream, its transactions, by their ids in hex, oldest first, the writers that note times,
+    and what follows from these.
+    """
 
     stream: Stream
     transactions: dict[str, Transaction] = field(default_factory=dict)
-    writers: dict[str, Noted] = field(default_factory=dict)
+    writers: dict[str, WriterMark] = field(default_factory=dict)
     watermark: Watermark | None = None
 
 
@@ -231,18 +258,22 @@ class Scope:
     """A scope, all streams and key-value tables that it has or had, and its reader groups."""
 
     present: bool = False
-    places: dict[str, Place] = field(default_factory=dict)
-    maps: dict[str, Map] = field(default_factory=dict)
-    groups: dict[str, Group] = field(default_factory=dict)
+    places: dict[str, StreamState] = field(default_factory=dict)
+    maps: dict[str, KeyValueTable] = field(default_factory=dict)
+    groups: dict[str, ReaderGroup] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
         """Tell whether nothing is in it any more."""
         there = [place.stream.status != "deleted" for place in self.places.values()]
-        return not (any(there) or self.groups or any(found.status != "deleted" for found in self.maps.values()))
+        return not (
+            any(there)
+            or self.groups
+            or any(found.status != "deleted" for found in self.maps.values())
+        )
 
 
-class State:
+class CatalogState:
     """What all changes so far add up to."""
 
     def __init__(self) -> None:
@@ -258,7 +289,7 @@ class State:
                 case StreamPut() if put.stream in scope.places and put.now.status != "deleted":
                     scope.places[put.stream].stream = put.now
                 case StreamPut():
-                    scope.places[put.stream] = Place(put.now)
+                    scope.places[put.stream] = StreamState(put.now)
                 case TransactionPut():
                     _set(scope.places[put.stream].transactions, put.id, put.now)
                 case WriterPut():
@@ -270,21 +301,23 @@ class State:
                 case MapPut(name=name, now=table):
                     scope.maps[name] = table
 
-    def place(self, scope: str, stream: str) -> Place | None:
+    def place(self, scope: str, stream: str) -> StreamState | None:
         """Return the stream that is there; None for one that never was, or is deleted."""
         found = self.scopes.get(scope)
         place = found.places.get(stream) if found is not None else None
         return place if place is not None and place.stream.status != "deleted" else None
 
-    def places(self) -> Iterator[tuple[str, str, Place]]:
+    def places(self) -> Iterator[tuple[str, str, StreamState]]:
         """Yield all streams that are there."""
         for scope, found in self.scopes.items():
             for name, place in found.places.items():
                 if place.stream.status != "deleted":
                     yield scope, name, place
 
-    def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, Group]]:
-        """Yield the reader groups, each with its name as scope/group, that hold a stream's retention back."""
+    def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, ReaderGroup]]:
+        """Yield the reader groups, each with its name as scope/group, that hold a stream's
+        retention back.
+        """
         for name, found in self.scopes.items():
             for group, now in found.groups.items():
                 if now.subscribes(scope, stream):

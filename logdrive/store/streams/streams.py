@@ -1,7 +1,8 @@
 """Scopes and streams: making, changing, asking, ending. Whatever is told is durable.
 
-A stream is known by the journal (`logdrive.store.streams.journal`). One that a sink made by making its segments is taken in when it
-is first asked for, as equal key ranges of epoch 0, which is how sinks spread keys over it.
+A stream is known by the journal (`logdrive.store.streams.journal`). One that a sink made by making
+its segments is taken in when it is first asked for, as equal key ranges of epoch 0, which is how
+sinks spread keys over it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ import msgspec
 from logdrive.model.units import KIB
 from logdrive.store.retention import Policy
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import (
     PreconditionError,
     ScopeExistsError,
@@ -20,18 +21,18 @@ from logdrive.store.streams.errors import (
     StreamNotSealedError,
     StreamSealedError,
 )
-from logdrive.store.streams.key_ranges import Range
+from logdrive.store.streams.key_ranges import KeyRange
 from logdrive.store.streams.names import check_scope, check_stream, mark_of, marked, name_of
 from logdrive.store.streams.state import (
     GroupPut,
     MapPut,
-    Place,
     Put,
     ScopePut,
     Segment,
     Stream,
     StreamConfig,
     StreamPut,
+    StreamState,
     TransactionPut,
 )
 
@@ -44,12 +45,16 @@ MAX_TAGS = 64 * KIB
 
 
 class Streams:
-    """All streams of a store. Methods raise the `RefusedError` that says why not, and `TransientError` where the store can't now."""
+    """All streams of a store.
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    Methods raise the `RefusedError` that says why not, and `TransientError` where the store can't
+    now.
+    """
+
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
-    # Scopes ------------------------------------------------------------------------------------------------------------
+    # Scopes --------------------------------------------------------------------------------------
 
     async def create_scope(self, scope: str) -> None:
         """Make a scope."""
@@ -66,19 +71,33 @@ class Streams:
         async with self._catalogue.turn():
             await self._catalogue.adopt_all()
             if not (await self._catalogue.scope(scope)).empty:
-                raise ScopeNotEmptyError(f"scope {scope!r} has streams, reader groups or key-value tables")
+                raise ScopeNotEmptyError(
+                    f"scope {scope!r} has streams, reader groups or key-value tables"
+                )
             await self._catalogue.change([ScopePut(scope, present=False)])
 
     async def delete_scope_with_all(self, scope: str) -> None:
-        """Remove a scope with all that is in it, some at a time, the scope itself last; streams need not be sealed."""
+        """Remove a scope with all that is in it, some at a time, the scope itself last; streams
+        need not be sealed.
+        """
         async with self._catalogue.turn():
             await self._catalogue.adopt_all()
             found = await self._catalogue.scope(scope)
-            streams = [(name, place.stream) for name, place in found.places.items() if place.stream.status != "deleted"]
+            streams = [
+                (name, place.stream)
+                for name, place in found.places.items()
+                if place.stream.status != "deleted"
+            ]
             puts: list[Put] = [GroupPut(scope, name, None) for name in found.groups]
-            puts += [StreamPut(scope, name, msgspec.structs.replace(now, status="deleting")) for name, now in streams]
+            puts += [
+                StreamPut(scope, name, msgspec.structs.replace(now, status="deleting"))
+                for name, now in streams
+            ]
             maps = [(name, now) for name, now in found.maps.items() if now.status != "deleted"]
-            puts += [MapPut(scope, name, msgspec.structs.replace(now, status="deleting")) for name, now in maps]
+            puts += [
+                MapPut(scope, name, msgspec.structs.replace(now, status="deleting"))
+                for name, now in maps
+            ]
             for at in range(0, len(puts), _AT_ONCE):
                 await self._catalogue.change(puts[at : at + _AT_ONCE])
             await self._catalogue.change([ScopePut(scope, present=False)])
@@ -94,16 +113,22 @@ class Streams:
         async with self._catalogue.turn():
             await self._catalogue.adopt_all()
             places = (await self._catalogue.scope(scope)).places
-            return [name for name in _names(places) if tag is None or tag in places[name].stream.config.tags]
+            return [
+                name
+                for name in _names(places)
+                if tag is None or tag in places[name].stream.config.tags
+            ]
 
-    # Streams -----------------------------------------------------------------------------------------------------------
+    # Streams -------------------------------------------------------------------------------------
 
     async def create(self, scope: str, stream: str, config: StreamConfig) -> None:
         """Make a stream of *config*.min_segments equal key ranges."""
         check_stream(stream)
         _check_size(config)
         if not 1 <= config.min_segments <= MAX_SEGMENTS:
-            raise PreconditionError(f"a stream has 1 to {MAX_SEGMENTS} segments, not {config.min_segments}")
+            raise PreconditionError(
+                f"a stream has 1 to {MAX_SEGMENTS} segments, not {config.min_segments}"
+            )
         async with self._catalogue.turn() as state:
             await self._catalogue.adopt(scope, stream)
             await self._catalogue.scope(scope)
@@ -119,14 +144,20 @@ class Streams:
             await self._put(scope, stream, msgspec.structs.replace(place.stream, config=config))
 
     async def seal(self, scope: str, stream: str) -> None:
-        """Let a stream take nothing more; its open transactions are aborted. It may be sealed already."""
+        """Let a stream take nothing more; its open transactions are aborted.
+
+        It may be sealed already.
+        """
         async with self._catalogue.turn():
             place = await self._catalogue.place(scope, stream)
             if place.stream.status == "sealed":
                 return
             sealed = msgspec.structs.replace(place.stream, status="sealed")
             aborting = [(key, t) for key, t in place.transactions.items() if t.status == "open"]
-            puts: list[Put] = [TransactionPut(scope, stream, key, msgspec.structs.replace(t, status="aborting")) for key, t in aborting]
+            puts: list[Put] = [
+                TransactionPut(scope, stream, key, msgspec.structs.replace(t, status="aborting"))
+                for key, t in aborting
+            ]
             await self._catalogue.change([*puts, StreamPut(scope, stream, sealed)])
 
     async def delete(self, scope: str, stream: str) -> None:
@@ -137,17 +168,25 @@ class Streams:
                 raise StreamNotSealedError(f"stream {scope}/{stream} is not sealed")
             mark = state.place(scope, mark_of(stream))
             gone = {stream: place, mark_of(stream): mark}
-            deleting = [(name, msgspec.structs.replace(now.stream, status="deleting")) for name, now in gone.items() if now is not None]
+            deleting = [
+                (name, msgspec.structs.replace(now.stream, status="deleting"))
+                for name, now in gone.items()
+                if now is not None
+            ]
             await self._catalogue.change([StreamPut(scope, name, now) for name, now in deleting])
 
     async def make_mark(self, scope: str, stream: str) -> None:
-        """Make *stream* if it is the mark of another one: clients expect one beside each stream, and few ever ask for it."""
+        """Make *stream* if it is the mark of another one: clients expect one beside each stream,
+        and few ever ask for it.
+        """
         if (of := marked(stream)) is None:
             return
         async with self._catalogue.turn() as state:
             if state.place(scope, stream) is None:
                 await self._catalogue.place(scope, of)
-                await self._catalogue.change([self._catalogue.making(scope, stream, StreamConfig())])
+                await self._catalogue.change(
+                    [self._catalogue.making(scope, stream, StreamConfig())]
+                )
 
     async def truncate(self, scope: str, stream: str, cut: Mapping[int, int]) -> None:
         """Let a stream begin at *cut*: segments before it are deleted, those in it truncated."""
@@ -160,8 +199,12 @@ class Streams:
                     raise PreconditionError(f"segment {number} has no offset {offset}")
             await self._put(scope, stream, msgspec.structs.replace(place.stream, cut=dict(cut)))
 
-    async def scale(self, scope: str, stream: str, sealed: Iterable[int], ranges: Sequence[Range]) -> tuple[int, list[Segment]]:
-        """Replace the segments *sealed* by new ones of *ranges*; return the new epoch and all of its segments."""
+    async def scale(
+        self, scope: str, stream: str, sealed: Iterable[int], ranges: Sequence[KeyRange]
+    ) -> tuple[int, list[Segment]]:
+        """Replace the segments *sealed* by new ones of *ranges*; return the new epoch and all of
+        its segments.
+        """
         if len(ranges) > MAX_SEGMENTS:
             raise PreconditionError(f"a stream is scaled to {MAX_SEGMENTS} segments at most")
         async with self._catalogue.turn():
@@ -170,7 +213,7 @@ class Streams:
             await self._put(scope, stream, scaled)
             return len(scaled.epochs) - 1, layout.current(scaled)
 
-    # Asking ------------------------------------------------------------------------------------------------------------
+    # Asking --------------------------------------------------------------------------------------
 
     async def stream(self, scope: str, stream: str) -> Stream:
         """Return a stream's state, for the questions of `logdrive.store.streams.key_ranges`."""
@@ -178,17 +221,26 @@ class Streams:
             return (await self._catalogue.place(scope, stream)).stream
 
     async def place_at(self, scope: str, stream: str, time_ms: int | None = None) -> dict[int, int]:
-        """Return where the stream begins, or a place at or before what was written at *time_ms*: segment id to offset.
+        """Return where the stream begins, or a place at or before what was written at *time_ms*:
+        segment id to offset.
 
-        Retention may have cut more off segments than was asked for here; that is taken into account.
+        Retention may have cut more off segments than was asked for here; that is taken into
+        account.
         """
         found = await self.stream(scope, stream)
         places = layout.head(found) if time_ms is None else layout.at_time(found, time_ms)
-        infos = {number: self._catalogue.store.info(name_of(scope, stream, number)) for number in places}
-        return {number: max(offset, info.start if (info := infos[number]) is not None else 0) for number, offset in places.items()}
+        infos = {
+            number: self._catalogue.store.info(name_of(scope, stream, number)) for number in places
+        }
+        return {
+            number: max(offset, info.start if (info := infos[number]) is not None else 0)
+            for number, offset in places.items()
+        }
 
     def policy_of(self, name: str) -> Policy | None:
-        """Return how much of the stream *name*, `scope/stream`, its maker wants kept, or more where a reader group needs it."""
+        """Return how much of the stream *name*, `scope/stream`, its maker wants kept, or more where
+        a reader group needs it.
+        """
         return self._policy(name, "retention_param", held=True)
 
     def most_of(self, name: str) -> Policy | None:
@@ -205,16 +257,19 @@ class Streams:
             for number, offset in layout.needed(place.stream, group.needs(scope, stream)).items():
                 segment = name_of(scope, stream, number)
                 needed[segment] = min(offset, needed.get(segment, offset))
-        kept = {_BY_AGE: Policy(name, max_age_ms=limit, needed=needed), _BY_SIZE: Policy(name, max_bytes=limit, needed=needed)}
+        kept = {
+            _BY_AGE: Policy(name, max_age_ms=limit, needed=needed),
+            _BY_SIZE: Policy(name, max_bytes=limit, needed=needed),
+        }
         return kept.get(place.stream.config.retention_type)
 
     async def scope_exists(self, scope: str) -> bool:
         """Tell whether there is such a scope."""
         return scope in await self.scopes()
 
-    # -------------------------------------------------------------------------------------------------------------------
+    # ---------------------------------------------------------------------------------------------
 
-    async def _active(self, scope: str, stream: str) -> Place:
+    async def _active(self, scope: str, stream: str) -> StreamState:
         place = await self._catalogue.place(scope, stream)
         if place.stream.status != "active":
             raise StreamSealedError(f"stream {scope}/{stream} is sealed")
@@ -224,7 +279,7 @@ class Streams:
         await self._catalogue.change([StreamPut(scope, stream, now)])
 
 
-def _names(places: Mapping[str, Place]) -> list[str]:
+def _names(places: Mapping[str, StreamState]) -> list[str]:
     return sorted(name for name, place in places.items() if place.stream.status != "deleted")
 
 

@@ -1,4 +1,6 @@
-"""The indexes of a store against its log: what a replay makes of the older one must be the newer one."""
+"""The indexes of a store against its log: what a replay makes of the older one must be the newer
+one.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -24,14 +26,19 @@ _ALL = StoreLimits(pages=1 << 40)
 """What was read of the index once is kept: a store in use may remove its files meanwhile."""
 
 
-class Replaying:
-    """Takes in the entries of a log in their order. *damaged* is told of a file, an offset in it, and what is wrong there.
+class Replay:
+    """Takes in the entries of a log in their order.
 
-    *covered* is the position up to which an index proves that the log was durable, *ends* says where the files ended. *index*,
-    after `end`, is what the whole log comes to, None where that can't be known.
+    *damaged* is told of a file, an offset in it, and what is wrong there.
+
+    *covered* is the position up to which an index proves that the log was durable, *ends* says
+    where the files ended. *index*, after `end`, is what the whole log comes to, None where that
+    can't be known.
     """
 
-    def __init__(self, disk: Disk, directory: str, damaged: Callable[[str, int, str], None]) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, damaged: Callable[[str, int, str], None]
+    ) -> None:
         self.index: Index | None = None
         self.covered = 0
         self.ends: dict[int, int] = {}
@@ -43,7 +50,10 @@ class Replaying:
         self._stopped = False
 
     def _loaded(self, disk: Disk) -> tuple[Snapshot | None, Snapshot | None]:
-        """Return the two indexes, with all they have on disk. They may just be replaced: what is wrong with them must be so each time."""
+        """Return the two indexes, with all they have on disk.
+
+        They may just be replaced: what is wrong with them must be so each time.
+        """
         for tries in range(_TRIES):
             damages: list[tuple[str, int, str]] = []
             older, newer = (self._load(disk, name, damages) for name in (OLDER_NAME, INDEX_NAME))
@@ -51,7 +61,10 @@ class Replaying:
             try:
                 for index in indexes:
                     for file in index.paged_files():
-                        index.pages.check(file, lambda path, offset, reason: damages.append((path, offset, reason)))  # noqa: B023
+                        index.pages.check(
+                            file,
+                            lambda path, offset, why: damages.append((path, offset, why)),  # noqa: B023
+                        )
                 if not damages:
                     break
             except FileNotFoundError as error:
@@ -73,30 +86,54 @@ class Replaying:
         return None
 
     def begin(self, disk: Disk, bases: Sequence[int], store_id: UUID) -> None:
-        """Begin with the oldest state that the log of *store_id*, which has files at *bases*, can be replayed from."""
+        """Begin with the oldest state that the log of *store_id*, which has files at *bases*, can
+        be replayed from.
+        """
         for name, found in ((INDEX_NAME, self._newer), (OLDER_NAME, self._older)):
             if found is not None and found.store_id != store_id:
-                self._damaged(self._path(name), 0, f"the index is of store {found.store_id}, not of {store_id}")
-        ours = [found for found in (self._newer, self._older) if found is not None and found.store_id == store_id]
+                self._damaged(
+                    self._path(name),
+                    0,
+                    f"the index is of store {found.store_id}, not of {store_id}",
+                )
+        ours = [
+            found
+            for found in (self._newer, self._older)
+            if found is not None and found.store_id == store_id
+        ]
         self._newer = ours[0] if ours else None
         self.covered = max((found.tip.position for found in ours), default=0)
         self.ends = dict(ours[0].index.files.ends) if ours else {}
         if bases[0] == 0 and all(end in bases for end in self.ends.values()):
-            self.index = Index(LogFiles(self._directory, bases), PageFiles(disk, self._directory, store_id, _ALL.page), _ALL)
+            self.index = Index(
+                LogFiles(self._directory, bases),
+                PageFiles(disk, self._directory, store_id, _ALL.page),
+                _ALL,
+            )
         elif ours:
             self._go_on_from(ours[-1])
             self._start = self._tip.position
         else:
-            self._damaged(self._path(INDEX_NAME), 0, "the log's beginning was freed, and no index says what lives in it")
+            self._damaged(
+                self._path(INDEX_NAME),
+                0,
+                "the log's beginning was freed, and no index says what lives in it",
+            )
         if self.index is not None:
             for base in bases:
                 self.index.files.meet(base)
             if (first := self.index.files.base_of(self._start)) not in bases:
-                self._damaged(self.index.files.path(first), 0, "the file is missing, and the older index needs the log from there")
+                self._damaged(
+                    self.index.files.path(first),
+                    0,
+                    "the file is missing, and the older index needs the log from there",
+                )
                 self.interrupt(self._start)
 
     def follows(self, base: int, end: int) -> bool:
-        """Tell whether the file of *base* may be the next one after that which ends at *end*: what was between them may be freed."""
+        """Tell whether the file of *base* may be the next one after that which ends at *end*: what
+        was between them may be freed.
+        """
         return base == end or (end < base and end in self.ends.values() and end < self._start)
 
     def _go_on_from(self, snapshot: Snapshot) -> None:
@@ -118,7 +155,9 @@ class Replaying:
                 self.index.apply(head, head.position + ENTRY_HEAD, data)
         except (ContradictionError, UnicodeDecodeError, StorageError) as error:
             base = self.index.files.base_of(head.position)
-            self._damaged(os.path.join(self._directory, file_name(base)), head.position - base, str(error))
+            self._damaged(
+                os.path.join(self._directory, file_name(base)), head.position - base, str(error)
+            )
             self.interrupt(head.position)
             return
         self._tip = Tip(head.position + ENTRY_HEAD + head.length, head.position, head.crc)
@@ -145,18 +184,32 @@ class Replaying:
             return
         path = self._path(INDEX_NAME)
         if self._tip.last != newer.tip.last or self._tip.link != newer.tip.link:
-            self._damaged(path, 0, f"the index ends with the entry at {newer.tip.last}, the log before it with that at {self._tip.last}")
+            self._damaged(
+                path,
+                0,
+                f"the index ends with the entry at {newer.tip.last}, the log before it "
+                f"with that at {self._tip.last}",
+            )
         with suppress(StorageError):  # told when the index was read
             self._compare_segments(index, newer.index, path)
         if index.next_number != newer.index.next_number:
-            self._damaged(path, 0, f"the next segment's number is {index.next_number}, not {newer.index.next_number}")
+            self._damaged(
+                path,
+                0,
+                f"the next segment's number is {index.next_number}, not {newer.index.next_number}",
+            )
 
     def _compare_segments(self, index: Index, newer: Index, path: str) -> None:
         numbers, indexed_numbers = _numbers(index), _numbers(newer)
         for number in sorted(index.by_number.keys() | newer.by_number.keys()):
             replayed, indexed = index.by_number.get(number), newer.by_number.get(number)
             if replayed is None or indexed is None:
-                self._damaged(path, 0, f"segment number {number} is only in {'the index' if replayed is None else 'the log'}")
+                self._damaged(
+                    path,
+                    0,
+                    f"segment number {number} is only in "
+                    f"{'the index' if replayed is None else 'the log'}",
+                )
             elif numbers.get(number) != indexed_numbers.get(number) or not _same(replayed, indexed):
                 self._damaged(path, 0, f"segment {indexed.name} is not what the log says")
 
@@ -177,5 +230,9 @@ def _numbers(index: Index) -> dict[int, dict[bytes, int]]:
     for segment in index.by_number.values():
         known = numbers.setdefault(segment.number, {})
         known.update(segment.numbers)
-        numbers[segment.number] = {writer: number for writer, number in known.items() if number != ABSENT}
-    return {number: known for number, known in numbers.items() if known and number in index.by_number}
+        numbers[segment.number] = {
+            writer: number for writer, number in known.items() if number != ABSENT
+        }
+    return {
+        number: known for number, known in numbers.items() if known and number in index.by_number
+    }

@@ -1,7 +1,9 @@
-"""`logdrive store verify`: reads every byte of a store, and says of each whether it is what was written. It changes nothing.
+"""`logdrive store verify`: reads every byte of a store, and says of each whether it is what was
+written. It changes nothing.
 
-Every file's head, every entry's checksums and link, every segment's every append, and the indexes against a replay of the log. A
-store may be in use meanwhile: what it appends, frees or writes at the end of its log after the look began is not judged.
+Every file's head, every entry's checksums and link, every segment's every append, and the indexes
+against a replay of the log. A store may be in use meanwhile: what it appends, frees or writes at
+the end of its log after the look began is not judged.
 """
 
 from array import array
@@ -18,7 +20,7 @@ from logdrive.store.log.files import LogFiles, bases_in
 from logdrive.store.log.format import APPEND, COPY, ENTRY_HEAD, FILE_HEAD, EntryHead, seed_of
 from logdrive.store.log.scan import FileScan
 from logdrive.store.opening import is_held
-from logdrive.store.verify.replay import Replaying
+from logdrive.store.verify.replay import Replay
 
 _STEP_BYTES = 1 << 20
 """Between two words of progress."""
@@ -37,7 +39,10 @@ class Damage:
 
 @dataclass(slots=True)
 class Verification:
-    """What was looked at and found. *torn_bytes* is what an interrupted write left at the log's end, which the next start cuts off."""
+    """What was looked at and found.
+
+    *torn_bytes* is what an interrupted write left at the log's end, which the next start cuts off.
+    """
 
     directory: str
     held: bool = False
@@ -56,7 +61,10 @@ class Verification:
 
 @dataclass(slots=True)
 class _Appends:
-    """Where data lies in one file, in order. 12 bytes an entry: all that a look keeps of one, beside what the index has."""
+    """Where data lies in one file, in order.
+
+    12 bytes an entry: all that a look keeps of one, beside what the index has.
+    """
 
     places: "array[int]" = field(default_factory=lambda: array("q"))
     lengths: "array[int]" = field(default_factory=lambda: array("I"))
@@ -67,8 +75,11 @@ class _Appends:
         return at < len(self.places) and self.places[at] == place and self.lengths[at] == length
 
 
-def verify(disk: Disk, directory: str, progress: Callable[[int, int], None] = lambda done, whole: None) -> Verification:
-    """Look at the whole store in *directory*; *progress* is told how many bytes of the log were read, and of how many.
+def verify(
+    disk: Disk, directory: str, progress: Callable[[int, int], None] = lambda done, whole: None
+) -> Verification:
+    """Look at the whole store in *directory*; *progress* is told how many bytes of the log were
+    read, and of how many.
 
     Raises `StorageError` where there is no store, or the directory can't be read.
     """
@@ -85,7 +96,7 @@ class _Look:
         self._disk = disk
         self._found = Verification(directory, held=is_held(disk, directory))
         self._progress = progress
-        self._replaying = Replaying(disk, directory, self._damaged)
+        self._replaying = Replay(disk, directory, self._damaged)
         self._files = LogFiles(directory, bases_in(disk.names(directory)))
         if not self._files.bases:
             raise StorageError(f"there is no store in {directory}")
@@ -100,7 +111,8 @@ class _Look:
     def look(self) -> Verification:
         """Look at everything."""
         self._replaying.begin(self._disk, self._files.bases, self._store_id)
-        before = (-1, 0)  # where the file before ends, -1 if that can't be told, and the CRC of its last entry
+        # where the file before ends, -1 if that can't be told, and the CRC of its last entry
+        before = (-1, 0)
         for base in self._files.bases:
             before = self._look_at_file(base, before)
         self._replaying.end()
@@ -111,7 +123,11 @@ class _Look:
     def _look_at_file(self, base: int, before: tuple[int, int]) -> tuple[int, int]:
         path = self._files.path(base)
         if before[0] >= 0 and not self._replaying.follows(base, before[0]):
-            self._damaged(path, 0, f"the log before it ends at {before[0]}: a file is missing, cut or too long")
+            self._damaged(
+                path,
+                0,
+                f"the log before it ends at {before[0]}: a file is missing, cut or too long",
+            )
         try:
             file = self._disk.open(path)
         except FileNotFoundError:  # freed since the look began
@@ -128,7 +144,9 @@ class _Look:
             file.close()
 
     def _pass_over_file(self, base: int) -> None:
-        """Go on without the entries of a file, of which the last one matters: an index may end between two of them."""
+        """Go on without the entries of a file, of which the last one matters: an index may end
+        between two of them.
+        """
         _, end = self._files.span_of(base)
         self._replaying.interrupt(min(end, max(self._ends.values())) - 1)
 
@@ -138,7 +156,11 @@ class _Look:
         end = self._ends[base]
         self._look_at_head(file, base)
         if (expected := self._replaying.ends.get(base, end)) != end:
-            self._damaged(self._files.path(base), min(expected, end) - base, f"the file had {expected - base} bytes")
+            self._damaged(
+                self._files.path(base),
+                min(expected, end) - base,
+                f"the file had {expected - base} bytes",
+            )
         scan = FileScan(file, base=base, size=end - base, seed=self._seed)
         scan.position = base + FILE_HEAD
         if before[0] == base:
@@ -163,7 +185,9 @@ class _Look:
             self._tell(head)
 
     def _pass_over(self, file: File, scan: FileScan) -> bool:
-        """Judge the entry that is not whole, and go on behind it; False where nothing is behind it."""
+        """Judge the entry that is not whole, and go on behind it; False where nothing is behind
+        it.
+        """
         position, last = scan.position, scan.base == self._files.bases[-1]
         if last and scan.proof_beyond(position) is None and position >= self._replaying.covered:
             if not self._found.held and not scan.ends_in_padding():
@@ -173,19 +197,31 @@ class _Look:
             return False
         if last and self._found.held and self._written_since(file, scan):
             return True
-        self._damaged(self._files.path(scan.base), position - scan.base, "an entry is not whole, or does not follow the one before it")
+        self._damaged(
+            self._files.path(scan.base),
+            position - scan.base,
+            "an entry is not whole, or does not follow the one before it",
+        )
         self._replaying.interrupt(position)
         return scan.resume()
 
     def _goes_beyond(self, file: File, scan: FileScan) -> bool:
-        """Tell whether the entry ends behind what there was when the look began: it was being written then."""
+        """Tell whether the entry ends behind what there was when the look began: it was being
+        written then.
+        """
         again = FileScan(file, base=scan.base, size=scan.end - scan.base, seed=self._seed)
         again.position = scan.position
         head = again.next_head()
-        return head is not None and head.link == scan.link and scan.position + ENTRY_HEAD + head.length > scan.end
+        return (
+            head is not None
+            and head.link == scan.link
+            and scan.position + ENTRY_HEAD + head.length > scan.end
+        )
 
     def _written_since(self, file: File, scan: FileScan) -> bool:
-        """Tell whether the entry is whole after all: it was being written, or another one was cut back, when it was read."""
+        """Tell whether the entry is whole after all: it was being written, or another one was cut
+        back, when it was read.
+        """
         again = FileScan(file, base=scan.base, size=scan.end - scan.base, seed=self._seed)
         again.position, again.link = scan.position, scan.link
         if next(again.entries(), None) is None:
@@ -212,7 +248,11 @@ class _Look:
         if head is not None:
             if head.store_id != self._store_id:
                 self._damaged(path, 0, f"it is of store {head.store_id}, not of {self._store_id}")
-        elif base != self._files.bases[-1] or self._ends[base] > base + FILE_HEAD or base < self._replaying.covered:
+        elif (
+            base != self._files.bases[-1]
+            or self._ends[base] > base + FILE_HEAD
+            or base < self._replaying.covered
+        ):
             self._damaged(path, 0, "its head is not whole")
         elif not self._found.held:
             self._found.torn_bytes = self._ends[base] - base
@@ -239,11 +279,17 @@ class _Look:
                 self._damaged(index.files.path(base), place - ENTRY_HEAD - base, what)
             elif base not in missing:
                 missing.add(base)
-                self._damaged(index.files.path(base), 0, f"the file is missing, and bytes of {segment.name} with it")
+                self._damaged(
+                    index.files.path(base),
+                    0,
+                    f"the file is missing, and bytes of {segment.name} with it",
+                )
 
     def _damaged(self, path: str, offset: int, reason: str) -> None:
         """Note a damage; two of one place are one."""
-        for at, there in enumerate(self._found.damages[-_LOOKED_BACK:], max(0, len(self._found.damages) - _LOOKED_BACK)):
+        for at, there in enumerate(
+            self._found.damages[-_LOOKED_BACK:], max(0, len(self._found.damages) - _LOOKED_BACK)
+        ):
             if (there.file, there.offset) == (path, offset):
                 self._found.damages[at] = Damage(path, offset, f"{there.reason}; {reason}")
                 return

@@ -1,4 +1,5 @@
-"""The payload of a C frame: packing, and unpacking in pieces, so that memory can be asked for first.
+"""The payload of a C frame: packing, and unpacking in pieces, so that memory can be asked for
+first.
 
 Lumberjack knows zlib (RFC 1950) only; `logdrive/1` takes zstd (RFC 8878) too. The two can't be
 mistaken: zstd's first two bytes fail zlib's header check.
@@ -26,11 +27,15 @@ _FED: Final = 1 * MIB  # of what is packed, at a time: what a step leaves of it 
 KEPT: Final = 8 * MIB
 """So much is kept while it is unpacked and given in one piece: any `logdrive/1` envelope is."""
 _MEASURED_STEP: Final = 64 * KIB  # unpacked at a time where only the size is asked for
-_InflateError: Final = cast("type[Exception]", isal_zlib.error)  # its type stub takes the class for an instance
+# its type stub takes the class for an instance
+_InflateError: Final = cast("type[Exception]", isal_zlib.error)
 
 
 class EnvelopeError(Exception):
-    """The payload can't be unpacked; *limit* tells whether a limit forbade it. Never leaves this package."""
+    """The payload can't be unpacked; *limit* tells whether a limit forbade it.
+
+    Never leaves this package.
+    """
 
     def __init__(self, reason: str, *, limit: bool = False) -> None:
         super().__init__(reason)
@@ -40,7 +45,8 @@ class EnvelopeError(Exception):
 def pack(payload: bytes | Sequence[bytes], codec: Codec = "zlib", level: int = 1) -> bytes:
     """Return *payload*, or its parts one after the other, as the payload of a C frame.
 
-    Level 1 is the fast one of both: isal's for zlib (0 to 3), zstd's own. Releases the interpreter while it works.
+    Level 1 is the fast one of both: isal's for zlib (0 to 3), zstd's own. Releases the interpreter
+    while it works.
     """
     data = payload if isinstance(payload, bytes) else b"".join(payload)
     if codec == "zlib":
@@ -48,7 +54,9 @@ def pack(payload: bytes | Sequence[bytes], codec: Codec = "zlib", level: int = 1
     return zstandard.ZstdCompressor(level=level).compress(data)
 
 
-def unpack(payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool) -> bytes:
+def unpack(
+    payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool
+) -> bytes:
     """Return all that *payload* holds, as `Unpacking` gives it. Raises `EnvelopeError`."""
     return b"".join(Unpacking(payload, limits, zstd=zstd, exact=exact).pieces())
 
@@ -60,7 +68,9 @@ class Unpacking:
     is skipped, as deployed readers do, and a payload of no bytes holds nothing.
     """
 
-    def __init__(self, payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool) -> None:
+    def __init__(
+        self, payload: bytes | memoryview, limits: LumberjackLimits, *, zstd: bool, exact: bool
+    ) -> None:
         self._payload, self._exact = payload, exact
         self._allowed = min(limits.inflated, max(_RATIO_FREE, limits.ratio * len(payload)))
         self._window = limits.zstd_window if zstd and payload[:4] == ZSTD_MAGIC else None
@@ -121,7 +131,10 @@ def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> byte
     try:
         head = zstandard.get_frame_parameters(payload)
         if head.window_size > window:
-            raise EnvelopeError(f"an envelope whose zstd window of {head.window_size} bytes is over {window}", limit=True)
+            raise EnvelopeError(
+                f"an envelope whose zstd window of {head.window_size} bytes is over {window}",
+                limit=True,
+            )
         if head.content_size == 0:
             raise EnvelopeError("an envelope that holds nothing")
         if head.content_size == zstandard.CONTENTSIZE_UNKNOWN:
@@ -133,10 +146,14 @@ def _unpack_zstd(payload: bytes | memoryview, allowed: int, window: int) -> byte
         raise EnvelopeError(f"an envelope that zstd can't unpack: {error}") from error
 
 
-def _unpack_untold(unpacker: zstandard.ZstdDecompressor, payload: bytes | memoryview, allowed: int) -> bytes:
-    """Unpack a frame that does not tell its size: once to measure it, in small steps, and once to have it.
+def _unpack_untold(
+    unpacker: zstandard.ZstdDecompressor, payload: bytes | memoryview, allowed: int
+) -> bytes:
+    """Unpack a frame that does not tell its size: once to measure it, in small steps, and once to
+    have it.
 
-    None of the library's calls both stops at a size and sees what follows the frame. Our own writers tell the size.
+    None of the library's calls both stops at a size and sees what follows the frame. Our own
+    writers tell the size.
     """
     size = 0
     with unpacker.stream_reader(payload) as reader:
@@ -149,7 +166,9 @@ def _unpack_untold(unpacker: zstandard.ZstdDecompressor, payload: bytes | memory
     if not stream.eof:
         raise EnvelopeError("an envelope whose zstd frame is cut off")
     if stream.unused_data:
-        raise EnvelopeError(f"an envelope with {len(stream.unused_data)} bytes after its zstd frame")
+        raise EnvelopeError(
+            f"an envelope with {len(stream.unused_data)} bytes after its zstd frame"
+        )
     return data
 
 

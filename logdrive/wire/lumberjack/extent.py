@@ -1,10 +1,21 @@
-"""How many bytes a frame takes, found from its header, each length against its limit before the next byte is awaited."""
+"""How many bytes a frame takes, found from its header, each length against its limit before the
+next byte is awaited.
+"""
 
 from collections.abc import Callable
 from typing import Final
 
 from logdrive.errors import ProtocolError
-from logdrive.wire.lumberjack.frames import EVENT, LENGTH, POSITION, REFUSAL, RUN, SHORT, SOURCE, RefusalCode
+from logdrive.wire.lumberjack.frames import (
+    EVENT,
+    LENGTH,
+    POSITION,
+    REFUSAL,
+    RUN,
+    SHORT,
+    SOURCE,
+    RefusalCode,
+)
 from logdrive.wire.lumberjack.limits import LumberjackLimits
 
 KIND_HEAD: Final = 2
@@ -13,8 +24,11 @@ KIND_HEAD: Final = 2
 _Bytes = bytes | bytearray
 
 
-class Extent:
-    """Measures frames. Keeps its place inside a half-read D frame, so that no byte of one is looked at twice."""
+class FrameMeter:
+    """Measures frames.
+
+    Keeps its place inside a half-read D frame, so that no byte of one is looked at twice.
+    """
 
     __slots__ = ("_items", "_limits", "_reach")
 
@@ -26,25 +40,31 @@ class Extent:
     def of(self, data: _Bytes, at: int, offset: int) -> int:
         """Return the least length that the frame at *at* has, as far as its bytes tell.
 
-        The frame is whole if so many bytes are there. *at* must have `KIND_HEAD` bytes, of a known type. Raises
-        `ProtocolError` with *offset* where a limit forbids the frame.
+        The frame is whole if so many bytes are there. *at* must have `KIND_HEAD` bytes, of a known
+        type. Raises `ProtocolError` with *offset* where a limit forbids the frame.
         """
         return _MEASURES[data[at + 1]](self, data, at, len(data) - at, offset)
 
     def _window(self, data: _Bytes, at: int, have: int, offset: int) -> int:
         if have >= SHORT.size:
-            self._check("a window of {} events", SHORT.unpack_from(data, at)[1], self._limits.window, offset)
+            self._check(
+                "a window of {} events", SHORT.unpack_from(data, at)[1], self._limits.window, offset
+            )
         return SHORT.size
 
     def _envelope(self, data: _Bytes, at: int, have: int, offset: int) -> int:
         if have < SHORT.size:
             return SHORT.size
-        return SHORT.size + self._check("an envelope of {} bytes", SHORT.unpack_from(data, at)[1], self._limits.envelope, offset)
+        return SHORT.size + self._check(
+            "an envelope of {} bytes", SHORT.unpack_from(data, at)[1], self._limits.envelope, offset
+        )
 
     def _json(self, data: _Bytes, at: int, have: int, offset: int) -> int:
         if have < EVENT.size:
             return EVENT.size
-        length = self._check("an event of {} bytes", EVENT.unpack_from(data, at)[2], self._limits.payload, offset)
+        length = self._check(
+            "an event of {} bytes", EVENT.unpack_from(data, at)[2], self._limits.payload, offset
+        )
         if length == 0:  # as deployed readers do: there is no event in it
             raise ProtocolError("a J frame without JSON", offset=offset)
         return EVENT.size + length
@@ -52,18 +72,30 @@ class Extent:
     def _source(self, data: _Bytes, at: int, have: int, offset: int) -> int:
         if have < SOURCE.size:
             return SOURCE.size
-        return SOURCE.size + self._check("attributes of {} bytes", SOURCE.unpack_from(data, at)[3], self._limits.attributes, offset)
+        return SOURCE.size + self._check(
+            "attributes of {} bytes",
+            SOURCE.unpack_from(data, at)[3],
+            self._limits.attributes,
+            offset,
+        )
 
     def _refusal(self, data: _Bytes, at: int, have: int, offset: int) -> int:
         if have < REFUSAL.size:
             return REFUSAL.size
-        return REFUSAL.size + self._check("a refusal of {} bytes", REFUSAL.unpack_from(data, at)[3], self._limits.error_text, offset)
+        return REFUSAL.size + self._check(
+            "a refusal of {} bytes",
+            REFUSAL.unpack_from(data, at)[3],
+            self._limits.error_text,
+            offset,
+        )
 
     def _data(self, data: _Bytes, at: int, have: int, offset: int) -> int:
         if self._reach == 0:
             if have < EVENT.size:
                 return EVENT.size
-            pairs = self._check("an event of {} pairs", EVENT.unpack_from(data, at)[2], self._limits.pairs, offset)
+            pairs = self._check(
+                "an event of {} pairs", EVENT.unpack_from(data, at)[2], self._limits.pairs, offset
+            )
             self._items, self._reach = 2 * pairs, EVENT.size
         items, reach, wanted = self._items, self._reach, 0
         length_at, limits = LENGTH.unpack_from, self._limits
@@ -82,18 +114,20 @@ class Extent:
 
     def _check(self, what: str, size: int, limit: int, offset: int) -> int:
         if size > limit:
-            raise ProtocolError(f"{what.format(size)}, over {limit},", offset=offset, code=RefusalCode.LIMIT)
+            raise ProtocolError(
+                f"{what.format(size)}, over {limit},", offset=offset, code=RefusalCode.LIMIT
+            )
         return size
 
 
-_MEASURES: Final[dict[int, Callable[[Extent, _Bytes, int, int, int], int]]] = {
-    ord("W"): Extent._window,
+_MEASURES: Final[dict[int, Callable[[FrameMeter, _Bytes, int, int, int], int]]] = {
+    ord("W"): FrameMeter._window,
     ord("A"): lambda extent, data, at, have, offset: SHORT.size,
-    ord("C"): Extent._envelope,
-    ord("J"): Extent._json,
-    ord("D"): Extent._data,
-    ord("S"): Extent._source,
+    ord("C"): FrameMeter._envelope,
+    ord("J"): FrameMeter._json,
+    ord("D"): FrameMeter._data,
+    ord("S"): FrameMeter._source,
     ord("P"): lambda extent, data, at, have, offset: POSITION.size,
     ord("B"): lambda extent, data, at, have, offset: RUN.size,
-    ord("E"): Extent._refusal,
+    ord("E"): FrameMeter._refusal,
 }

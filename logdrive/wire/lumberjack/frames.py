@@ -1,12 +1,14 @@
-"""Single frames of Lumberjack v1 and v2 and of the dialect `logdrive/1`: values, and how they travel.
+"""Single frames of Lumberjack v1 and v2 and of the dialect `logdrive/1`: values, and how they
+travel.
 
-Every frame is a version byte ('1' or '2'), a type byte and a body; integers are big-endian and unsigned where not said
-otherwise. What a frame's bytes are is told here alone: `reader` finds frames in a stream, `order` judges their order. The
-byte layouts are tabled in `docs/protocols/lumberjack.md`.
+Every frame is a version byte ('1' or '2'), a type byte and a body; integers are big-endian and
+unsigned where not said otherwise. What a frame's bytes are is told here alone: `reader` finds
+frames in a stream, `order` judges their order. The byte layouts are tabled in
+`docs/protocols/lumberjack.md`.
 
-The frames that hold events carry *envelope*: 0 where they came bare, else which C frame of the connection held them,
-counted from 1; acknowledgements carry their *version* byte. Both say how they travelled, not what they are, so they take no
-part in comparisons.
+The frames that hold events carry *envelope*: 0 where they came bare, else which C frame of the
+connection held them, counted from 1; acknowledgements carry their *version* byte. Both say how they
+travelled, not what they are, so they take no part in comparisons.
 """
 
 import struct
@@ -53,7 +55,7 @@ class RefusalCode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowFrame:
     """W: so many events follow before the writer waits for an acknowledgement."""
 
     count: int
@@ -63,13 +65,13 @@ class Window:
         return SHORT.pack(version + b"W", self.count)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Window":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "WindowFrame":
         """Return the frame that begins at *at* and is whole."""
         return cls(SHORT.unpack_from(data, at)[1])
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class KeyValueFrame:
     """D: one event of Lumberjack v1, as pairs in the order they came; a key may come twice."""
 
     sequence: int
@@ -85,8 +87,10 @@ class Data:
         return b"".join(parts)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Data":
-        """Return the frame that begins at *at* and is whole; bytes that are not UTF-8 become U+FFFD."""
+    def decode(cls, data: bytes, at: int, envelope: int) -> "KeyValueFrame":
+        """Return the frame that begins at *at* and is whole; bytes that are not UTF-8 become
+        U+FFFD.
+        """
         _, sequence, pairs = EVENT.unpack_from(data, at)
         at += EVENT.size
         items: list[str] = []
@@ -98,7 +102,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Json:
+class JsonFrame:
     """J: one event of Lumberjack v2, the JSON as it is. Readers give `JsonRun` instead."""
 
     sequence: int
@@ -111,11 +115,12 @@ class Json:
 
 @dataclass(frozen=True, slots=True)
 class JsonRun:
-    """J frames found together, their numbers each one more than the last: one object for all of them.
+    """J frames found together, their numbers each one more than the last: one object for all of
+    them.
 
-    *parts* are their payloads as Pravega events, 8 bytes and the payload each, back to back, as the store takes them; *size* is
-    the length of all. What `FrameReader` gives fits one batch (rule R3), but for a frame of more than `RECORD_BYTES`, which
-    comes by itself.
+    *parts* are their payloads as Pravega events, 8 bytes and the payload each, back to back, as the
+    store takes them; *size* is the length of all. What `FrameReader` gives fits one batch (rule
+    R3), but for a frame of more than `RECORD_BYTES`, which comes by itself.
     """
 
     first: int
@@ -144,23 +149,38 @@ class JsonRun:
         return payloads_of(b"".join(self.parts))
 
     def split(self, count: int) -> tuple["JsonRun", "JsonRun"]:
-        """Return the first *count* frames and the others, both at least one. Looks at each of the first, and copies these alone."""
+        """Return the first *count* frames and the others, both at least one.
+
+        Looks at each of the first, and copies these alone.
+        """
         events, at = memoryview(self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)), 0
         for _ in range(count):
             at += event_size(events, at)
         return (
             JsonRun(self.first, count, (bytes(events[:at]),), at, self.envelope),
-            JsonRun(self.first + count, self.count - count, (events[at:],), self.size - at, self.envelope),
+            JsonRun(
+                self.first + count,
+                self.count - count,
+                (events[at:],),
+                self.size - at,
+                self.envelope,
+            ),
         )
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frames as they travel."""
-        return b"".join(Json(number, payload).encode(version) for number, payload in enumerate(self.payloads, self.first))
+        return b"".join(
+            JsonFrame(number, payload).encode(version)
+            for number, payload in enumerate(self.payloads, self.first)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
-    """C: frames packed together; *payload* as packed by `envelope.pack`. Readers open it and give what is inside."""
+class EnvelopeFrame:
+    """C: frames packed together; *payload* as packed by `envelope.pack`.
+
+    Readers open it and give what is inside.
+    """
 
     payload: bytes
 
@@ -170,26 +190,30 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class AckFrame:
     """A: everything up to *sequence* is kept; 0 says only that the reader lives."""
 
     sequence: int
     version: bytes = field(default=VERSION_2, compare=False)
 
     def encode(self, version: bytes | None = None) -> bytes:
-        """Return the frame as it travels, to be written in one piece: some clients read it without a loop."""
+        """Return the frame as it travels, to be written in one piece: some clients read it without
+        a loop.
+        """
         return SHORT.pack((version or self.version) + b"A", self.sequence)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Ack":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "AckFrame":
         """Return the frame that begins at *at* and is whole."""
         kind, sequence = SHORT.unpack_from(data, at)
         return cls(sequence, kind[:1])
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """S (`logdrive/1`): a source and its attributes, JSON as it is; without attributes, the reader may forget *index*."""
+class SourceFrame:
+    """S (`logdrive/1`): a source and its attributes, JSON as it is; without attributes, the reader
+    may forget *index*.
+    """
 
     index: int
     origin: UUID
@@ -197,10 +221,13 @@ class Source:
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
-        return SOURCE.pack(version + b"S", self.index, self.origin.bytes, len(self.attributes)) + self.attributes
+        return (
+            SOURCE.pack(version + b"S", self.index, self.origin.bytes, len(self.attributes))
+            + self.attributes
+        )
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Source":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "SourceFrame":
         """Return the frame that begins at *at* and is whole."""
         _, index, origin, length = SOURCE.unpack_from(data, at)
         start = at + SOURCE.size
@@ -208,8 +235,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """P (`logdrive/1`): the number stored for a source, and where; signed, as `record` names the special ones."""
+class PositionFrame:
+    """P (`logdrive/1`): the number stored for a source, and where; signed, as `record` names the
+    special ones.
+    """
 
     index: int
     number: int
@@ -220,17 +249,19 @@ class Position:
         return POSITION.pack(version + b"P", self.index, self.number, self.store.bytes)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Position":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "PositionFrame":
         """Return the frame that begins at *at* and is whole."""
         _, index, number, store = POSITION.unpack_from(data, at)
         return cls(index, number, UUID(bytes=store))
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """B (`logdrive/1`): opens a run of *records* J frames that takes a source from *previous* to *number*.
+class RunFrame:
+    """B (`logdrive/1`): opens a run of *records* J frames that takes a source from *previous* to
+    *number*.
 
-    *kind* is one of `record.DATA`, `GAP`, `END`; *read* is ms since 1970; *skipped* counts bytes of the file.
+    *kind* is one of `record.DATA`, `GAP`, `END`; *read* is ms since 1970; *skipped* counts bytes of
+    the file.
     """
 
     index: int
@@ -245,19 +276,31 @@ class Run:
 
     def encode(self, version: bytes = VERSION_2) -> bytes:
         """Return the frame as it travels."""
-        numbers = (self.index, self.kind, self.previous, self.number, self.read, self.skipped, self.events, self.records)
+        numbers = (
+            self.index,
+            self.kind,
+            self.previous,
+            self.number,
+            self.read,
+            self.skipped,
+            self.events,
+            self.records,
+        )
         return RUN.pack(version + b"B", *numbers)
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Run":
+    def decode(cls, data: bytes, at: int, envelope: int) -> "RunFrame":
         """Return the frame that begins at *at* and is whole."""
         _, index, kind, previous, number, read, skipped, events, records = RUN.unpack_from(data, at)
         return cls(index, kind, previous, number, read, skipped, events, records, envelope)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """E (`logdrive/1`): why a source, or the `CONNECTION`, is refused. *code* may be one that `RefusalCode` lacks."""
+class RefusalFrame:
+    """E (`logdrive/1`): why a source, or the `CONNECTION`, is refused.
+
+    *code* may be one that `RefusalCode` lacks.
+    """
 
     index: int
     code: int
@@ -269,19 +312,32 @@ class Refusal:
         return REFUSAL.pack(version + b"E", self.index, self.code, len(text)) + text
 
     @classmethod
-    def decode(cls, data: bytes, at: int, envelope: int) -> "Refusal":
-        """Return the frame that begins at *at* and is whole; bytes that are not UTF-8 become U+FFFD."""
+    def decode(cls, data: bytes, at: int, envelope: int) -> "RefusalFrame":
+        """Return the frame that begins at *at* and is whole; bytes that are not UTF-8 become
+        U+FFFD.
+        """
         _, index, code, length = REFUSAL.unpack_from(data, at)
         start = at + REFUSAL.size
         return cls(index, code, data[start : start + length].decode(errors="replace"))
 
 
-Frame = Window | Data | JsonRun | Ack | Source | Position | Run | Refusal
+Frame = (
+    WindowFrame
+    | KeyValueFrame
+    | JsonRun
+    | AckFrame
+    | SourceFrame
+    | PositionFrame
+    | RunFrame
+    | RefusalFrame
+)
 """What a reader gives."""
 
 
 def json_frames(first: int, payloads: Sequence[bytes]) -> list[bytes]:
-    """Return the v2 J frames of *payloads*, numbered from *first*, as parts to join, write or pack: no copy of a payload."""
+    """Return the v2 J frames of *payloads*, numbered from *first*, as parts to join, write or pack:
+    no copy of a payload.
+    """
     head = EVENT.pack
     parts: list[bytes] = []
     for sequence, payload in enumerate(payloads, first):

@@ -1,4 +1,6 @@
-"""Limits on what a peer may ask of a reader of Lumberjack frames, compared before memory is taken."""
+"""Limits on what a peer may ask of a reader of Lumberjack frames, compared before memory is
+taken.
+"""
 
 from dataclasses import dataclass
 
@@ -12,13 +14,17 @@ class LumberjackLimits:
 
     envelope: int = 16 * MIB  # bytes of one C frame's payload, packed
     inflated: int = 64 * MIB  # bytes of one C frame's payload, unpacked
-    ratio: int = 1200  # unpacked bytes for one packed byte (deflate's own ceiling is 1032); judged beyond 64 KiB
+    # unpacked bytes for one packed byte (deflate's own ceiling is 1032); judged beyond 64 KiB
+    ratio: int = 1200
     payload: int = 16 * MIB  # bytes of one J frame's JSON
     pairs: int = 1024  # key/value pairs of one D frame
     item: int = 1 * MIB  # bytes of one key or value of a D frame
-    frames: int = 1 << 18  # frames inside one C frame, and pairs inside its D frames: each becomes an object
+    # frames inside one C frame, and pairs inside its D frames: each becomes an object
+    frames: int = 1 << 18
     frames_free: int = 4096  # frames inside one C frame, however small it is packed; beyond these
-    frames_per_byte: int = 2  # so many for each packed byte: each costs CPU time. What counts up takes a byte a frame, or more
+    # so many for each packed byte: each costs CPU time. What counts up takes a byte a frame, or
+    # more
+    frames_per_byte: int = 2
     window: int = 1 << 32  # events a W frame may announce; a counter only, never a size of memory
     attributes: int = ATTRIBUTES_BYTES  # bytes of an S frame's JSON
     error_text: int = 1 * KIB  # bytes of an E frame's text
@@ -28,7 +34,9 @@ class LumberjackLimits:
 PLAIN_LUMBERJACK = LumberjackLimits()
 """For Lumberjack v1 and v2 peers."""
 
-LOGDRIVE_1 = LumberjackLimits(envelope=8 * MIB, inflated=8 * MIB, payload=RECORD_BYTES, window=65_535)
+LOGDRIVE_1 = LumberjackLimits(
+    envelope=8 * MIB, inflated=8 * MIB, payload=RECORD_BYTES, window=65_535
+)
 """For peers that agreed on `logdrive/1` (rule D1)."""
 
 CONNECTION_BYTES = 32 * KIB  # of memory that an idle connection is taken to need, TLS and all

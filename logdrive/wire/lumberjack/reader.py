@@ -1,11 +1,13 @@
 """Cuts a byte stream, split anywhere, into frames, and opens envelopes.
 
-Bytes are looked at where they came; only a frame that a read cut in two is kept, and once its header is known nothing is
-looked at again before the frame is whole. So each byte is copied at most twice on its way in, however the stream is split.
-Every length is compared with its limit as soon as it is there: before the bytes it announces are awaited.
+Bytes are looked at where they came; only a frame that a read cut in two is kept, and once its
+header is known nothing is looked at again before the frame is whole. So each byte is copied at most
+twice on its way in, however the stream is split. Every length is compared with its limit as soon as
+it is there: before the bytes it announces are awaited.
 
-All work is done in steps, after each of which others may have a turn: some hundred frames, or 2 MiB out of an envelope. What is
-unpacked and not yet given is told, so that memory can be asked for before the next step.
+All work is done in steps, after each of which others may have a turn: some hundred frames, or 2 MiB
+out of an envelope. What is unpacked and not yet given is told, so that memory can be asked for
+before the next step.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -13,27 +15,27 @@ from typing import Final, Literal
 
 from logdrive.errors import ProtocolError
 from logdrive.wire.lumberjack.envelope import EnvelopeError, Unpacking
-from logdrive.wire.lumberjack.extent import KIND_HEAD, Extent
+from logdrive.wire.lumberjack.extent import KIND_HEAD, FrameMeter
 from logdrive.wire.lumberjack.frames import (
     SHORT,
     VERSION_1,
     VERSION_2,
-    Ack,
-    Data,
+    AckFrame,
     Frame,
     JsonRun,
-    Position,
-    Refusal,
+    KeyValueFrame,
+    PositionFrame,
     RefusalCode,
-    Run,
-    Source,
-    Window,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.runs import run_at
 
 Side = Literal["reader", "writer"]
-Dialect = Literal["lumberjack", "logdrive/1", "detect"]
+FrameDialect = Literal["lumberjack", "logdrive/1", "detect"]
 
 STEP_FRAMES: Final = 256
 """Frames given at a time. J frames whose numbers go up by one count as one, up to 999 of them."""
@@ -47,22 +49,23 @@ _KINDS: Final = {  # what the peer may send: bare, and inside an envelope
     ("writer", "logdrive/1"): (b"APE", b""),
 }
 _DECODE: Final[dict[int, Callable[[bytes, int, int], Frame]]] = {
-    ord("W"): Window.decode,
-    ord("D"): Data.decode,
-    ord("A"): Ack.decode,
-    ord("S"): Source.decode,
-    ord("P"): Position.decode,
-    ord("B"): Run.decode,
-    ord("E"): Refusal.decode,
+    ord("W"): WindowFrame.decode,
+    ord("D"): KeyValueFrame.decode,
+    ord("A"): AckFrame.decode,
+    ord("S"): SourceFrame.decode,
+    ord("P"): PositionFrame.decode,
+    ord("B"): RunFrame.decode,
+    ord("E"): RefusalFrame.decode,
 }
 
 
 class FrameReader:
     """The frames of one connection, for the *side* that reads them. Discard it after an error.
 
-    With *dialect* "detect" the first frame decides: S means `logdrive/1`, whose limits then hold in place of *limits*. *version* is
-    the version byte of the peer's first frame, b"" before it: acknowledgements carry the same. *offset* counts the bytes of
-    whole frames so far, *copied* what buffering moved, *opened* what is in memory of the envelope at hand, unpacked.
+    With *dialect* "detect" the first frame decides: S means `logdrive/1`, whose limits then hold in
+    place of *limits*. *version* is the version byte of the peer's first frame, b"" before it:
+    acknowledgements carry the same. *offset* counts the bytes of whole frames so far, *copied* what
+    buffering moved, *opened* what is in memory of the envelope at hand, unpacked.
     """
 
     __slots__ = (
@@ -84,10 +87,10 @@ class FrameReader:
         "version",
     )
 
-    def __init__(self, limits: LumberjackLimits, *, side: Side, dialect: Dialect) -> None:
+    def __init__(self, limits: LumberjackLimits, *, side: Side, dialect: FrameDialect) -> None:
         if side == "writer" and dialect == "detect":
             raise ValueError("a writer knows its dialect")
-        self.dialect: Dialect = dialect
+        self.dialect: FrameDialect = dialect
         self.version = b""
         self.offset = 0
         self.copied = 0
@@ -101,10 +104,12 @@ class FrameReader:
         self._use(limits)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Add *data*; return the frames it completes, those of envelopes in their place. Raises `ProtocolError`.
+        """Add *data*; return the frames it completes, those of envelopes in their place.
 
-        No work of Python's for a small J frame that follows another (`runs`), and whatever inflating takes. Whoever reads from a
-        stranger takes `steps` instead.
+        Raises `ProtocolError`.
+
+        No work of Python's for a small J frame that follows another (`runs`), and whatever
+        inflating takes. Whoever reads from a stranger takes `steps` instead.
         """
         frames: list[Frame] = []
         for some in self.steps(data):
@@ -112,10 +117,11 @@ class FrameReader:
         return frames
 
     def steps(self, data: bytes) -> Iterator[list[Frame]]:
-        """Add *data*; give the frames it completes, a few at a time, or none after a step that only unpacked something.
+        """Add *data*; give the frames it completes, a few at a time, or none after a step that only
+        unpacked something.
 
-        The step before an envelope comes before anything of it is unpacked, and frames before an error are given before it is
-        raised. Go to the end of the steps before adding more.
+        The step before an envelope comes before anything of it is unpacked, and frames before an
+        error are given before it is raised. Go to the end of the steps before adding more.
         """
         if self._held:
             self._held += data
@@ -137,7 +143,7 @@ class FrameReader:
 
     def _use(self, limits: LumberjackLimits) -> None:
         self._limits = limits
-        self._extent = Extent(limits)
+        self._extent = FrameMeter(limits)
         if self.dialect != "detect":
             self._versions = _VERSIONS[self.dialect]
             self._bare, self._inside = _KINDS[self._side, self.dialect]
@@ -148,7 +154,9 @@ class FrameReader:
         return self._need <= len(self._held)
 
     def _walk(self, data: bytes) -> Generator[list[Frame], None, int]:
-        """Give the whole frames of *data*, those of envelopes in their place; return where the last one ends."""
+        """Give the whole frames of *data*, those of envelopes in their place; return where the last
+        one ends.
+        """
         at, end = 0, len(data)
         frames: list[Frame] = []
         self._need = KIND_HEAD
@@ -178,7 +186,9 @@ class FrameReader:
         return at
 
     def _cut(self, data: bytes, at: int, need: int, envelope: int, frames: list[Frame]) -> int:
-        """Append the frame of *need* bytes at *at*, with the J frames that it begins a run of; return the length of all."""
+        """Append the frame of *need* bytes at *at*, with the J frames that it begins a run of;
+        return the length of all.
+        """
         if data[at + 1] == _JSON:
             run, need = run_at(data, at, self._limits.payload, envelope)
             frames.append(run)
@@ -187,18 +197,27 @@ class FrameReader:
         return need
 
     def _length(self, data: bytes | bytearray, at: int, *, inside: bool = False) -> int:
-        """Return the least length of the frame at *at*, which has `KIND_HEAD` bytes and may be *inside* an envelope."""
+        """Return the least length of the frame at *at*, which has `KIND_HEAD` bytes and may be
+        *inside* an envelope.
+        """
         if not self.version:
             self._meet(bytes(data[at : at + KIND_HEAD]))
-        if data[at] not in self._versions or data[at + 1] not in (self._inside if inside else self._bare):
+        if data[at] not in self._versions or data[at + 1] not in (
+            self._inside if inside else self._bare
+        ):
             if inside and data[at + 1] == _ENVELOPE:
                 raise ProtocolError("an envelope inside an envelope", offset=self.offset)
             head = bytes(data[at : at + KIND_HEAD])
-            raise ProtocolError(f"a frame that begins {head!r}, which can't stand here in {self.dialect},", offset=self.offset)
+            raise ProtocolError(
+                f"a frame that begins {head!r}, which can't stand here in {self.dialect},",
+                offset=self.offset,
+            )
         return self._extent.of(data, at, self.offset)
 
     def _meet(self, head: bytes) -> None:
-        """Learn from the first frame's *head* which version, and if need be which dialect, the peer speaks."""
+        """Learn from the first frame's *head* which version, and if need be which dialect, the peer
+        speaks.
+        """
         if head[:1] in (VERSION_1, VERSION_2):
             self.version = head[:1]
         if self.dialect == "detect":
@@ -206,7 +225,9 @@ class FrameReader:
             self._use(LOGDRIVE_1 if self.dialect == "logdrive/1" else self._limits)
 
     def _open(self, payload: memoryview) -> Iterator[list[Frame]]:
-        """Give the frames inside the envelope of *payload*: whole frames only, no envelope among them."""
+        """Give the frames inside the envelope of *payload*: whole frames only, no envelope among
+        them.
+        """
         exact = self.dialect == "logdrive/1"
         unpacking = Unpacking(payload, self._limits, zstd=exact, exact=exact)
         self._envelopes += 1
@@ -267,10 +288,13 @@ class FrameReader:
         return at, need
 
     def _count(self, frame: Frame, most: int) -> None:
-        """Count *frame* among those of its envelope, which may be *most*. Raises `ProtocolError` for one too many."""
+        """Count *frame* among those of its envelope, which may be *most*.
+
+        Raises `ProtocolError` for one too many.
+        """
         events = len(frame) if isinstance(frame, JsonRun) else 1
         self._events += events
-        self._items += events + len(frame.pairs) if isinstance(frame, Data) else events
+        self._items += events + len(frame.pairs) if isinstance(frame, KeyValueFrame) else events
         if self._items > self._limits.frames:
             reason = f"an envelope of more than {self._limits.frames} frames and pairs"
         elif self._events > most:

@@ -1,4 +1,6 @@
-"""J frames that follow one another -> `JsonRun`s: no work of Python's for a frame that is a small one."""
+"""J frames that follow one another -> `JsonRun`s: no work of Python's for a frame that is a small
+one.
+"""
 
 from logdrive.kernel.loops import cut_events
 from logdrive.model.framing import EVENT_HEAD, Part
@@ -8,14 +10,18 @@ from logdrive.wire.lumberjack.frames import EVENT, JsonRun
 
 _LARGE = 16 * KIB
 _SHARE = 32
-"""A view keeps all of what it was cut from: only payloads of so large a part of it are worth that, and they are not copied."""
+"""A view keeps all of what it was cut from: only payloads of so large a part of it are worth that,
+and they are not copied.
+"""
 _NO_EVENT_TYPE = b"\0\0\0\0"
 
 
 def run_at(data: bytes, at: int, limit: int, envelope: int) -> tuple[JsonRun, int]:
-    """Return the J frames from *at* on whose numbers go up by one, the first known to be whole, and how long they are.
+    """Return the J frames from *at* on whose numbers go up by one, the first known to be whole, and
+    how long they are.
 
-    As many as fit one batch (rule R3); no payload is longer than *limit*. A payload over `RECORD_BYTES` comes by itself.
+    As many as fit one batch (rule R3); no payload is longer than *limit*. A payload over
+    `RECORD_BYTES` comes by itself.
     """
     _, first, size = EVENT.unpack_from(data, at)
     if size > RECORD_BYTES or (size >= _LARGE and size * _SHARE >= len(data)):

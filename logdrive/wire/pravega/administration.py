@@ -1,4 +1,6 @@
-"""Messages of Pravega's administration gateway, a port of its own there (specification, section 1.4)."""
+"""Messages of Pravega's administration gateway, a port of its own there (specification, section
+1.4).
+"""
 
 from dataclasses import dataclass
 from typing import Annotated

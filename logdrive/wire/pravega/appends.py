@@ -23,7 +23,9 @@ class SetupAppend(Message):
 
 @message(2)
 class AppendSetup(Message):
-    """Everything up to *last_event_number* is durable; the least i64 stands for a writer never seen."""
+    """Everything up to *last_event_number* is durable; the least i64 stands for a writer never
+    seen.
+    """
 
     request_id: I64
     segment: Text
@@ -75,7 +77,9 @@ class ConditionalBlockEnd(Message):
 
 @message(7)
 class DataAppended(Message):
-    """Everything up to *event_number* is durable; *previous_event_number* is what the last such message said."""
+    """Everything up to *event_number* is durable; *previous_event_number* is what the last such
+    message said.
+    """
 
     writer: Uuid
     event_number: I64

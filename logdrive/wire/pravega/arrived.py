@@ -6,14 +6,17 @@ from typing import Final
 
 from logdrive.model.units import KIB
 
-_SMALL: Final = 4 * KIB  # pieces below it are put together, so that a peer that sends single bytes costs no object for each
+# pieces below it are put together, so that a peer that sends single bytes costs no object for each
+_SMALL: Final = 4 * KIB
 _TOGETHER: Final = 64 * KIB
 
 
 class Arrived:
-    """Keeps pieces as they came: what is taken is copied only where it spans several, or came in small ones.
+    """Keeps pieces as they came: what is taken is copied only where it spans several, or came in
+    small ones.
 
-    One buffer that grew with every piece would be moved in memory time and again, which costs ten times what one copy does.
+    One buffer that grew with every piece would be moved in memory time and again, which costs ten
+    times what one copy does.
     """
 
     def __init__(self) -> None:
@@ -38,7 +41,11 @@ class Arrived:
     def peek(self, size: int) -> bytes:
         """Return the first *size* bytes, at most a few, and leave them; there must be as many."""
         first = bytes(self._pieces[0][self._at : self._at + size])
-        return first if len(first) == size else (first + b"".join(islice(self._pieces, 1, 1 + size)))[:size]
+        return (
+            first
+            if len(first) == size
+            else (first + b"".join(islice(self._pieces, 1, 1 + size)))[:size]
+        )
 
     def take(self, size: int) -> memoryview:
         """Return the first *size* bytes and let go of them; there must be as many."""
@@ -47,7 +54,8 @@ class Arrived:
         while size:
             piece = self._pieces[0]
             part = memoryview(piece)[self._at : self._at + size]
-            parts.append(memoryview(bytes(part)) if isinstance(piece, bytearray) else part)  # which may grow once this was returned
+            # which may grow once this was returned
+            parts.append(memoryview(bytes(part)) if isinstance(piece, bytearray) else part)
             size -= len(part)
             self._at += len(part)
             if self._at == len(piece):

@@ -1,6 +1,8 @@
-"""Frames of the Pravega segment-store protocol, sans I/O: code:i32, length:i32, payload; big-endian.
+"""Frames of the Pravega segment-store protocol, sans I/O: code:i32, length:i32, payload;
+big-endian.
 
-To add a message, declare it in `control`, `appends`, `segments`, `tables` or `administration`: the catalogue below finds it there.
+To add a message, declare it in `control`, `appends`, `segments`, `tables` or `administration`: the
+catalogue below finds it there.
 """
 
 import struct
@@ -25,7 +27,9 @@ def _messages(*modules: ModuleType) -> dict[int, type[Message]]:
     found: dict[int, type[Message]] = {}
     for made in (value for module in modules for value in vars(module).values()):
         if isinstance(made, type) and issubclass(made, Message) and made is not Message:
-            assert found.setdefault(made.code, made) is made, f"message code {made.code} is used twice"
+            assert found.setdefault(made.code, made) is made, (
+                f"message code {made.code} is used twice"
+            )
     return found
 
 
@@ -34,7 +38,8 @@ CATALOGUE: Final = MappingProxyType(_messages(control, appends, segments, tables
 
 
 def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[Part]:
-    """Return the frame in parts, long ones uncopied; *peer_version* is the highest that the peer's Hello named.
+    """Return the frame in parts, long ones uncopied; *peer_version* is the highest that the peer's
+    Hello named.
 
     Raises ValueError where it is longer than any peer takes.
     """
@@ -42,21 +47,26 @@ def encode(message: Message, peer_version: int = WIRE_VERSION) -> list[Part]:
     message.layout_for(peer_version).write(message, parts)
     size = sum(map(len, parts))
     if _HEAD.size + size > PRAVEGA_FRAME_BYTES:
-        raise ValueError(f"a {type(message).__name__} of {size} bytes; a frame holds {PRAVEGA_FRAME_BYTES - _HEAD.size}")
+        raise ValueError(
+            f"a {type(message).__name__} of {size} bytes; a frame holds "
+            f"{PRAVEGA_FRAME_BYTES - _HEAD.size}"
+        )
     parts[0] = _HEAD.pack(message.code, size)
     return parts if size > _JOIN_BELOW else [b"".join(parts)]
 
 
-class FrameReader:
+class MessageReader:
     """Cuts a byte stream, split anywhere, into messages; discard it after an error.
 
-    A message that arrived in several pieces is copied together; then its data is copied out of it, unless it is most of it
-    (`Block`). *peer_version* follows the peer's Hello.
+    A message that arrived in several pieces is copied together; then its data is copied out of it,
+    unless it is most of it (`Block`). *peer_version* follows the peer's Hello.
     """
 
     def __init__(self) -> None:
         self.offset = 0
-        """Where in the stream the message returned last began; after an error, where the offending frame does."""
+        """Where in the stream the message returned last began; after an error, where the offending
+        frame does.
+        """
         self.peer_version = WIRE_VERSION
         self._arrived = Arrived()
         self._next = 0
@@ -72,7 +82,10 @@ class FrameReader:
         return self._next - self.offset
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Add *data* at once and return an iterator over the messages it completes. That raises `ProtocolError`."""
+        """Add *data* at once and return an iterator over the messages it completes.
+
+        That raises `ProtocolError`.
+        """
         self._arrived.add(data)
         return self._messages()
 
@@ -96,7 +109,11 @@ class FrameReader:
         if kind is None:
             raise ProtocolError(f"unknown message code {code}", offset=self.offset)
         if not 0 <= size <= PRAVEGA_FRAME_BYTES - _HEAD.size:
-            raise ProtocolError(f"a {kind.__name__} of {size} bytes; a frame holds {PRAVEGA_FRAME_BYTES - _HEAD.size}", offset=self.offset)
+            raise ProtocolError(
+                f"a {kind.__name__} of {size} bytes; a frame holds "
+                f"{PRAVEGA_FRAME_BYTES - _HEAD.size}",
+                offset=self.offset,
+            )
         return kind
 
     def _decoded(self, kind: type[Message], payload: memoryview) -> Message:

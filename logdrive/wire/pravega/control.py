@@ -1,4 +1,6 @@
-"""Messages that keep a connection going, and every way of saying no (specification, section 1.4)."""
+"""Messages that keep a connection going, and every way of saying no (specification, section
+1.4).
+"""
 
 from typing import Final
 
@@ -38,7 +40,10 @@ class WrongHost(Message):
 
 @message(51)
 class SegmentIsSealed(Message):
-    """The segment takes no more. *offset* is that of the read, or the event number of the append."""
+    """The segment takes no more.
+
+    *offset* is that of the read, or the event number of the append.
+    """
 
     request_id: I64
     segment: Text

@@ -1,4 +1,5 @@
-"""The field types that messages are declared with: each alias names a Python type and how it travels.
+"""The field types that messages are declared with: each alias names a Python type and how it
+travels.
 
     @message(28)
     class SealSegment(Message):
@@ -6,8 +7,9 @@
         segment: Text
         token: Text = ""
 
-Fields travel in the order declared. `Tail…` types may be missing at a payload's end, and everything after them too; they then
-take their default. Surplus bytes after the last field are ignored. A default on any other type only helps whoever makes one.
+Fields travel in the order declared. `Tail…` types may be missing at a payload's end, and everything
+after them too; they then take their default. Surplus bytes after the last field are ignored. A
+default on any other type only helps whoever makes one.
 """
 
 import struct
@@ -23,7 +25,7 @@ from logdrive.wire.pravega.text import decode_text, encode_text
 T = TypeVar("T")
 
 
-class TruncatedError(ValueError):
+class ShortPayloadError(ValueError):
     """A payload ends inside a field."""
 
 
@@ -31,8 +33,8 @@ class TruncatedError(ValueError):
 class Kind(Generic[T]):
     """How one field travels.
 
-    *read* takes (payload, place) and returns (value, next place), raising ValueError; *write* takes (value, parts) and adds its
-    bytes to *parts*, long ones as they are, so that they aren't copied.
+    *read* takes (payload, place) and returns (value, next place), raising ValueError; *write* takes
+    (value, parts) and adds its bytes to *parts*, long ones as they are, so that they aren't copied.
     """
 
     read: Callable[[memoryview, int], tuple[T, int]]
@@ -47,7 +49,7 @@ class Kind(Generic[T]):
 def _slice(payload: memoryview, start: int, size: int) -> bytes:
     end = start + size
     if size < 0 or end > len(payload):
-        raise TruncatedError(f"a field of {size} bytes where {len(payload) - start} are left")
+        raise ShortPayloadError(f"a field of {size} bytes where {len(payload) - start} are left")
     return bytes(payload[start:end])
 
 
@@ -56,7 +58,9 @@ def _fixed(layout: str) -> Kind[int]:
 
     def read(payload: memoryview, at: int) -> tuple[int, int]:
         if at + shape.size > len(payload):
-            raise TruncatedError(f"a field of {shape.size} bytes where {len(payload) - at} are left")
+            raise ShortPayloadError(
+                f"a field of {shape.size} bytes where {len(payload) - at} are left"
+            )
         return shape.unpack_from(payload, at)[0], at + shape.size
 
     def write(value: int, parts: list[Part]) -> None:
@@ -91,7 +95,9 @@ def _read_text(payload: memoryview, at: int) -> tuple[str, int]:
 def _write_text(value: str, parts: list[Part]) -> None:
     data = encode_text(value)
     if len(data) > 0xFFFF:
-        raise ValueError(f"a string of {len(data)} bytes; 65535 is the most that its length field can tell")
+        raise ValueError(
+            f"a string of {len(data)} bytes; 65535 is the most that its length field can tell"
+        )
     _U16.write(len(data), parts)
     parts.append(data)
 
@@ -184,8 +190,10 @@ Uuid = Annotated[UUID, Kind(_read_uuid, _write_uuid)]
 Bytes = Annotated[bytes, BYTES]
 """Bytes after their i32 length."""
 Block = Annotated[Part, Kind(_read_block, _write_bytes)]
-"""The same, not copied where they are most of what arrived together: a view, which keeps no more than twice its size in memory."""
-Blocks = Annotated[Part | tuple[Part, ...], Kind(_read_block, _write_blocks)]
+"""The same, not copied where they are most of what arrived together: a view, which keeps no more
+than twice its size in memory.
+"""
+BlockParts = Annotated[Part | tuple[Part, ...], Kind(_read_block, _write_blocks)]
 """The same, which may be given in parts, to be written without a copy; what is read is whole."""
 Rest = Annotated[bytes, Kind(_read_rest, _write_rest)]
 """Bytes up to the end of the frame."""

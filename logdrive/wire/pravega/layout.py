@@ -1,11 +1,13 @@
-"""From a declared class to bytes and back: one layout for each message, and for each record that lists hold."""
+"""From a declared class to bytes and back: one layout for each message, and for each record that
+lists hold.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 from logdrive.model.framing import Part
-from logdrive.wire.pravega.fields import Kind, TruncatedError, kind_of
+from logdrive.wire.pravega.fields import Kind, ShortPayloadError, kind_of
 
 C = TypeVar("C")
 M = TypeVar("M", bound="Message")
@@ -26,8 +28,8 @@ class Layout:
                 break
             try:
                 values[name], at = kind.read(payload, at)
-            except TruncatedError as error:
-                raise TruncatedError(f"{name}: {error}") from error
+            except ShortPayloadError as error:
+                raise ShortPayloadError(f"{name}: {error}") from error
         return self.make(**values), at
 
     def write(self, value: Any, parts: list[Part]) -> None:
@@ -37,14 +39,18 @@ class Layout:
 
 
 def layout_of(made: type[C], order: Sequence[str] = ()) -> Layout:
-    """Return the layout of a class declared with the aliases of `fields`; *order* names its fields where it differs."""
+    """Return the layout of a class declared with the aliases of `fields`; *order* names its fields
+    where it differs.
+    """
     hints = get_type_hints(made, include_extras=True)
     names = order or [entry.name for entry in fields(made)]  # type: ignore[arg-type]
     return Layout(made, tuple((name, kind_of(hints[name])) for name in names))
 
 
 def record_kind(made: type[C]) -> Kind[C]:
-    """Return the kind of a record inside a message: its fields in order, and no length of its own."""
+    """Return the kind of a record inside a message: its fields in order, and no length of its
+    own.
+    """
     layout = layout_of(made)
     return Kind(layout.read, layout.write)
 
@@ -68,7 +74,9 @@ class Message:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def message(code: int, *, below: int = 0, was: Sequence[str] = ()) -> Callable[[type[M]], type[M]]:
-    """Make a class the frozen dataclass of message *code*; for peers *below* a wire version its fields are those that *was* names."""
+    """Make a class the frozen dataclass of message *code*; for peers *below* a wire version its
+    fields are those that *was* names.
+    """
 
     def decorate(declared: type[M]) -> type[M]:
         made = dataclass(frozen=True, slots=True)(declared)

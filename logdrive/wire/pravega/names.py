@@ -1,14 +1,20 @@
-"""What segments beside a stream's own are called (Pravega's naming, section 6 of the specification)."""
+"""What segments beside a stream's own are called (Pravega's naming, section 6 of the
+specification).
+"""
 
 import re
 from typing import Final
 from uuid import UUID
 
-_BESIDE: Final = re.compile(r"(?P<parent>.+)#(?:transaction\.[0-9a-f]{32}|transient\.[0-9a-f]{32}\.[0-9a-f]{32})")
+_BESIDE: Final = re.compile(
+    r"(?P<parent>.+)#(?:transaction\.[0-9a-f]{32}|transient\.[0-9a-f]{32}\.[0-9a-f]{32})"
+)
 
 
 def transaction_name(parent: str, transaction: UUID) -> str:
-    """Return the segment that holds what *transaction* wrote for *parent*, until it is merged into it or deleted."""
+    """Return the segment that holds what *transaction* wrote for *parent*, until it is merged into
+    it or deleted.
+    """
     return f"{parent}#transaction.{transaction.hex}"
 
 
@@ -18,7 +24,9 @@ def transient_name(parent: str, writer: UUID, unique: UUID) -> str:
 
 
 def parent_of(segment: str) -> str | None:
-    """Return the segment that a transaction's or transient segment is meant for; None for any other segment."""
+    """Return the segment that a transaction's or transient segment is meant for; None for any other
+    segment.
+    """
     found = _BESIDE.fullmatch(segment)
     return found["parent"] if found is not None else None
 

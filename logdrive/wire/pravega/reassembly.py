@@ -1,8 +1,9 @@
-"""From the append messages of one connection to whole appends, sans I/O (specification, sections 2.5 and 2.6).
+"""From the append messages of one connection to whole appends, sans I/O (specification, sections
+2.5 and 2.6).
 
-An unconditional append comes in one of three framings: an AppendBlockEnd alone; an AppendBlock filled exactly, then its end; or a
-block of announced capacity that closes with a sub-frame, either the first part of an event whose rest stands in the end, or
-padding.
+An unconditional append comes in one of three framings: an AppendBlockEnd alone; an AppendBlock
+filled exactly, then its end; or a block of announced capacity that closes with a sub-frame, either
+the first part of an event whose rest stands in the end, or padding.
 """
 
 import struct
@@ -33,8 +34,11 @@ class OrderError(LogdriveError):
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """One whole append. *data* is what the segment receives; *expected_offset* is None for an unconditional one."""
+class WholeAppend:
+    """One whole append.
+
+    *data* is what the segment receives; *expected_offset* is None for an unconditional one.
+    """
 
     writer: UUID
     number: int
@@ -56,12 +60,20 @@ class Assembler:
         return len(self._open.data) if self._open is not None else 0
 
     def check(self, message: Message) -> None:
-        """Refuse what may not stand inside a block; reads, keepalives and the like may. Raises `OrderError`."""
+        """Refuse what may not stand inside a block; reads, keepalives and the like may.
+
+        Raises `OrderError`.
+        """
         if self._open is not None and isinstance(message, _NOT_IN_A_BLOCK):
             raise OrderError(f"a {type(message).__name__} inside a block")
 
-    def take(self, message: AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd) -> Append | None:
-        """Return the append that *message* completes, None for the beginning of one. Raises `OrderError`."""
+    def take(
+        self, message: AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
+    ) -> WholeAppend | None:
+        """Return the append that *message* completes, None for the beginning of one.
+
+        Raises `OrderError`.
+        """
         self.check(message)
         match message:
             case AppendBlock():
@@ -74,9 +86,16 @@ class Assembler:
                 data: Part = framed(message.event)
             case ConditionalBlockEnd():
                 data = message.data
-        return Append(message.writer, message.event_number, 1, data, message.request_id, message.expected_offset)
+        return WholeAppend(
+            message.writer,
+            message.event_number,
+            1,
+            data,
+            message.request_id,
+            message.expected_offset,
+        )
 
-    def _ended(self, block: AppendBlock | None, end: AppendBlockEnd) -> Append:
+    def _ended(self, block: AppendBlock | None, end: AppendBlockEnd) -> WholeAppend:
         if end.num_events < 1:
             raise OrderError(f"an append of {end.num_events} events")
         if block is None:
@@ -85,11 +104,13 @@ class Assembler:
             raise OrderError("a block ended by another writer")
         else:
             data = _joined(block.data, end)
-        return Append(end.writer, end.last_event_number, end.num_events, data, end.request_id)
+        return WholeAppend(end.writer, end.last_event_number, end.num_events, data, end.request_id)
 
 
 def _joined(block: bytes, end: AppendBlockEnd) -> bytes:
-    """Return the whole events of *block* and, where it closes with a part of one, that part and its rest."""
+    """Return the whole events of *block* and, where it closes with a part of one, that part and its
+    rest.
+    """
     whole = end.size_of_whole_events
     if not 0 <= whole <= len(block):
         raise OrderError(f"{whole} bytes of whole events in a block of {len(block)}")
@@ -99,9 +120,13 @@ def _joined(block: bytes, end: AppendBlockEnd) -> bytes:
         raise OrderError("a block that ends inside a sub-frame")
     kind, size = _HEAD.unpack_from(block, whole)
     if size != len(block) - whole - _HEAD.size:
-        raise OrderError(f"a sub-frame of {size} bytes where {len(block) - whole - _HEAD.size} are left")
+        raise OrderError(
+            f"a sub-frame of {size} bytes where {len(block) - whole - _HEAD.size} are left"
+        )
     if kind == PARTIAL_EVENT:
         return b"".join((block[:whole], block[whole + _HEAD.size :], end.data))
     if kind == PADDING and not end.data:
         return block[:whole]
-    raise OrderError(f"a block closed by a sub-frame of type {kind} and {len(end.data)} bytes in its end")
+    raise OrderError(
+        f"a block closed by a sub-frame of type {kind} and {len(end.data)} bytes in its end"
+    )

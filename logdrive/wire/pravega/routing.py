@@ -1,7 +1,9 @@
-"""Which segment a routing key belongs to, and what segments are called (Pravega's hash, fixed for ever by compatibility).
+"""Which segment a routing key belongs to, and what segments are called (Pravega's hash, fixed for
+ever by compatibility).
 
-A key is hashed as UTF-16 with MurmurHash3 (x64, 128 bits); 52 bits of the first half become a fraction in [0, 1), and the key
-belongs to the segment whose upper bound is the smallest one not below it.
+A key is hashed as UTF-16 with MurmurHash3 (x64, 128 bits); 52 bits of the first half become a
+fraction in [0, 1), and the key belongs to the segment whose upper bound is the smallest one not
+below it.
 """
 
 import re
@@ -20,8 +22,13 @@ _SEGMENT: Final = re.compile(r"([^/]+/[^/]+)/\d+\.#epoch\.\d+")
 
 
 def fraction(key: str) -> float:
-    """Return where *key* falls in [0, 1). Keep keys ASCII: some clients hash the others differently."""
-    return (_murmur3_first_half(key.encode("utf-16-le", "surrogatepass")) >> 12) / (1 << _FRACTION_BITS)
+    """Return where *key* falls in [0, 1).
+
+    Keep keys ASCII: some clients hash the others differently.
+    """
+    return (_murmur3_first_half(key.encode("utf-16-le", "surrogatepass")) >> 12) / (
+        1 << _FRACTION_BITS
+    )
 
 
 def segment_number(key: str, segments: int) -> int:
@@ -35,7 +42,9 @@ def segment_name(scope: str, stream: str, number: int, epoch: int = 0) -> str:
 
 
 def streams_among(segments: Iterable[str]) -> list[str]:
-    """Return the streams, as scope/stream, that the full names *segments* belong to, in order; transactions and the like are none."""
+    """Return the streams, as scope/stream, that the full names *segments* belong to, in order;
+    transactions and the like are none.
+    """
     return sorted({found[1] for name in segments if (found := _SEGMENT.fullmatch(name))})
 
 

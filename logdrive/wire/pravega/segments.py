@@ -1,10 +1,23 @@
-"""Messages that read segments, describe them and govern their lives (specification, sections 1.4 and 3)."""
+"""Messages that read segments, describe them and govern their lives (specification, sections 1.4
+and 3).
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from logdrive.model.framing import Part
-from logdrive.wire.pravega.fields import I8, I32, I64, Blocks, Bool, TailI64, Text, Texts, Uuid, many
+from logdrive.wire.pravega.fields import (
+    I8,
+    I32,
+    I64,
+    BlockParts,
+    Bool,
+    TailI64,
+    Text,
+    Texts,
+    Uuid,
+    many,
+)
 from logdrive.wire.pravega.layout import Message, message, record_kind
 
 NO_SCALING, BY_KILOBYTES, BY_EVENTS = 0, 1, 2
@@ -34,7 +47,7 @@ class SegmentRead(Message):
     offset: I64
     at_tail: Bool
     end_of_segment: Bool
-    data: Blocks
+    data: BlockParts
     request_id: TailI64 = -1
 
     @property

@@ -1,10 +1,26 @@
-"""Messages about table segments, maps from keys to values on top of a segment (specification, sections 1.4 and 5)."""
+"""Messages about table segments, maps from keys to values on top of a segment (specification,
+sections 1.4 and 5).
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from logdrive.model.framing import Part
-from logdrive.wire.pravega.fields import BYTES, I32, I64, Bool, Bytes, Kind, TailBool, TailBytes, TailI32, TailI64, Text, kind_of, many
+from logdrive.wire.pravega.fields import (
+    BYTES,
+    I32,
+    I64,
+    Bool,
+    Bytes,
+    Kind,
+    TailBool,
+    TailBytes,
+    TailI32,
+    TailI64,
+    Text,
+    kind_of,
+    many,
+)
 from logdrive.wire.pravega.layout import Message, message, record_kind
 
 ANY_VERSION: Final = -(1 << 63)
@@ -22,7 +38,10 @@ _VALUE_FIXED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """A key, and the version that it is at or is expected to be at. An empty one travels without its version."""
+    """A key, and the version that it is at or is expected to be at.
+
+    An empty one travels without its version.
+    """
 
     key: bytes
     version: int = ANY_VERSION
@@ -88,7 +107,9 @@ class GetTableSegmentInfo(Message):
 
 @message(69)
 class TableSegmentInfo(Message):
-    """Answers GetTableSegmentInfo: *length* is its log's; *key_length* 0 where keys are of any length."""
+    """Answers GetTableSegmentInfo: *length* is its log's; *key_length* 0 where keys are of any
+    length.
+    """
 
     request_id: I64
     segment: Text
@@ -100,7 +121,10 @@ class TableSegmentInfo(Message):
 
 @message(70)
 class CreateTableSegment(Message):
-    """Creates a table, of keys of *key_length* bytes unless that is 0. Answered by SegmentCreated."""
+    """Creates a table, of keys of *key_length* bytes unless that is 0.
+
+    Answered by SegmentCreated.
+    """
 
     request_id: I64
     segment: Text
@@ -238,7 +262,9 @@ class ReadTableEntriesDelta(Message):
 
 @message(87)
 class TableEntriesDeltaRead(Message):
-    """Answers ReadTableEntriesDelta: *last_position* is where to go on; *should_clear*: what was read before is void."""
+    """Answers ReadTableEntriesDelta: *last_position* is where to go on; *should_clear*: what was
+    read before is void.
+    """
 
     request_id: I64
     segment: Text

@@ -1,7 +1,7 @@
 """Java's modified UTF-8, in which every string of the protocol travels.
 
-U+0000 is C0 80, and a character above U+FFFF goes as two surrogates of three bytes each. Plain UTF-8 is read too, since some
-clients write it.
+U+0000 is C0 80, and a character above U+FFFF goes as two surrogates of three bytes each. Plain
+UTF-8 is read too, since some clients write it.
 """
 
 import struct
@@ -17,7 +17,10 @@ def encode_text(text: str) -> bytes:
 
 
 def decode_text(data: bytes) -> str:
-    """Return the string in *data*. Raises ValueError where it is neither modified nor plain UTF-8."""
+    """Return the string in *data*.
+
+    Raises ValueError where it is neither modified nor plain UTF-8.
+    """
     if data.isascii():
         return data.decode("ascii")
     text = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")

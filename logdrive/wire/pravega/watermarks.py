@@ -1,14 +1,14 @@
 """A watermark as Java's readers take it from a stream's mark: version 0 of Pravega's serialisation.
 
-Each thing begins with its version and its number of revisions, one byte each after a byte 0; each revision with its number, then
-its length. Here there is one revision of everything.
+Each thing begins with its version and its number of revisions, one byte each after a byte 0; each
+revision with its number, then its length. Here there is one revision of everything.
 """
 
 import struct
 from collections.abc import Sequence
 from typing import Final
 
-Part = tuple[int, float, float, int]
+WatermarkPart = tuple[int, float, float, int]
 """A segment's id, the bounds of its keys, and a place in it."""
 
 _REVISION: Final = struct.Struct(">BBBBi")
@@ -17,7 +17,7 @@ _PART: Final = struct.Struct(">BBBBiqddq")
 _SEGMENT_BYTES: Final = 24
 
 
-def encode_watermark(low: int, high: int, cut: Sequence[Part]) -> bytes:
+def encode_watermark(low: int, high: int, cut: Sequence[WatermarkPart]) -> bytes:
     """Return what the mark gets: times from *low* to *high*, up to *cut*."""
     parts = [_PART.pack(0, 0, 1, 0, _SEGMENT_BYTES, *part) for part in cut]
     body = b"".join((_TIMES.pack(low, high), _compact(len(parts)), *parts))

@@ -1,10 +1,12 @@
-"""Which host, when again, and what a peer that is silent, slow or unwilling does to the rest (D9, codes of E)."""
+"""Which host, when again, and what a peer that is silent, slow or unwilling does to the rest (D9,
+codes of E).
+"""
 
 import pytest
 
 from agent.delivery.logdrive1 import pause_after
-from agent.sources.queue import Demand
-from logdrive.net.stream import Stream
+from agent.sources.queue import SendQueue
+from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.virtual_time import run
 
@@ -50,7 +52,9 @@ def test_a_draining_receiver_is_left_for_another_at_once__E0() -> None:
 
 
 @pytest.mark.parametrize(("code", "most"), [(3, 30), (4, 4), (1, 4)])
-def test_an_unwilling_receiver_is_asked_again_the_later_the_graver_the_reason(code: int, most: int) -> None:
+def test_an_unwilling_receiver_is_asked_again_the_later_the_graver_the_reason(
+    code: int, most: int
+) -> None:
     async def main() -> None:
         world = World()
         reader = await world.reader()
@@ -93,7 +97,7 @@ def test_a_receiver_that_only_keeps_alive_is_given_up__stall() -> None:
         world = World()
         connections = 0
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             nonlocal connections
             connections += 1
             await stream.read()
@@ -196,7 +200,7 @@ def test_demand_is_due_by_age_or_amount__D9() -> None:
         small, big = agent.book.sources
         for source in (small, big):
             source.open_without_asking()
-        demand = Demand()
+        demand = SendQueue()
         assert demand.due_in(0.0, in_flight=False, open_sources=1) is None
         demand.want(small, 10.0)
         assert demand.due_in(10.0, in_flight=False, open_sources=1) == 0.0

@@ -1,30 +1,36 @@
-"""Windows: how much goes into one, and how they are packed, as readers of either dialect take them (D1)."""
+"""Windows: how much goes into one, and how they are packed, as readers of either dialect take them
+(D1).
+"""
 
 from typing import cast
 
 import pytest
 
-from agent.delivery.reader import Producer
+from agent.delivery.reader import SourceReader
 from agent.delivery.session import _slices
-from agent.delivery.window import Outgoing, Room, gather, packed
+from agent.delivery.window import OutgoingWindow, WindowRoom, gather, packed
 from agent.records.batch import Run
-from agent.sources.queue import Demand
-from agent.sources.source import Source, State
+from agent.sources.queue import SendQueue
+from agent.sources.source import Source, SourceState
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.records import DATA
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import ZSTD_MAGIC, Codec
-from logdrive.wire.lumberjack.frames import JsonRun, Window, json_frames
+from logdrive.wire.lumberjack.frames import JsonRun, WindowFrame, json_frames
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1
 from logdrive.wire.lumberjack.reader import FrameReader
 
 
 @pytest.mark.parametrize("codec", ["zstd", "zlib", None])
-@pytest.mark.parametrize("payload", [b'{"message":"x"}' * 100, b'"' + b"\\u0000" * 120_000 + b'"'], ids=["plain", "monotonous"])
+@pytest.mark.parametrize(
+    "payload",
+    [b'{"message":"x"}' * 100, b'"' + b"\\u0000" * 120_000 + b'"'],
+    ids=["plain", "monotonous"],
+)
 def test_a_reader_takes_every_window__D1(codec: Codec | None, payload: bytes) -> None:
     data = b"".join(packed(json_frames(1, [payload]), 1, codec, 1))
     window, run = FrameReader(LOGDRIVE_1, side="reader", dialect="logdrive/1").feed(data)
-    assert window == Window(1)
+    assert window == WindowFrame(1)
     assert isinstance(run, JsonRun)
     assert run.payloads == [payload]
 
@@ -35,10 +41,12 @@ def test_zstd_gives_way_to_zlib_where_it_would_look_like_a_bomb__D1() -> None:
     assert envelope[6:10] != ZSTD_MAGIC
     (head, envelope) = packed(json_frames(1, [b'{"message":"x"}' * 100]), 1, "zstd", 1)
     assert envelope[6:10] == ZSTD_MAGIC
-    assert head == Window(1).encode()
+    assert head == WindowFrame(1).encode()
 
 
-@pytest.mark.parametrize("sizes", [[6, 100], [6, 65_536], [6, 65_537], [6, 300_000], [200_000, 1, 1], []])
+@pytest.mark.parametrize(
+    "sizes", [[6, 100], [6, 65_536], [6, 65_537], [6, 300_000], [200_000, 1, 1], []]
+)
 def test_slices_are_short_and_leave_nothing_out(sizes: list[int]) -> None:
     parts = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
     slices = list(_slices(parts))
@@ -49,9 +57,11 @@ def test_slices_are_short_and_leave_nothing_out(sizes: list[int]) -> None:
 
 
 class Lines:
-    """Stands for an open source that has *left* more runs, each of *records* records and *size* bytes."""
+    """Stands for an open source that has *left* more runs, each of *records* records and *size*
+    bytes.
+    """
 
-    state, epoch, backlog = State.OPEN, 1, 0
+    state, epoch, backlog = SourceState.OPEN, 1, 0
 
     def __init__(self, size: int, records: int, left: int = 1_000_000, ahead: int = 1) -> None:
         self._size, self._records, self.left, self._ahead = size, records, left, ahead
@@ -80,12 +90,12 @@ class Reads:
         return source.next_run()
 
 
-def gathered(room: Room, *sources: Lines) -> Outgoing:
+def gathered(room: WindowRoom, *sources: Lines) -> OutgoingWindow:
     """Return the window that *sources*, all ready, make in *room*."""
-    demand = Demand()
+    demand = SendQueue()
     for source in sources:
         demand.want(cast("Source", source), 0.0)
-    return gather(demand, cast("Producer", Reads()), room, 0.0)
+    return gather(demand, cast("SourceReader", Reads()), room, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -100,28 +110,34 @@ def gathered(room: Room, *sources: Lines) -> Outgoing:
     ],
 )
 @pytest.mark.parametrize("ahead", [1, 3, 1000])
-def test_a_window_takes_runs_until_it_is_full_and_none_more__D1(size: int, runs: int, ahead: int) -> None:
+def test_a_window_takes_runs_until_it_is_full_and_none_more__D1(
+    size: int, runs: int, ahead: int
+) -> None:
     """Whether each was read by itself, or several at once."""
-    window = gathered(Room(MIB), Lines(size, 1, ahead=ahead))
+    window = gathered(WindowRoom(MIB), Lines(size, 1, ahead=ahead))
     assert len(window.runs) == runs
     assert window.size == runs * size
 
 
 def test_many_sources_with_a_line_each_make_windows_of_512_runs() -> None:
-    demand, sources = Demand(), [Lines(100, 1, left=1) for _ in range(1100)]
+    demand, sources = SendQueue(), [Lines(100, 1, left=1) for _ in range(1100)]
     for source in sources:
         demand.want(cast("Source", source), 0.0)
-    windows = [gather(demand, cast("Producer", Reads()), Room(MIB), 0.0) for _ in range(4)]
+    windows = [
+        gather(demand, cast("SourceReader", Reads()), WindowRoom(MIB), 0.0) for _ in range(4)
+    ]
     assert [len(window.runs) for window in windows] == [512, 512, 76, 0]
 
 
 @pytest.mark.parametrize(("each", "runs"), [(1, 9), (3, 3), (4, 3), (9, 1), (10, 1)])
 def test_a_window_takes_no_run_more_once_it_has_its_records(each: int, runs: int) -> None:
-    window = gathered(Room(MIB, records=9), Lines(100, each))
+    window = gathered(WindowRoom(MIB, records=9), Lines(100, each))
     assert (len(window.runs), window.records) == (runs, runs * each)
 
 
 def test_the_records_of_the_largest_window_are_what_a_reader_takes__D1() -> None:
-    window = gathered(Room(MIB), Lines(1000, RUN_RECORDS))
+    window = gathered(WindowRoom(MIB), Lines(1000, RUN_RECORDS))
     assert LOGDRIVE_1.window - RUN_RECORDS <= window.records <= LOGDRIVE_1.window
-    assert Room(MIB).records == LOGDRIVE_1.window - RUN_RECORDS, "a last run of the most records still fits"
+    assert WindowRoom(MIB).records == LOGDRIVE_1.window - RUN_RECORDS, (
+        "a last run of the most records still fits"
+    )

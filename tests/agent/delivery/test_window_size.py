@@ -1,13 +1,15 @@
-"""Windows are as large as the way carries them: a slow link gets small ones, each of which arrives (D1)."""
+"""Windows are as large as the way carries them: a slow link gets small ones, each of which arrives
+(D1).
+"""
 
 import asyncio
 from base64 import b64encode
 from collections.abc import Sequence
 from random import Random
 
-from agent.delivery.window_size import Pace
+from agent.delivery.window_size import WindowSizer
 from logdrive.model.units import KIB, MIB
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents
 from tests.support.reader_model import ReaderModel
 from tests.support.virtual_time import run
@@ -15,8 +17,10 @@ from tests.support.virtual_time import run
 FULL = 4 * MIB
 
 
-def _sent(pace: Pace, windows: Sequence[int], seconds: float, now: float = 0.0) -> float:
-    """Send windows at once, and let each take so long; return when the last one was acknowledged."""
+def _sent(pace: WindowSizer, windows: Sequence[int], seconds: float, now: float = 0.0) -> float:
+    """Send windows at once, and let each take so long; return when the last one was
+    acknowledged.
+    """
     for size in windows:
         pace.sent(size, now)
     for _ in windows:
@@ -26,7 +30,7 @@ def _sent(pace: Pace, windows: Sequence[int], seconds: float, now: float = 0.0) 
 
 
 def test_a_fast_way_gets_full_windows_after_a_few() -> None:
-    pace, now, sizes = Pace(FULL), 0.0, []
+    pace, now, sizes = WindowSizer(FULL), 0.0, []
     for _ in range(4):
         sizes.append(pace.size)
         now = _sent(pace, [pace.size] * 4, 0.1, now)
@@ -34,7 +38,7 @@ def test_a_fast_way_gets_full_windows_after_a_few() -> None:
 
 
 def test_a_slow_way_gets_small_windows_and_each_slow_one_says_so_once() -> None:
-    pace = Pace(FULL)
+    pace = WindowSizer(FULL)
     now = _sent(pace, [FULL], 0.1)
     assert pace.size == FULL
     now = _sent(pace, [FULL] * 4, 20.0, now)
@@ -46,33 +50,33 @@ def test_a_slow_way_gets_small_windows_and_each_slow_one_says_so_once() -> None:
 
 def test_windows_are_never_larger_than_configured() -> None:
     most = 1_300_000
-    pace, now = Pace(most), 0.0
+    pace, now = WindowSizer(most), 0.0
     for _ in range(5):
         now = _sent(pace, [pace.size], 0.1, now)
         assert pace.size <= most
     assert pace.size == most
-    assert Pace(100 * KIB).size == 100 * KIB
+    assert WindowSizer(100 * KIB).size == 100 * KIB
 
 
 def test_windows_that_take_some_seconds_stay_as_large_as_they_are() -> None:
     for seconds in (2.0, 5.0, 8.0):
-        pace = Pace(FULL)
+        pace = WindowSizer(FULL)
         _sent(pace, [pace.size] * 3, seconds)
         assert pace.size == FULL // 8
     for seconds, size in ((1.99, FULL // 4), (8.01, FULL // 16)):
-        pace = Pace(FULL)
+        pace = WindowSizer(FULL)
         _sent(pace, [pace.size], seconds)
         assert pace.size == size
 
 
 def test_lines_that_go_at_once_make_windows_no_larger() -> None:
-    pace = Pace(FULL)
+    pace = WindowSizer(FULL)
     _sent(pace, [200] * 100, 0.01)
     assert pace.size == FULL // 8
 
 
 def test_windows_that_wait_behind_others_are_not_slow() -> None:
-    pace = Pace(FULL)
+    pace = WindowSizer(FULL)
     _sent(pace, [FULL // 8] * 16, 1.9)
     assert pace.size == FULL // 4
 
@@ -86,7 +90,8 @@ def test_a_backlog_arrives_over_a_slow_link_that_breaks_now_and_then() -> None:
         link.capacity = 16 * KIB
         await world.reader(model=_SlowReader())
         noise = Random(1)
-        world.write(b"".join(b64encode(noise.randbytes(300)) + b"\n" for _ in range(10_000)))  # hardly to be packed
+        # hardly to be packed
+        world.write(b"".join(b64encode(noise.randbytes(300)) + b"\n" for _ in range(10_000)))
         world.start()
         for _ in range(10):
             await world.clock.sleep(60)
@@ -100,12 +105,12 @@ def test_a_backlog_arrives_over_a_slow_link_that_breaks_now_and_then() -> None:
 class _SlowReader(ReaderModel):
     """Takes 20 KiB a second."""
 
-    async def accept(self, stream: Stream) -> None:
+    async def accept(self, stream: ByteStream) -> None:
         await super().accept(_Slow(stream))
 
 
 class _Slow:
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream, self.peer = stream, stream.peer
         self.write, self.close, self.abort = stream.write, stream.close, stream.abort
 

@@ -1,4 +1,6 @@
-"""Every byte of a file is in its records once, whatever the bytes are, and every limit holds (R1, R2, R3)."""
+"""Every byte of a file is in its records once, whatever the bytes are, and every limit holds (R1,
+R2, R3).
+"""
 
 import base64
 import sys
@@ -10,20 +12,37 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.records.batch import data_runs
-from agent.records.blocks import PIECE_BYTES, BlockEncoder, Cut, Encoder
-from agent.records.chunk import Chunk
+from agent.records.blocks import PIECE_BYTES, BlockEncoder, EncodedRun, Encoder
+from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from logdrive.model.limits import BLOCK_TEXT_BYTES, RECORD_BYTES, RUN_BYTES, RUN_RECORDS
 from logdrive.wire.lumberjack.frames import json_frames
 from tests.agent.inputs.files.rebuild import rebuilt
 
-FULL = FullEncoder({"host": {"name": "h"}, "fields": {"share": "50%d"}}, "/var/log/100%s.log", "origin", lambda: 1_700_000_000_000)
+FULL = FullEncoder(
+    {"host": {"name": "h"}, "fields": {"share": "50%d"}},
+    "/var/log/100%s.log",
+    "origin",
+    lambda: 1_700_000_000_000,
+)
 ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="full")]
 
 lines = st.one_of(
     st.text(max_size=40).map(str.encode),
     st.binary(max_size=40),
-    st.sampled_from([b"", b"\r", b"a\rb", b"\xff", b"\0" * 30, "\u2028\x85".encode(), b"\xed\xa0\x80", b'\\n","', b"a\x7f"]),
+    st.sampled_from(
+        [
+            b"",
+            b"\r",
+            b"a\rb",
+            b"\xff",
+            b"\0" * 30,
+            "\u2028\x85".encode(),
+            b"\xed\xa0\x80",
+            b'\\n","',
+            b"a\x7f",
+        ]
+    ),
 )
 texts = st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=30).map(
     lambda ls: b"".join(a + b for a, b in ls)
@@ -39,18 +58,26 @@ ODD = [
     b"\r",
     b"a\xc3",
 ]
-units = st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"])
+units = st.sampled_from(
+    [b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"]
+)
 
 
-def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> Chunk:
-    """Return *text* as it is read: after the bytes that stand before it, and before bytes that were not taken."""
+def chunk(text: bytes, start: int = 0, *, open_end: bool = False) -> TextChunk:
+    """Return *text* as it is read: after the bytes that stand before it, and before bytes that were
+    not taken.
+    """
     before = b"before\n"[: start if start < 7 else 7]
-    return Chunk(start, before + text + b"partial", len(before), len(before) + len(text), open_end)
+    return TextChunk(
+        start, before + text + b"partial", len(before), len(before) + len(text), open_end
+    )
 
 
-def whole(encoder: Encoder, text: bytes, start: int) -> list[Cut]:
-    """Return the runs for all of *text*: an encoder that has enough of them leaves the rest to its next call."""
-    cuts: list[Cut] = []
+def whole(encoder: Encoder, text: bytes, start: int) -> list[EncodedRun]:
+    """Return the runs for all of *text*: an encoder that has enough of them leaves the rest to its
+    next call.
+    """
+    cuts: list[EncodedRun] = []
     while not cuts or cuts[-1].end < start + len(text):
         at = cuts[-1].end if cuts else start
         cuts += encoder.encode(chunk(text[at - start :], at))
@@ -58,7 +85,7 @@ def whole(encoder: Encoder, text: bytes, start: int) -> list[Cut]:
     return cuts
 
 
-def check(cuts: list[Cut], text: bytes, start: int) -> None:
+def check(cuts: list[EncodedRun], text: bytes, start: int) -> None:
     """Hold *cuts* against rules R1 to R3."""
     records = [record for cut in cuts for record in cut.records]
     data, events = rebuilt(records, start)
@@ -73,10 +100,16 @@ def check(cuts: list[Cut], text: bytes, start: int) -> None:
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-@given(text=texts, rest=st.one_of(st.just(b""), lines.filter(lambda line: b"\n" not in line)), start=st.integers(0, 2**45))
+@given(
+    text=texts,
+    rest=st.one_of(st.just(b""), lines.filter(lambda line: b"\n" not in line)),
+    start=st.integers(0, 2**45),
+)
 @example(text=b"\n", rest=b"", start=0)
 @settings(max_examples=150)
-def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: bytes, start: int) -> None:
+def test_any_bytes_come_back_exactly__R2(
+    encoder: Encoder, text: bytes, rest: bytes, start: int
+) -> None:
     check(encoder.encode(chunk(text + rest, start)), text + rest, start)
 
 
@@ -84,7 +117,19 @@ def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: by
 @given(
     parts=st.lists(
         st.tuples(
-            st.sampled_from([b"x", b"\0", b"\xff", "ä€😀".encode(), b"\xff\0", b"\n", b"\0\n", b"a\r\n", b"\xe2\n"]),
+            st.sampled_from(
+                [
+                    b"x",
+                    b"\0",
+                    b"\xff",
+                    "ä€😀".encode(),
+                    b"\xff\0",
+                    b"\n",
+                    b"\0\n",
+                    b"a\r\n",
+                    b"\xe2\n",
+                ]
+            ),
             st.integers(1, 400_000),
         ),
         min_size=1,
@@ -93,8 +138,12 @@ def test_any_bytes_come_back_exactly__R2(encoder: Encoder, text: bytes, rest: by
 )
 @example(parts=[(b"\n", 3_279), (b"\n", 30_000)])
 @settings(max_examples=25, deadline=None)
-def test_large_and_hostile_stretches_keep_the_limits__R3(encoder: Encoder, parts: list[tuple[bytes, int]]) -> None:
-    text = b"".join((unit * count)[: 30_000 if b"\n" in unit else 700_000] + b"\n" for unit, count in parts)
+def test_large_and_hostile_stretches_keep_the_limits__R3(
+    encoder: Encoder, parts: list[tuple[bytes, int]]
+) -> None:
+    text = b"".join(
+        (unit * count)[: 30_000 if b"\n" in unit else 700_000] + b"\n" for unit, count in parts
+    )
     check(whole(encoder, text, 7), text, 7)
 
 
@@ -117,7 +166,11 @@ def test_a_block_of_nuls_is_cut_smaller__h23_R3() -> None:
 
 def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
     text = b"one\ntwo\n\xe4 three\nfour\n\xe4\r\nsix\n"
-    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text, 100)) for record in cut.records]
+    records = [
+        orjson.loads(record)
+        for cut in BlockEncoder().encode(chunk(text, 100))
+        for record in cut.records
+    ]
     assert [("lines" in record["log"], record["message"]) for record in records] == [
         (True, "one\ntwo\n"),
         (False, "\ufffd three"),
@@ -131,10 +184,14 @@ def test_only_the_lines_that_are_not_utf8_leave_the_block__R2() -> None:
 
 def test_a_line_too_long_goes_in_flagged_pieces_that_cut_no_character__R2_R3() -> None:
     text = "€".encode() * 200_000 + b"\nnext\n"
-    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
+    records = [
+        orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records
+    ]
     first = records[:-2]
     assert len(first) == 600_000 // PIECE_BYTES
-    assert all(record["log"]["flags"] == ["partial"] and record["log"]["eol"] == "" for record in first)
+    assert all(
+        record["log"]["flags"] == ["partial"] and record["log"]["eol"] == "" for record in first
+    )
     assert all("event" not in record for record in records)
     assert "flags" not in records[-2]["log"]
     assert records[-1]["message"] == "next\n"
@@ -142,14 +199,19 @@ def test_a_line_too_long_goes_in_flagged_pieces_that_cut_no_character__R2_R3() -
 
 
 def test_a_last_line_without_newline_says_so__P3_R2() -> None:
-    whole, more = (BlockEncoder().encode(chunk(b"a\nbc", 5, open_end=cut))[-1].records[-1] for cut in (False, True))
+    whole, more = (
+        BlockEncoder().encode(chunk(b"a\nbc", 5, open_end=cut))[-1].records[-1]
+        for cut in (False, True)
+    )
     assert orjson.loads(whole) == {"log": {"offset": 7, "end": 9, "eol": ""}, "message": "bc"}
     assert orjson.loads(more)["log"]["flags"] == ["partial"]
 
 
 def test_a_full_record_stands_by_itself__R1() -> None:
     text = b"plain\nwith \xe4\r\n"
-    records = [orjson.loads(record) for cut in FULL.encode(chunk(text, 10)) for record in cut.records]
+    records = [
+        orjson.loads(record) for cut in FULL.encode(chunk(text, 10)) for record in cut.records
+    ]
     assert records == [
         {
             "@timestamp": "2023-11-14T22:13:20.000Z",
@@ -162,7 +224,12 @@ def test_a_full_record_stands_by_itself__R1() -> None:
             "@timestamp": "2023-11-14T22:13:20.000Z",
             "host": {"name": "h"},
             "fields": {"share": "50%d"},
-            "log": {"file": {"path": "/var/log/100%s.log"}, "origin": "origin", "offset": 16, "eol": "\r\n"},
+            "log": {
+                "file": {"path": "/var/log/100%s.log"},
+                "origin": "origin",
+                "offset": 16,
+                "eol": "\r\n",
+            },
             "message": "with \ufffd",
             "event": {"original_base64": "d2l0aCDk"},
         },
@@ -171,7 +238,9 @@ def test_a_full_record_stands_by_itself__R1() -> None:
 
 def test_a_batch_of_plain_lines_makes_the_records_that_single_lines_make__R1() -> None:
     together = [record for cut in FULL.encode(chunk(b"one\ntwo %s\n")) for record in cut.records]
-    alone = [FULL.encode(chunk(line, at))[0].records[0] for at, line in ((0, b"one\n"), (4, b"two %s\n"))]
+    alone = [
+        FULL.encode(chunk(line, at))[0].records[0] for at, line in ((0, b"one\n"), (4, b"two %s\n"))
+    ]
     assert together == alone
     assert orjson.loads(together[1])["log"]["file"]["path"] == "/var/log/100%s.log"
 
@@ -182,22 +251,38 @@ def test_full_runs_of_512_make_windows_of_2048() -> None:
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-@given(text=texts, first=st.sampled_from([1, 2030, 2048, 2049, 2**32 - 1000]), longest=st.sampled_from([0, 1850, 1900, 5000]))
-def test_runs_are_framed_as_their_records_are__D1(encoder: Encoder, text: bytes, first: int, longest: int) -> None:
+@given(
+    text=texts,
+    first=st.sampled_from([1, 2030, 2048, 2049, 2**32 - 1000]),
+    longest=st.sampled_from([0, 1850, 1900, 5000]),
+)
+def test_runs_are_framed_as_their_records_are__D1(
+    encoder: Encoder, text: bytes, first: int, longest: int
+) -> None:
     of_a_file = chunk(text + b"x" * longest + b"\n")
     for run in data_runs(of_a_file, encoder.encode(of_a_file), 0, 0):
         assert b"".join(run.frames(first)) == b"".join(json_frames(first, list(run.records)))
 
 
 @given(
-    st.lists(st.one_of(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), st.sampled_from(ODD)), min_size=1, max_size=20)
+    st.lists(
+        st.one_of(
+            st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), st.sampled_from(ODD)
+        ),
+        min_size=1,
+        max_size=20,
+    )
 )
 def test_lines_that_are_not_utf_8_are_shown_as_each_by_itself__R2(lines: list[bytes]) -> None:
     text = b"\n".join([*lines, b""])
-    records = [orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records]
+    records = [
+        orjson.loads(record) for cut in BlockEncoder().encode(chunk(text)) for record in cut.records
+    ]
     singles = [record for record in records if "lines" not in record["log"]]
     odd = [line.removesuffix(b"\r") for line in lines if not is_utf8(line)]
-    assert [record["message"] for record in singles] == [line.decode(errors="replace") for line in odd]
+    assert [record["message"] for record in singles] == [
+        line.decode(errors="replace") for line in odd
+    ]
     assert [base64.b64decode(record["event"]["original_base64"]) for record in singles] == odd
 
 
@@ -210,8 +295,10 @@ def is_utf8(line: bytes) -> bool:
 
 
 def test_lines_of_two_bytes_that_are_not_utf_8_cost_few_calls_each() -> None:
-    """Time says little on a shared machine, so what is done for a line is counted: the event loop waits for 262,144 of them."""
-    calls, lines, of_a_file = 0, 10_000, Chunk.whole(b"\xff\n" * 10_000)
+    """Time says little on a shared machine, so what is done for a line is counted: the event loop
+    waits for 262,144 of them.
+    """
+    calls, lines, of_a_file = 0, 10_000, TextChunk.whole(b"\xff\n" * 10_000)
 
     def count(frame: object, event: str, argument: object) -> None:
         nonlocal calls
@@ -241,9 +328,11 @@ def test_what_makes_too_many_runs_is_left_for_later__R2(encoder: Encoder, unit: 
 
 
 def test_lines_that_are_not_utf_8_take_no_more_memory_than_their_records() -> None:
-    """Thousands of records are kept for each file: what a library reserves beside them, 4 KiB each, would be a gigabyte soon."""
+    """Thousands of records are kept for each file: what a library reserves beside them, 4 KiB each,
+    would be a gigabyte soon.
+    """
     text = ("caf\xe9 " * 12 + "\n").encode("latin-1") * 5_000
-    chunk = Chunk.whole(text)
+    chunk = TextChunk.whole(text)
     tracemalloc.start()
     try:
         runs = BlockEncoder().encode(chunk)

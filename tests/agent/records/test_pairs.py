@@ -1,4 +1,6 @@
-"""Lines as Lumberjack v1 has them: D frames of text, from which the file can be had back byte for byte (R1, R2)."""
+"""Lines as Lumberjack v1 has them: D frames of text, from which the file can be had back byte for
+byte (R1, R2).
+"""
 
 import json
 from pathlib import Path
@@ -10,12 +12,12 @@ from hypothesis import strategies as st
 
 from agent.records.batch import Run, data_runs
 from agent.records.blocks import PIECE_BYTES
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.flatten import flat
 from agent.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import number_of, position_of
-from logdrive.wire.lumberjack.frames import Data
+from logdrive.wire.lumberjack.frames import KeyValueFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from tests.agent.v1_model import file_bytes_of
@@ -29,18 +31,18 @@ def runs_of(data: bytes, start: int = 0, encoder: PairEncoder = ENCODER) -> list
     """Return all runs of a file's end *data*, which begins at *start*."""
     runs, at, previous = list[Run](), 0, number_of(start, None)
     while at < len(data):  # an encoder may stop where the runs get too many
-        chunk = Chunk(start + at, data, at, len(data))
+        chunk = TextChunk(start + at, data, at, len(data))
         runs += data_runs(chunk, encoder.encode(chunk), previous, 0)
         previous, at = runs[-1].number, runs[-1].position - start
     return runs
 
 
-def frames_of(run: Run, first: int = 1) -> list[Data]:
+def frames_of(run: Run, first: int = 1) -> list[KeyValueFrame]:
     """Return the frames of *run* as a reader has them."""
     reader = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack")
     frames = reader.feed(b"".join(run.frames(first)))
     assert reader.version == b"1"
-    data = [frame for frame in frames if isinstance(frame, Data)]
+    data = [frame for frame in frames if isinstance(frame, KeyValueFrame)]
     assert len(data) == len(frames) == run.events
     assert [frame.sequence for frame in data] == list(range(first, first + len(data)))
     return data
@@ -54,13 +56,18 @@ def test_a_line_is_text_with_its_place_and_the_fields_of_its_input() -> None:
         (("line", "first"), ("offset", "100"), *same),
         (("line", "zwölf"), ("offset", "106"), *same),
     ]
-    assert [Data(number, frame.pairs).encode() for number, frame in enumerate(frames_of(run), 7)] == [
-        b"1D" + number.to_bytes(4) + payload for number, payload in enumerate(run.records, 7)
-    ]
+    assert [
+        KeyValueFrame(number, frame.pairs).encode()
+        for number, frame in enumerate(frames_of(run), 7)
+    ] == [b"1D" + number.to_bytes(4) + payload for number, payload in enumerate(run.records, 7)]
 
 
 def test_the_frame_is_the_golden_one() -> None:
-    (vector,) = [each for each in json.loads(VECTORS.read_text()) if each["name"] == "data frame as the agent sends it"]
+    (vector,) = [
+        each
+        for each in json.loads(VECTORS.read_text())
+        if each["name"] == "data frame as the agent sends it"
+    ]
     (run,) = runs_of(b"hello\n", 42, PairEncoder([("service", "web")], "h", "/a", "0f"))
     assert b"".join(run.frames(1)) == bytes.fromhex(vector["hex"])
 
@@ -82,7 +89,10 @@ def test_a_long_line_comes_in_pieces_that_say_so() -> None:
 
 
 odd = st.lists(
-    st.one_of(st.sampled_from([b"\n", b"\r\n", b"\r", b"\xff\xfe", "ä€🦫".encode(), b"\0" * 9, b"\x7f"]), st.binary(max_size=9))
+    st.one_of(
+        st.sampled_from([b"\n", b"\r\n", b"\r", b"\xff\xfe", "ä€🦫".encode(), b"\0" * 9, b"\x7f"]),
+        st.binary(max_size=9),
+    )
 ).map(b"".join)
 
 
@@ -91,9 +101,14 @@ odd = st.lists(
 @example(b"\n" * 3000, 9)
 @example(b"\0" * 300_000 + b"\n\xff" * 3, 0)
 @example(b"\n".join(b"y" * length for length in range(0, 3000, 40)) + b"\n", 5)
-def test_any_file_can_be_had_back_and_runs_stay_within_their_limit__R2(data: bytes, start: int) -> None:
+def test_any_file_can_be_had_back_and_runs_stay_within_their_limit__R2(
+    data: bytes, start: int
+) -> None:
     runs = runs_of(data, start)
-    assert b"".join(file_bytes_of(dict(frame.pairs)) for run in runs for frame in frames_of(run)) == data
+    assert (
+        b"".join(file_bytes_of(dict(frame.pairs)) for run in runs for frame in frames_of(run))
+        == data
+    )
     at = start
     for run in runs:
         assert position_of(run.previous) == at
@@ -107,13 +122,23 @@ def test_any_file_can_be_had_back_and_runs_stay_within_their_limit__R2(data: byt
     ("fields", "tags", "pairs"),
     [
         ({}, [], []),
-        ({"a": "b", "n": 7, "f": 1.5, "t": True, "z": None}, [], [("a", "b"), ("n", "7"), ("f", "1.5"), ("t", "true"), ("z", "null")]),
+        (
+            {"a": "b", "n": 7, "f": 1.5, "t": True, "z": None},
+            [],
+            [("a", "b"), ("n", "7"), ("f", "1.5"), ("t", "true"), ("z", "null")],
+        ),
         ({"a": {"b": {"c": "d"}, "e": []}, "g": {}}, [], [("a.b.c", "d"), ("a.e", "[]")]),
         ({"l": [1, {"m": "n"}]}, ["x", "y"], [("l", '[1,{"m":"n"}]'), ("tags", '["x","y"]')]),
-        ({"line": "mine", "log": {"origin": "too"}}, [], [("fields.line", "mine"), ("fields.log.origin", "too")]),
+        (
+            {"line": "mine", "log": {"origin": "too"}},
+            [],
+            [("fields.line", "mine"), ("fields.log.origin", "too")],
+        ),
     ],
 )
-def test_fields_are_flattened_with_dots(fields: dict[str, Any], tags: list[str], pairs: list[tuple[str, str]]) -> None:
+def test_fields_are_flattened_with_dots(
+    fields: dict[str, Any], tags: list[str], pairs: list[tuple[str, str]]
+) -> None:
     assert flat(fields, tags) == pairs
 
 

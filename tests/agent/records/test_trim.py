@@ -7,20 +7,26 @@ from hypothesis import strategies as st
 
 from agent.records.batch import data_runs
 from agent.records.blocks import BlockEncoder, Encoder
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.trim import rebased
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.numbers import number_of
 from logdrive.model.records import file_bytes
 
-_LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"), min_size=1, max_size=8).map(b"".join)
+_LINES = st.lists(
+    st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"") + b"\n"),
+    min_size=1,
+    max_size=8,
+).map(b"".join)
 _ENCODERS: list[Encoder] = [BlockEncoder(), FullEncoder({}, "/a", "0", lambda: 0)]
 
 
 @given(_LINES, st.data(), st.sampled_from(_ENCODERS))
-def test_a_run_from_another_number_on_holds_the_bytes_after_it(text: bytes, data: st.DataObject, encoder: Encoder) -> None:
-    chunk = Chunk.whole(text)
+def test_a_run_from_another_number_on_holds_the_bytes_after_it(
+    text: bytes, data: st.DataObject, encoder: Encoder
+) -> None:
+    chunk = TextChunk.whole(text)
     for run in data_runs(chunk, encoder.encode(chunk), 0, 0):
         start = data.draw(st.integers(run.previous >> 16, run.position - 1))
         later = rebased(run, number_of(start, text[:start]))
@@ -34,7 +40,7 @@ def test_a_run_from_another_number_on_holds_the_bytes_after_it(text: bytes, data
 @pytest.mark.parametrize("encoder", _ENCODERS)
 def test_a_run_from_within_a_line_end_on_holds_only_its_newline(encoder: Encoder) -> None:
     text = b"\x80\r\n"  # not UTF-8: a record of its own, whose line end stands beside its text
-    chunk = Chunk.whole(text)
+    chunk = TextChunk.whole(text)
     (run,) = data_runs(chunk, encoder.encode(chunk), 0, 0)
     for start in range(1, 3):
         (later,) = rebased(run, number_of(start, text[:start])).records

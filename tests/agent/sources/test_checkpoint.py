@@ -1,4 +1,6 @@
-"""The checkpoint is whole or not there, and never the only place where anything is known (D5, P2)."""
+"""The checkpoint is whole or not there, and never the only place where anything is known (D5,
+P2).
+"""
 
 import os
 import random
@@ -8,7 +10,15 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from agent.sources.checkpoint import Checkpoint, CheckpointFile, DamagedError, Entry, path_of, shown, text_of
+from agent.sources.checkpoint import (
+    Checkpoint,
+    CheckpointDamagedError,
+    CheckpointEntry,
+    CheckpointFile,
+    path_of,
+    shown,
+    text_of,
+)
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from tests.agent.world import LOG, World, contents, lines
@@ -16,9 +26,18 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 
-def entry(number: int = 5) -> Entry:
-    return Entry(
-        origin=UUID(int=number), stem=UUID(int=0), path="/a", name="/a.1", mount="/", device=1, inode=2, span=3, crc=4, number=number << 16
+def entry(number: int = 5) -> CheckpointEntry:
+    return CheckpointEntry(
+        origin=UUID(int=number),
+        stem=UUID(int=0),
+        path="/a",
+        name="/a.1",
+        mount="/",
+        device=1,
+        inode=2,
+        span=3,
+        crc=4,
+        number=number << 16,
     )
 
 
@@ -45,10 +64,10 @@ def test_one_that_is_of_no_use_is_moved_aside(content: bytes, reason: str) -> No
     disk = MemoryDisk(["/state"])
     file = CheckpointFile(disk, "/state")
     disk.write(file.path, content)
-    with pytest.raises(DamagedError, match=reason):
+    with pytest.raises(CheckpointDamagedError, match=reason):
         file.read("a", touch=False)
     assert disk.content(file.path) == content
-    with pytest.raises(DamagedError) as caught:
+    with pytest.raises(CheckpointDamagedError) as caught:
         file.read("a")
     assert disk.content(caught.value.aside) == content
     assert file.read("a") is None
@@ -61,7 +80,9 @@ def test_every_crash_leaves_the_old_or_the_new_one() -> None:
         old, new = (Checkpoint(agent="a", entries=[entry(number)] * 50) for number in (1, 2))
         file.write(old.snapshot())
         crashed: list[MemoryDisk] = []
-        faults.on_reach = lambda name, disk=disk, crashed=crashed, seed=seed: crashed.append(disk.crash(random.Random(seed)))
+        faults.on_reach = lambda name, disk=disk, crashed=crashed, seed=seed: crashed.append(
+            disk.crash(random.Random(seed))
+        )
         try:
             file.write(new.snapshot())
         finally:

@@ -1,18 +1,20 @@
-"""What a source is read from may be anything `Readable`: here bytes in memory, with neither handle nor inode."""
+"""What a source is read from may be anything `Readable`: here bytes in memory, with neither handle
+nor inode.
+"""
 
 from uuid import UUID
 
 from agent.config import InputTable
-from agent.delivery.reader import Producer
+from agent.delivery.reader import SourceReader
 from agent.records.batch import TRUNCATED, Mark, Run
 from agent.records.blocks import BlockEncoder
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.sources.identity import FirstLine, Identity
-from agent.sources.place import Place
-from agent.sources.readable import TruncatedError
-from agent.sources.registration import Answer
-from agent.sources.registry import Book
-from agent.sources.source import Counting, Outcome, Source
+from agent.sources.place import FileLocation
+from agent.sources.readable import SourceTruncatedError
+from agent.sources.registration import StoredNumber
+from agent.sources.registry import SourceRegistry
+from agent.sources.source import Counting, NextStep, Source
 from logdrive.host.clock import SystemClock
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import ABSENT, check_in, check_of, number_of, position_of
@@ -23,11 +25,13 @@ STORE = UUID(int=7)
 
 
 class Bytes:
-    """Whole lines that are all there from the beginning, given out one at a time, until they are *lost*."""
+    """Whole lines that are all there from the beginning, given out one at a time, until they are
+    *lost*.
+    """
 
     def __init__(self, text: bytes) -> None:
         self._text = text
-        self.place = Place("pipe", "pipe", "", 0, 0, 0)
+        self.place = FileLocation("pipe", "pipe", "", 0, 0, 0)
         self.settings = InputTable(paths=["/"])
         self.start = self.position = self.modified_ns = 0
         self.seen = len(text)
@@ -56,13 +60,13 @@ class Bytes:
     def number_at(self, position: int) -> int:
         return number_of(position, self._text[:position][-TAIL_BYTES:])
 
-    def read(self, now: float) -> Chunk | None:
+    def read(self, now: float) -> TextChunk | None:
         if self.lost:
-            raise TruncatedError
+            raise SourceTruncatedError
         begin, self.position = self.position, self._text.index(b"\n", self.position) + 1
-        return Chunk(begin, self._text, begin, self.position)
+        return TextChunk(begin, self._text, begin, self.position)
 
-    def take_back(self, chunk: Chunk, position: int) -> None:
+    def take_back(self, chunk: TextChunk, position: int) -> None:
         self.position = position
 
     def end(self) -> None:
@@ -78,7 +82,7 @@ class BytesInput:
     def prepare(self, source: Source) -> bool:
         return True
 
-    def failed(self, source: Source, error: TruncatedError | OSError) -> None:
+    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         source.end(Mark(TRUNCATED), 0)
 
 
@@ -87,18 +91,22 @@ class NoInputs:
         return None
 
 
-def begun(text: bytes, number: int) -> tuple[Bytes, Source, Producer]:
+def begun(text: bytes, number: int) -> tuple[Bytes, Source, SourceReader]:
     """Return a source of *text* for which the store has *number*."""
     readable = Bytes(text)
     assert readable.first_line is not None
     identity = Identity("a", "h", "", 0, 0, readable.first_line.text)
-    source = Book("h", "a", NoInputs()).begin(readable, identity, Counting.KNOWN)
+    source = SourceRegistry("h", "a", NoInputs()).begin(readable, identity, Counting.KNOWN)
     ((count, _),) = source.questions()
-    assert source.answer(Answer(count, number, STORE), 0) is Outcome.GO_ON
-    return readable, source, Producer(BytesInput(), SystemClock(), lambda source: BlockEncoder())
+    assert source.answer(StoredNumber(count, number, STORE), 0) is NextStep.GO_ON
+    return (
+        readable,
+        source,
+        SourceReader(BytesInput(), SystemClock(), lambda source: BlockEncoder()),
+    )
 
 
-def runs(producer: Producer, source: Source) -> list[Run]:
+def runs(producer: SourceReader, source: Source) -> list[Run]:
     return list(iter(lambda: producer.next_run(source), None))
 
 

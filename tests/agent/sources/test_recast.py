@@ -1,4 +1,6 @@
-"""Runs that are kept for a dialect of another form are made anew without losing a byte (R2, P1, adr/0018)."""
+"""Runs that are kept for a dialect of another form are made anew without losing a byte (R2, P1,
+adr/0018).
+"""
 
 import random
 from itertools import pairwise
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.records.batch import REMOVED, Mark, Run, data_runs
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords, pairs_of
 from agent.sources.recast import recast
@@ -51,7 +53,9 @@ def content(run: Run) -> bytes:
     return b"".join(bytes_of(payload)[2] for payload in run.records)
 
 
-odd = st.lists(st.sampled_from([b"\n", b"\r\n", b"line\n", b"\xff", "ä€".encode(), b"\0" * 9, b'"\\\x7f'])).map(b"".join)
+odd = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"line\n", b"\xff", "ä€".encode(), b"\0" * 9, b'"\\\x7f'])
+).map(b"".join)
 
 
 @pytest.mark.parametrize("before", ENCODERS)
@@ -60,17 +64,25 @@ odd = st.lists(st.sampled_from([b"\n", b"\r\n", b"line\n", b"\xff", "ä€".enco
 @example(data=b"short\n" + b"x" * (2 * PIECE_BYTES) + b"\r\ny\n", start=5000, open_end=False)
 @example(data=b"line\n" * 3000, start=0, open_end=False)
 @example(data=b"z" * (PIECE_BYTES + 5), start=0, open_end=True)
-def test_the_bytes_and_where_they_lead_stay_the_same(before: str, after: str, data: bytes, start: int, open_end: bool) -> None:
+def test_the_bytes_and_where_they_lead_stay_the_same(
+    before: str, after: str, data: bytes, start: int, open_end: bool
+) -> None:
     head = random.Random(start).randbytes(start)
-    chunk = Chunk(start, head + data, start, start + len(data), open_end)
+    chunk = TextChunk(start, head + data, start, start + len(data), open_end)
     kept = data_runs(chunk, ENCODERS[before].encode(chunk), number_of(start, head), 7)
     source = gone(kept)
     end = source.kept[-1]
     recast(source, ENCODERS[after])
     runs = [run for run in source.kept if run.mark is None]
     assert b"".join(map(content, runs)) == data
-    assert all(isinstance(run.records, PairRecords | PairList) == (after == "pairs") for run in runs)
-    assert (runs[0].previous, runs[-1].number, source.kept[-1]) == (kept[0].previous, kept[-1].number, end)
+    assert all(
+        isinstance(run.records, PairRecords | PairList) == (after == "pairs") for run in runs
+    )
+    assert (runs[0].previous, runs[-1].number, source.kept[-1]) == (
+        kept[0].previous,
+        kept[-1].number,
+        end,
+    )
     assert all(one.number == other.previous for one, other in pairwise(runs))
     assert {run.read_ms for run in runs} == {7}
     for run in runs:

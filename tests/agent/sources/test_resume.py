@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.records.batch import ELSEWHERE, REMOVED, TRUNCATED, Mark, Run, end_run, gap_run
-from agent.sources.resume import Closed, Misfit, Resumed, Standing, resume
+from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
 from logdrive.model.numbers import ABSENT, CLOSED, LOST, NOT_KEPT, number_of, position_of
 from logdrive.model.records import DATA, END, GAP, block, mark_of
 
@@ -21,16 +21,32 @@ def at(position: int) -> int:
 
 def data(previous: int, position: int) -> Run:
     start = position_of(previous)
-    return Run(DATA, previous, at(position), [block(start, position, 1, "x" * (position - start - 1) + "\n")], 1, 10, 0)
+    return Run(
+        DATA,
+        previous,
+        at(position),
+        [block(start, position, 1, "x" * (position - start - 1) + "\n")],
+        1,
+        10,
+        0,
+    )
 
 
 def standing(
-    number: int = 0, store: UUID | None = None, kept: list[Run] | None = None, *, size: int = 1000, ended: Mark | None = None
-) -> Standing:
+    number: int = 0,
+    store: UUID | None = None,
+    kept: list[Run] | None = None,
+    *,
+    size: int = 1000,
+    ended: Mark | None = None,
+) -> KnownPosition:
     def fits(told: int) -> bool:
-        return ended is not None or (position_of(told) <= size and told in (at(position_of(told)), number_of(position_of(told), None)))
+        return ended is not None or (
+            position_of(told) <= size
+            and told in (at(position_of(told)), number_of(position_of(told), None))
+        )
 
-    return Standing(number, store, kept or [], ended is None, ended, fits, lambda told: False)
+    return KnownPosition(number, store, kept or [], ended is None, ended, fits, lambda told: False)
 
 
 def positions(runs: list[Run]) -> list[tuple[int, int, int]]:
@@ -76,7 +92,9 @@ def test_a_position_inside_a_run_whose_bytes_are_gone_keeps_what_is_behind_it__P
 
 
 def test_the_same_store_behind_us_has_stepped_back__D5() -> None:
-    assert resume(standing(at(300), A, [data(at(300), 400)]), at(100), A, 0) == Resumed(at(100), stepped_back=True)
+    assert resume(standing(at(300), A, [data(at(300), 400)]), at(100), A, 0) == Resumed(
+        at(100), stepped_back=True
+    )
     assert resume(standing(at(300), A), ABSENT, A, 0) == Resumed(0, stepped_back=True)
 
 
@@ -145,10 +163,14 @@ def test_gaps_and_ends_are_told_anew_from_where_the_store_is__P4_G3() -> None:
     store=st.sampled_from([None, A, B]),
     gone=st.booleans(),
 )
-def test_what_is_kept_always_follows_the_number_told__D1_D3(own: int, cuts: list[int], told: int, store: UUID | None, gone: bool) -> None:
+def test_what_is_kept_always_follows_the_number_told__D1_D3(
+    own: int, cuts: list[int], told: int, store: UUID | None, gone: bool
+) -> None:
     number, kept = at(own) if own else 0, list[Run]()
     for size in cuts:
-        kept.append(data(kept[-1].number if kept else number, (kept[-1].position if kept else own) + size))
+        kept.append(
+            data(kept[-1].number if kept else number, (kept[-1].position if kept else own) + size)
+        )
     mark = Mark(TRUNCATED, exact=False) if gone else None
     if mark is not None:
         kept.append(end_run(kept[-1].number if kept else number, mark, 0))

@@ -1,12 +1,14 @@
-"""One source's states, without files or network: what is in flight, what an answer cancels, which count it takes (D3, D4, G3)."""
+"""One source's states, without files or network: what is in flight, what an answer cancels, which
+count it takes (D3, D4, G3).
+"""
 
 from uuid import UUID
 
 from agent.records.batch import REMOVED, Mark, Run
 from agent.sources.identity import Identity
-from agent.sources.incarnations import Family
-from agent.sources.registration import MOST_COUNTS, Answer, Claims
-from agent.sources.source import Counting, Outcome, Source, State
+from agent.sources.incarnations import Incarnations
+from agent.sources.registration import MOST_COUNTS, IncarnationSearch, StoredNumber
+from agent.sources.source import Counting, NextStep, Source, SourceState
 from logdrive.model.numbers import ABSENT, CLOSED, number_of
 from logdrive.model.records import DATA, END
 
@@ -16,7 +18,7 @@ IDENTITY = Identity("a", "h", "/", 1, 2, b"first")
 
 def source(counting: Counting = Counting.KNOWN) -> Source:
     """Return a source whose bytes are gone, so that it needs no file."""
-    family = Family(IDENTITY.stem, IDENTITY)
+    family = Incarnations(IDENTITY.stem, IDENTITY)
     made = Source(None, family, b"{}", count=0, counting=counting)
     family.add(made)
     return made
@@ -31,7 +33,7 @@ def opened(*ends: int) -> Source:
     for end in ends:
         made.keep([run(made.cursor, end)])
     made.questions()
-    assert made.answer(Answer(0, ABSENT, STORE), 0) is Outcome.GO_ON
+    assert made.answer(StoredNumber(0, ABSENT, STORE), 0) is NextStep.GO_ON
     return made
 
 
@@ -42,14 +44,19 @@ def test_runs_are_sent_in_order_and_acknowledged_in_order__D3() -> None:
     assert sent[3] is None
     assert sent[0] is not None
     assert made.acknowledge(made.epoch, sent[0], 5)
-    assert (made.position, made.acknowledged.bytes, made.acknowledged.events, made.acknowledged.at_ms) == (10, 10, 1, 5)
+    assert (
+        made.position,
+        made.acknowledged.bytes,
+        made.acknowledged.events,
+        made.acknowledged.at_ms,
+    ) == (10, 10, 1, 5)
     assert len(made.kept) == made.sent == 2
 
 
 def test_a_position_told_meanwhile_voids_what_is_in_flight__D3() -> None:
     made = opened(10, 20, 30)
     epoch, sent = made.epoch, [made.next_run() for _ in range(3)]
-    assert made.told(number_of(10, b"x"), STORE, 0) is Outcome.GO_ON
+    assert made.told(number_of(10, b"x"), STORE, 0) is NextStep.GO_ON
     assert [made.acknowledge(epoch, each, 0) for each in sent if each] == [False] * 3
     assert made.position == 10
     again = made.next_run()
@@ -60,10 +67,10 @@ def test_after_a_disconnect_everything_is_sent_again__D3() -> None:
     made = opened(10, 20)
     made.next_run()
     made.disconnected()
-    assert made.state is State.IDLE
+    assert made.state is SourceState.IDLE
     assert made.has_more
     made.questions()
-    assert made.answer(Answer(0, number_of(10, b"x"), STORE), 0) is Outcome.GO_ON
+    assert made.answer(StoredNumber(0, number_of(10, b"x"), STORE), 0) is NextStep.GO_ON
     again = made.next_run()
     assert again is not None
     assert again.position == 20
@@ -102,11 +109,11 @@ def test_what_was_never_wanted_stays_not_wanted_when_the_life_ends__P2() -> None
 def test_a_refused_source_waits_and_asks_again__E() -> None:
     made = opened(10)
     made.refused("no", 60.0)
-    assert made.state is State.PAUSED
+    assert made.state is SourceState.PAUSED
     made.connected(59.0)
-    assert made.state is State.PAUSED
+    assert made.state is SourceState.PAUSED
     made.disconnected()
-    assert made.state is State.PAUSED, "a pause outlives the connection"
+    assert made.state is SourceState.PAUSED, "a pause outlives the connection"
     made.connected(60.0)
     assert made.state.name == "IDLE"
     assert made.kept, "what can't be read again is kept"
@@ -115,12 +122,12 @@ def test_a_refused_source_waits_and_asks_again__E() -> None:
 def test_lives_that_follow_an_undecided_one_wait_for_its_count__G3() -> None:
     first = source(Counting.MANY)
     family = first.names
-    assert isinstance(family, Family)
+    assert isinstance(family, Incarnations)
     second = Source(None, family, b"{}", count=family.next_count(), counting=Counting.AFTER)
     family.add(second)
     assert not second.may_register
     for count, _ in first.questions():
-        first.answer(Answer(count, number_of(10, b"x") if count <= 4 else ABSENT, STORE), 0)
+        first.answer(StoredNumber(count, number_of(10, b"x") if count <= 4 else ABSENT, STORE), 0)
     assert first.count == 4
     assert second.may_register
     assert [count for count, _ in second.questions()] == [5]
@@ -128,11 +135,17 @@ def test_lives_that_follow_an_undecided_one_wait_for_its_count__G3() -> None:
 
 
 def test_claims_take_the_highest_open_count_that_fits__G3() -> None:
-    claims = Claims(0, many=True)
-    numbers = {0: CLOSED + 5, 1: number_of(10, b"x"), 2: number_of(20, b"x"), 3: number_of(30, b"misfit"), 4: ABSENT}
+    claims = IncarnationSearch(0, many=True)
+    numbers = {
+        0: CLOSED + 5,
+        1: number_of(10, b"x"),
+        2: number_of(20, b"x"),
+        3: number_of(30, b"misfit"),
+        4: ABSENT,
+    }
     for count in claims.questions():
         assert claims.decide(lambda number: True) is None
-        claims.answer(Answer(count, numbers.get(count, ABSENT), STORE))
+        claims.answer(StoredNumber(count, numbers.get(count, ABSENT), STORE))
     decided = claims.decide(lambda number: number in (numbers[1], numbers[2]))
     assert decided is not None
     assert decided.count == 2
@@ -142,13 +155,13 @@ def test_claims_take_the_highest_open_count_that_fits__G3() -> None:
 
 
 def test_claims_ask_for_more_until_one_was_never_seen__G3() -> None:
-    claims = Claims(0, many=True)
+    claims = IncarnationSearch(0, many=True)
     asked: list[int] = []
     while True:
         counts = claims.questions()
         asked += counts
         for count in counts:
-            claims.answer(Answer(count, CLOSED if count < 70 else ABSENT, STORE))
+            claims.answer(StoredNumber(count, CLOSED if count < 70 else ABSENT, STORE))
         decided = claims.decide(lambda number: False)
         if decided is not None:
             break
@@ -157,8 +170,8 @@ def test_claims_ask_for_more_until_one_was_never_seen__G3() -> None:
 
 
 def test_claims_end_even_where_everything_was_seen__G3() -> None:
-    claims = Claims(0, many=True)
+    claims = IncarnationSearch(0, many=True)
     while (decided := claims.decide(lambda number: False)) is None:
         for count in claims.questions():
-            claims.answer(Answer(count, CLOSED, STORE))
+            claims.answer(StoredNumber(count, CLOSED, STORE))
     assert decided.count < MOST_COUNTS + 56

@@ -1,4 +1,6 @@
-"""Two well-behaved peers over real TLS, one of each dialect, that ship while somebody else misbehaves; and what they were promised."""
+"""Two well-behaved peers over real TLS, one of each dialect, that ship while somebody else
+misbehaves; and what they were promised.
+"""
 
 import asyncio
 import contextlib
@@ -13,7 +15,14 @@ from logdrive.model.records import DATA, block
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import Ack, Envelope, JsonRun, Position, Run, Window
+from logdrive.wire.lumberjack.frames import (
+    AckFrame,
+    EnvelopeFrame,
+    JsonRun,
+    PositionFrame,
+    RunFrame,
+    WindowFrame,
+)
 from tests.logdrive.net.loopback import eventually
 from tests.receiver.peers import NativePeer, Peer
 from tests.support.ledger import Ledger
@@ -25,7 +34,9 @@ PAUSE_SECONDS = 0.004
 
 @dataclass
 class Promised:
-    """What was acknowledged: of each origin so many bytes of `text`, and these events of the plain peers."""
+    """What was acknowledged: of each origin so many bytes of `text`, and these events of the plain
+    peers.
+    """
 
     identity: str
     native: dict[UUID, int] = field(default_factory=dict)
@@ -35,15 +46,22 @@ class Promised:
         """Find all of it in *ledger*; a plain peer's events may be there more than once."""
         for origin, position in self.native.items():
             delivered = ledger.sources[str(source_id(origin, self.identity))]
-            assert delivered.position >= position, f"{position} bytes were acknowledged, {delivered.position} are there"
+            assert delivered.position >= position, (
+                f"{position} bytes were acknowledged, {delivered.position} are there"
+            )
             assert delivered.data == text(0, delivered.position)
         stored = set(ledger.foreign)
         missing = [event for event in self.foreign if event not in stored]
-        assert not missing, f"{len(missing)} of {len(self.foreign)} acknowledged events are missing, {missing[0]!r} is the first"
+        assert not missing, (
+            f"{len(missing)} of {len(self.foreign)} acknowledged events are missing, "
+            f"{missing[0]!r} is the first"
+        )
 
 
 def text(start: int, end: int) -> bytes:
-    """Return bytes *start* to *end*, both at lines' ends, of the file that the native peer ships."""
+    """Return bytes *start* to *end*, both at lines' ends, of the file that the native peer
+    ships.
+    """
     return b"".join(b"%0*d\n" % (LINE - 1, number) for number in range(start // LINE, end // LINE))
 
 
@@ -52,10 +70,10 @@ def at(position: int) -> int:
     return number_of(position, text(max(0, position - 13 * LINE), position)[-256:])
 
 
-def run_of(index: int, start: int, end: int) -> tuple[Run, list[bytes]]:
+def run_of(index: int, start: int, end: int) -> tuple[RunFrame, list[bytes]]:
     """Return the run that takes that file from *start* to *end*."""
     lines = (end - start) // LINE
-    run = Run(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
+    run = RunFrame(index, DATA, at(start), at(end), 1_700_000_000_000, 0, lines, 1)
     return run, [block(start, end, lines, text(start, end).decode())]
 
 
@@ -71,12 +89,12 @@ class Native:
 
     async def run(self, peer: NativePeer) -> None:
         answer = await peer.register(0, self.origin)
-        assert isinstance(answer, Position), answer
+        assert isinstance(answer, PositionFrame), answer
         while True:
             began, end = time.monotonic(), self.position + 5 * LINE
             last = await peer.send_window(run_of(0, self.position, end))
             frame = await peer.next(PATIENCE_SECONDS)
-            assert frame == Ack(last), f"{frame} instead of A {last}"
+            assert frame == AckFrame(last), f"{frame} instead of A {last}"
             self.position, self.windows = end, self.windows + 1
             self._promised.native[self.origin] = end
             self.slowest = max(self.slowest, time.monotonic() - began)
@@ -95,10 +113,13 @@ class Foreign:
         life = uuid4().hex
         while True:
             began = time.monotonic()
-            events = [b'{"message":"%s %d %d"}' % (life.encode(), self.windows, number) for number in range(7)]
+            events = [
+                b'{"message":"%s %d %d"}' % (life.encode(), self.windows, number)
+                for number in range(7)
+            ]
             await peer.send(window_of(events))
             frame = await peer.next(PATIENCE_SECONDS)
-            assert frame == Ack(len(events)), f"{frame} instead of A {len(events)}"
+            assert frame == AckFrame(len(events)), f"{frame} instead of A {len(events)}"
             self.windows += 1
             self._promised.foreign += events
             self.slowest = max(self.slowest, time.monotonic() - began)
@@ -107,12 +128,19 @@ class Foreign:
 
 def window_of(events: list[bytes]) -> bytes:
     """Return a v2 window as Beats send it: W, then one envelope."""
-    return Window(len(events)).encode() + Envelope(pack(JsonRun.of(1, events).encode())).encode()
+    return (
+        WindowFrame(len(events)).encode()
+        + EnvelopeFrame(pack(JsonRun.of(1, events).encode())).encode()
+    )
 
 
 @contextlib.asynccontextmanager
-async def others_go_on(port: int, tls: ClientTls, promised: Promised, *, windows: int = 5, slowest: float = 4.0) -> AsyncIterator[None]:
-    """Let both peers ship while the context lasts; each must get *windows* acknowledgements, none later than after *slowest* s."""
+async def others_go_on(
+    port: int, tls: ClientTls, promised: Promised, *, windows: int = 5, slowest: float = 4.0
+) -> AsyncIterator[None]:
+    """Let both peers ship while the context lasts; each must get *windows* acknowledgements, none
+    later than after *slowest* s.
+    """
     transport, native, foreign = SystemTransport(), Native(promised), Foreign(promised)
     plain = ClientTls(tls.ca, tls.cert, tls.key, tls.server_name)
     async with contextlib.AsyncExitStack() as leave, asyncio.TaskGroup() as group:
@@ -130,7 +158,9 @@ async def others_go_on(port: int, tls: ClientTls, promised: Promised, *, windows
             for task in tasks:
                 task.cancel()
     for each in (native, foreign):
-        assert each.slowest < slowest, f"the {type(each).__name__.lower()} peer once waited {each.slowest:.1f} s"
+        assert each.slowest < slowest, (
+            f"the {type(each).__name__.lower()} peer once waited {each.slowest:.1f} s"
+        )
 
 
 async def _until_both(native: Native, foreign: Foreign, windows: int) -> None:

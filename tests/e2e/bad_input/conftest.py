@@ -15,7 +15,9 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 @pytest.fixture(scope="module")
 def receiver(tmp_path_factory: pytest.TempPathFactory, pki: Pki) -> Iterator[Victim]:
-    """A receiver with a face; at the end it must still drain, have kept what it promised, and never have failed inside."""
+    """A receiver with a face; at the end it must still drain, have kept what it promised, and never
+    have failed inside.
+    """
     victim = Victim(tmp_path_factory.mktemp("bad-input"), pki)
     try:
         yield victim

@@ -1,4 +1,6 @@
-"""Somebody who says to a receiver whatever he likes, over TLS of another make than ours, and what the receiver says of him."""
+"""Somebody who says to a receiver whatever he likes, over TLS of another make than ours, and what
+the receiver says of him.
+"""
 
 import asyncio
 import contextlib
@@ -34,15 +36,28 @@ def context(pki: Pki, stem: str | None = "client", *, alpn: Sequence[str] = ()) 
     return made
 
 
-async def say(port: int, data: bytes, *, tls: ssl.SSLContext | None, hang_up: bool = False, until: bytes | None = None) -> Met:
-    """Connect, say *data*, and listen to the end, or to *until*; with *hang_up* leave in good order without listening."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname="localhost" if tls else None)
+async def say(
+    port: int,
+    data: bytes,
+    *,
+    tls: ssl.SSLContext | None,
+    hang_up: bool = False,
+    until: bytes | None = None,
+) -> Met:
+    """Connect, say *data*, and listen to the end, or to *until*; with *hang_up* leave in good order
+    without listening.
+    """
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", port, ssl=tls, server_hostname="localhost" if tls else None
+    )
     host, local = writer.get_extra_info("sockname")[:2]
     answer = bytearray()
     try:
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             async with asyncio.timeout(ANSWER_SECONDS):
-                listening = None if hang_up else asyncio.ensure_future(_listen(reader, answer, until))
+                listening = (
+                    None if hang_up else asyncio.ensure_future(_listen(reader, answer, until))
+                )
                 writer.write(data)
                 await writer.drain()
                 if listening is not None:
@@ -75,7 +90,9 @@ class Said:
         return text[: text.rfind("\n") + 1].splitlines()
 
     async def one_line(self, *words: str) -> str:
-        """Return the one line that came, which must hold each of *words*, regular expressions; wait for it, and whether more come."""
+        """Return the one line that came, which must hold each of *words*, regular expressions; wait
+        for it, and whether more come.
+        """
         with contextlib.suppress(TimeoutError):
             await eventually(self.lines, LINE_SECONDS)
         await asyncio.sleep(SETTLED_SECONDS)

@@ -1,4 +1,6 @@
-"""A full disk: said once, nothing acknowledged that is not kept, connections live, and once there is room all goes on (D2, D3)."""
+"""A full disk: said once, nothing acknowledged that is not kept, connections live, and once there
+is room all goes on (D2, D3).
+"""
 
 import asyncio
 import errno
@@ -15,7 +17,7 @@ from logdrive.errors import TransientError
 from logdrive.model.numbers import position_of
 from logdrive.model.units import KIB
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import Ack, Position, Refusal, RefusalCode
+from logdrive.wire.lumberjack.frames import AckFrame, PositionFrame, RefusalCode, RefusalFrame
 from tests.e2e.bad_input.bystanders import LINE, Native, Promised, run_of, text, window_of
 from tests.e2e.bad_input.outlaw import Said
 from tests.logdrive.net.loopback import eventually
@@ -44,7 +46,9 @@ class Cramped:
 
     async def foreign(self) -> Peer:
         tls = self.pki.client(name="localhost", alpn=())
-        return Peer(await SystemTransport().connect("127.0.0.1", self.installation.port, tls), "lumberjack")
+        return Peer(
+            await SystemTransport().connect("127.0.0.1", self.installation.port, tls), "lumberjack"
+        )
 
     def again(self) -> None:
         """End the receiver without a word, and start another."""
@@ -71,26 +75,30 @@ def cramped(tmp_path: Path, pki: Pki) -> Iterator[Cramped]:
 
 
 class Shipper(Native):
-    """Goes back to the position it is told, and comes again after a refusal: what an agent does, in a few lines."""
+    """Goes back to the position it is told, and comes again after a refusal: what an agent does, in
+    a few lines.
+    """
 
     async def ship(self, peer: NativePeer, end: int) -> None:
-        """Deliver up to *end*, however often it is refused; *peer* must stay connected all the while."""
+        """Deliver up to *end*, however often it is refused; *peer* must stay connected all the
+        while.
+        """
         registered, index = False, 0
         while self.position < end:
             if not registered:
                 answer = await peer.register(index, self.origin)
-                assert isinstance(answer, Position), answer
+                assert isinstance(answer, PositionFrame), answer
                 self._hear(answer)
                 registered = True
             upto = min(end, self.position + 4000 * LINE)
             last = await peer.send_window(run_of(index, self.position, upto))
             refused = False
-            while (frame := await peer.next(20)) != Ack(last):
+            while (frame := await peer.next(20)) != AckFrame(last):
                 refused = True
-                if isinstance(frame, Position):
+                if isinstance(frame, PositionFrame):
                     self._hear(frame)
                 else:
-                    assert isinstance(frame, Refusal), frame
+                    assert isinstance(frame, RefusalFrame), frame
                     assert (frame.index, frame.code) == (index, RefusalCode.TRY_LATER), frame
                     assert ENOSPC in frame.text
                     self.refusals += 1
@@ -103,13 +111,15 @@ class Shipper(Native):
 
     refusals = 0
 
-    def _hear(self, told: Position) -> None:
+    def _hear(self, told: PositionFrame) -> None:
         """Take the position told; it must hold all that was acknowledged."""
         assert position_of(told.number) >= self._promised.native.get(self.origin, 0)
         self.position = position_of(told.number)
 
 
-def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(cramped: Cramped) -> None:
+def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(
+    cramped: Cramped,
+) -> None:
     async def scene() -> None:
         idle, peer, beat = await cramped.native(), await cramped.native(), await cramped.foreign()
         shipper = Shipper(cramped.promised)
@@ -118,10 +128,15 @@ def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(c
         filler = cramped.disk.fill(but=300 * KIB)
         shipping = asyncio.create_task(shipper.ship(peer, 100_000 * LINE))
         await eventually(lambda: shipper.refusals >= 2, 20)
-        with pytest.raises((TransientError, AssertionError)):  # plain Lumberjack has no other way to say it
+        # plain Lumberjack has no other way to say it
+        with pytest.raises((TransientError, AssertionError)):
             await _send(cramped, beat, "during" + "x" * 400_000)
         line = await cramped.said.one_line(
-            "warning", "the store takes nothing", ENOSPC, "log-0", "once the disk has room, it goes on by itself"
+            "warning",
+            "the store takes nothing",
+            ENOSPC,
+            "log-0",
+            "once the disk has room, it goes on by itself",
         )
         assert str(cramped.installation.store) in line
         held = shipper.position
@@ -131,9 +146,12 @@ def test_a_disk_that_is_full_for_a_while_costs_nobody_his_connection_or_a_line(c
         await asyncio.wait_for(shipping, 30)
         again = await cramped.foreign()
         await _send(cramped, again, "after")
-        assert isinstance(await idle.register(0, shipper.origin), Position)
+        assert isinstance(await idle.register(0, shipper.origin), PositionFrame)
         assert [
-            bool(re.search(words, line)) for words, line in zip(("takes nothing", "takes writes again"), cramped.said.lines(), strict=True)
+            bool(re.search(words, line))
+            for words, line in zip(
+                ("takes nothing", "takes writes again"), cramped.said.lines(), strict=True
+            )
         ]
         for each in (idle, peer, again):
             await each.stream.close()
@@ -147,19 +165,24 @@ async def _send(cramped: Cramped, peer: Peer, what: str) -> None:
     events = [b'{"message":"%s %d"}' % (what.encode(), number) for number in range(2)]
     await peer.send(window_of(events))
     frame = await peer.next(20)
-    assert frame == Ack(len(events)), f"{frame} instead of an acknowledgement"
+    assert frame == AckFrame(len(events)), f"{frame} instead of an acknowledgement"
     cramped.promised.foreign += events
 
 
 def _cat(cramped: Cramped, shipper: Shipper, held: int) -> None:
     """Read what was stored over the face, which takes no room."""
     run = subprocess.run(
-        command("store", "cat", f"file://{cramped.installation.store}#{STREAM}"), capture_output=True, timeout=30, check=True
+        command("store", "cat", f"file://{cramped.installation.store}#{STREAM}"),
+        capture_output=True,
+        timeout=30,
+        check=True,
     )
     assert run.stdout.count(b"\n") >= held // LINE
 
 
-def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_is_room(cramped: Cramped) -> None:
+def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_is_room(
+    cramped: Cramped,
+) -> None:
     async def scene() -> None:
         shipper = Shipper(cramped.promised)
         peer = await cramped.native()
@@ -168,10 +191,14 @@ def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_i
         filler = cramped.disk.fill()
         cramped.again()
         peer = await cramped.native()
-        shipping = asyncio.create_task(shipper.ship(peer, 5000 * LINE))  # more than the last page has room for
+        # more than the last page has room for
+        shipping = asyncio.create_task(shipper.ship(peer, 5000 * LINE))
         await eventually(lambda: shipper.refusals >= 2, 20)
         lines = [line for line in cramped.said.lines() if "level=warning" in line]
-        assert [bool(re.search(words, line)) for words, line in zip(("can't be announced yet", "takes nothing"), lines, strict=True)]
+        assert [
+            bool(re.search(words, line))
+            for words, line in zip(("can't be announced yet", "takes nothing"), lines, strict=True)
+        ]
         assert not shipping.done()
         filler.unlink()
         await asyncio.wait_for(shipping, 30)
@@ -194,7 +221,8 @@ def test_an_agent_outlasts_a_full_disk_and_delivers_every_byte_once(cramped: Cra
     _until(lambda: bool(cramped.said.lines()), 20, "the receiver says nothing of the full disk")
     time.sleep(2)
     assert [line for line in cramped.said.lines() if "takes nothing" in line], cramped.said.lines()
-    assert len(cramped.said.lines()) <= 2, cramped.said.lines()  # of which one is the agent's connection, if it came late
+    # of which one is the agent's connection, if it came late
+    assert len(cramped.said.lines()) <= 2, cramped.said.lines()
     assert agent.running()
     filler.unlink()
     _until(lambda: _stored(cramped) > 2 * 21_000 * LINE, 45, "it does not go on by itself")

@@ -1,4 +1,6 @@
-"""Bad peers: each is told off in one line of log, its connection ends, the others go on, and what was acknowledged is there (D1, D2)."""
+"""Bad peers: each is told off in one line of log, its connection ends, the others go on, and what
+was acknowledged is there (D1, D2).
+"""
 
 import asyncio
 import contextlib
@@ -10,7 +12,7 @@ import pytest
 
 from logdrive.model.units import MIB
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import CONNECTION, Ack
+from logdrive.wire.lumberjack.frames import CONNECTION, AckFrame
 from tests.e2e.bad_input import attacks
 from tests.e2e.bad_input.attacks import ATTACKS, Attack, events_bomb
 from tests.e2e.bad_input.bystanders import window_of
@@ -23,15 +25,22 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_peer_that_talks_nonsense_costs_one_line_and_nobody_else(receiver: Victim, name: str) -> None:
+def test_a_peer_that_talks_nonsense_costs_one_line_and_nobody_else(
+    receiver: Victim, name: str
+) -> None:
     attack = ATTACKS[name]
 
     async def scene() -> None:
         data, said = attack.data(), receiver.said()
         async with receiver.others_go_on():
-            tls, until = context(receiver.pki, alpn=attack.dialect), attack.answer if attack.index != CONNECTION else None
+            tls, until = (
+                context(receiver.pki, alpn=attack.dialect),
+                attack.answer if attack.index != CONNECTION else None,
+            )
             met = await say(receiver.port, data, tls=tls, hang_up=attack.hang_up, until=until)
-            await said.one_line("warning", f"peer={met.address} ", "identity=dns:client.example", attack.words)
+            await said.one_line(
+                "warning", f"peer={met.address} ", "identity=dns:client.example", attack.words
+            )
         _check_answer(attack, met.answer)
 
     asyncio.run(scene())
@@ -48,11 +57,15 @@ def test_a_connection_reset_in_the_middle_of_a_frame_is_one_line(receiver: Victi
     async def scene() -> None:
         said = receiver.said()
         async with receiver.others_go_on():
-            _, writer = await asyncio.open_connection("127.0.0.1", receiver.port, ssl=context(receiver.pki), server_hostname="localhost")
+            _, writer = await asyncio.open_connection(
+                "127.0.0.1", receiver.port, ssl=context(receiver.pki), server_hostname="localhost"
+            )
             address = writer.get_extra_info("sockname")
             writer.write(window_of([b"{}"] * 100)[:50])
             await asyncio.sleep(0.1)
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             writer.transport.abort()
             await said.one_line(f"peer={address[0]}:{address[1]} ", "connection lost", "reset")
 
@@ -60,31 +73,41 @@ def test_a_connection_reset_in_the_middle_of_a_frame_is_one_line(receiver: Victi
 
 
 def test_bombs_below_every_limit_are_stored_within_bounded_memory(receiver: Victim) -> None:
-    """Three envelopes of 60 KB, 58 MB of events each: all allowed, so all acknowledged, one after the other."""
+    """Three envelopes of 60 KB, 58 MB of events each: all allowed, so all acknowledged, one after
+    the other.
+    """
     bomb, events = events_bomb()
 
     async def scene() -> None:
         async with receiver.others_go_on():
-            stream = await SystemTransport().connect("127.0.0.1", receiver.port, receiver.pki.client(name="localhost", alpn=()))
+            stream = await SystemTransport().connect(
+                "127.0.0.1", receiver.port, receiver.pki.client(name="localhost", alpn=())
+            )
             peer = Peer(stream, "lumberjack")
             await peer.send(bomb * 3)
             for _ in range(3):
-                assert await peer.next() == Ack(events)
+                assert await peer.next() == AckFrame(events)
             await stream.close()
 
     asyncio.run(scene())
     assert receiver.most_memory() < 600 * MIB
 
 
-def test_twenty_bombs_at_once_take_no_more_memory_than_a_few_and_give_it_back(receiver: Victim) -> None:
-    """Each holds 58 MB of events: a receiver that opened them as they came would take more than a gigabyte."""
+def test_twenty_bombs_at_once_take_no_more_memory_than_a_few_and_give_it_back(
+    receiver: Victim,
+) -> None:
+    """Each holds 58 MB of events: a receiver that opened them as they came would take more than a
+    gigabyte.
+    """
     bomb, events = events_bomb()
 
     async def peer() -> None:
-        stream = await SystemTransport().connect("127.0.0.1", receiver.port, receiver.pki.client(name="localhost", alpn=()))
+        stream = await SystemTransport().connect(
+            "127.0.0.1", receiver.port, receiver.pki.client(name="localhost", alpn=())
+        )
         peer = Peer(stream, "lumberjack")
         await peer.send(bomb)
-        assert await peer.next() == Ack(events)
+        assert await peer.next() == AckFrame(events)
         await stream.close()
 
     async def scene() -> None:
@@ -105,7 +128,14 @@ def test_a_crowd_of_bad_peers_at_once_leaves_nothing_behind(receiver: Victim) ->
             for number in range(60):
                 noise = pick.randbytes(pick.randrange(1, 5000))
                 data = noise if number % 2 else b"2J" + noise
-                crowd.append(say(receiver.port, data, tls=context(receiver.pki) if number % 3 else None, hang_up=number % 5 == 0))
+                crowd.append(
+                    say(
+                        receiver.port,
+                        data,
+                        tls=context(receiver.pki) if number % 3 else None,
+                        hang_up=number % 5 == 0,
+                    )
+                )
             await asyncio.gather(*crowd)
         await eventually(lambda: receiver.descriptors() <= before, 10)
 
@@ -127,7 +157,9 @@ def test_garbage_on_the_face_is_one_line(receiver: Victim) -> None:
 
 
 def test_a_peer_that_never_reads_its_acknowledgements_is_left_behind(receiver: Victim) -> None:
-    """It floods one-event windows and reads nothing, with the smallest buffer there is; the others go on meanwhile."""
+    """It floods one-event windows and reads nothing, with the smallest buffer there is; the others
+    go on meanwhile.
+    """
 
     async def scene() -> None:
         async with receiver.others_go_on():
@@ -135,7 +167,9 @@ def test_a_peer_that_never_reads_its_acknowledgements_is_left_behind(receiver: V
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             sock.setblocking(False)
             await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", receiver.port))
-            _, writer = await asyncio.open_connection(sock=sock, ssl=context(receiver.pki), server_hostname="localhost", limit=1024)
+            _, writer = await asyncio.open_connection(
+                sock=sock, ssl=context(receiver.pki), server_hostname="localhost", limit=1024
+            )
             assert isinstance(writer.transport, asyncio.Transport)
             writer.transport.pause_reading()
             with contextlib.suppress(ConnectionError, TimeoutError):

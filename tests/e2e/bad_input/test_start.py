@@ -1,4 +1,6 @@
-"""Starts that can't be: each ends at once, with one message that says what is wrong and where, and the exit code that scripts look at."""
+"""Starts that can't be: each ends at once, with one message that says what is wrong and where, and
+the exit code that scripts look at.
+"""
 
 import asyncio
 import errno
@@ -14,7 +16,7 @@ import pytest
 
 from logdrive.model.numbers import ABSENT
 from logdrive.net.tcp import SystemTransport
-from logdrive.wire.lumberjack.frames import Position
+from logdrive.wire.lumberjack.frames import PositionFrame
 from tests.e2e.bad_input.bystanders import LINE, at, run_of
 from tests.receiver.peers import NativePeer
 from tests.support.installation import STREAM, Installation, command, free_port
@@ -27,9 +29,19 @@ USAGE, FAILED = 2, 1
 ORIGIN = UUID(int=0x5)
 
 
-def _refused(arguments: list[str], code: int, environment: dict[str, str] | None = None) -> list[str]:
-    """Run a command that must fail; return what it complained of, after which nothing may follow."""
-    run = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=30, env={**os.environ, **(environment or {})})
+def _refused(
+    arguments: list[str], code: int, environment: dict[str, str] | None = None
+) -> list[str]:
+    """Run a command that must fail; return what it complained of, after which nothing may
+    follow.
+    """
+    run = subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, **(environment or {})},
+    )
     assert run.returncode == code, run.stderr
     assert run.stdout == ""
     assert "Traceback" not in run.stderr
@@ -57,7 +69,7 @@ def _run(system: Installation, program: str = "receiver") -> list[str]:
     return [program, "run", "--config", str(system.root / f"{program}.toml")]
 
 
-# Configuration -----------------------------------------------------------------------------------------------------------
+# Configuration ----------------------------------------------------------------------------------
 
 MISTAKES: dict[str, tuple[str, str, str, str]] = {
     "an unknown key": (
@@ -67,16 +79,36 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         r'listen.adress = "x": there is no such key: did you mean address\?',
     ),
     "no stream": ("receiver", f"#{STREAM}", "", r"sink.uri = .*after # goes scope/stream"),
-    "no address": ("receiver", 'address = "127.0.0.1:', 'address = "127.0.0.1:9', r"listen.address = .*no port between 0 and 65535"),
-    "half a TLS": ("receiver", "[listen.tls]\nca", '[listen.tls]\nclients = "any"\nca', r"listen.tls: clients = .* exclude each other"),
-    "no such certificate": ("receiver", "server.pem", "gone.pem", r"tls.cert = .*/gone.pem: no such file or directory"),
+    "no address": (
+        "receiver",
+        'address = "127.0.0.1:',
+        'address = "127.0.0.1:9',
+        r"listen.address = .*no port between 0 and 65535",
+    ),
+    "half a TLS": (
+        "receiver",
+        "[listen.tls]\nca",
+        '[listen.tls]\nclients = "any"\nca',
+        r"listen.tls: clients = .* exclude each other",
+    ),
+    "no such certificate": (
+        "receiver",
+        "server.pem",
+        "gone.pem",
+        r"tls.cert = .*/gone.pem: no such file or directory",
+    ),
     "a key of another certificate": (
         "receiver",
         "server.key",
         "client.key",
         r"listen.tls.key = .*/client.key: it is not the private key of the certificate",
     ),
-    "no TOML": ("receiver", "[sink]\n", "[sink\n", r"line \d+, column \d+ = \[sink: this is not TOML"),
+    "no TOML": (
+        "receiver",
+        "[sink]\n",
+        "[sink\n",
+        r"line \d+, column \d+ = \[sink: this is not TOML",
+    ),
     "an unknown key of the agent": (
         "agent",
         "[output]\n",
@@ -87,7 +119,9 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(system: Installation, name: str) -> None:
+def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(
+    system: Installation, name: str
+) -> None:
     program, old, new, words = MISTAKES[name]
     path = system.root / f"{program}.toml"
     text = path.read_text()
@@ -98,13 +132,24 @@ def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(system: 
     assert str(path) in complaint
 
 
-def test_all_mistakes_are_told_at_once_those_of_the_environment_by_their_variable(system: Installation) -> None:
+def test_all_mistakes_are_told_at_once_those_of_the_environment_by_their_variable(
+    system: Installation,
+) -> None:
     path = system.root / "receiver.toml"
     path.write_text(path.read_text() + 'colour = "red"\n[limit]\ntotal_bytes = 1\n')
-    complaints = _refused(_run(system), USAGE, {"LOGDRIVE_DRAIN_SECONDS": "soon", "LOGDRIVE_LISTEN__IDLE_SECONDS": "-1"})
+    complaints = _refused(
+        _run(system),
+        USAGE,
+        {"LOGDRIVE_DRAIN_SECONDS": "soon", "LOGDRIVE_LISTEN__IDLE_SECONDS": "-1"},
+    )
     text = "\n".join(complaints)
     assert len(complaints) == 4, text
-    for words in ("sink.colour", "limit = ", "LOGDRIVE_DRAIN_SECONDS", "LOGDRIVE_LISTEN__IDLE_SECONDS"):
+    for words in (
+        "sink.colour",
+        "limit = ",
+        "LOGDRIVE_DRAIN_SECONDS",
+        "LOGDRIVE_LISTEN__IDLE_SECONDS",
+    ):
         assert words in text
     assert all(complaint.startswith(str(path)) for complaint in complaints)
 
@@ -115,7 +160,7 @@ def test_a_configuration_that_is_not_there_is_one_line(system: Installation) -> 
     assert "no such file" in complaint
 
 
-# Addresses ---------------------------------------------------------------------------------------------------------------
+# Addresses --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("face", [False, True], ids=["listener", "face"])
@@ -125,9 +170,13 @@ def test_a_port_in_use_names_the_address_and_what_to_do(system: Installation, fa
         port = taken.getsockname()[1]
         if face:
             path.write_text(path.read_text() + f'[listen.pravega]\naddress = "127.0.0.1:{port}"\n')
-        complaint = _one(_run(system), FAILED)  # not USAGE: systemd tries again, as the port may come free
+        # not USAGE: systemd tries again, as the port may come free
+        complaint = _one(_run(system), FAILED)
     assert f"127.0.0.1:{port}" in complaint
-    assert "already in use: another program listens there: stop it, or choose another port" in complaint
+    assert (
+        "already in use: another program listens there: stop it, or choose another port"
+        in complaint
+    )
     assert str(path) in complaint
     system.receiver().terminate()  # the store was let go
 
@@ -140,10 +189,12 @@ def test_an_address_of_another_host_names_it(system: Installation) -> None:
     assert "this host does not have that address" in complaint
 
 
-# The store's directory ---------------------------------------------------------------------------------------------------
+# The store's directory --------------------------------------------------------------------------
 
 
-def test_a_store_in_use_is_one_line_and_the_other_process_goes_on(system: Installation, tmp_path: Path, pki: Pki) -> None:
+def test_a_store_in_use_is_one_line_and_the_other_process_goes_on(
+    system: Installation, tmp_path: Path, pki: Pki
+) -> None:
     process = system.receiver()
     second = Installation(tmp_path / "second", pki.directory)
     path = second.root / "receiver.toml"
@@ -178,7 +229,7 @@ def test_a_read_only_directory_is_one_line(system: Installation, pki: Pki) -> No
         assert process.terminate() == 0
 
 
-# Damage ------------------------------------------------------------------------------------------------------------------
+# Damage -----------------------------------------------------------------------------------------
 
 
 def _log_file(system: Installation) -> Path:
@@ -194,8 +245,12 @@ def _flip(path: Path, offset: int) -> None:
         file.write(bytes([bits ^ 0x10]))
 
 
-def test_a_bit_that_flipped_in_the_log_refuses_the_start_naming_file_and_offset(system: Installation, pki: Pki) -> None:
-    """After a kill the log is read from its last checkpoint on; the start neither cuts there nor goes on."""
+def test_a_bit_that_flipped_in_the_log_refuses_the_start_naming_file_and_offset(
+    system: Installation, pki: Pki
+) -> None:
+    """After a kill the log is read from its last checkpoint on; the start neither cuts there nor
+    goes on.
+    """
     process = system.receiver()
     asyncio.run(_ship(system, pki, 0, 10 * LINE))
     process.kill()
@@ -205,7 +260,9 @@ def test_a_bit_that_flipped_in_the_log_refuses_the_start_naming_file_and_offset(
     _flip(path, offset)
     for _ in range(2):
         complaint = _one(_run(system), FAILED)
-        found = re.search(rf"{re.escape(str(path))} is damaged at offset (\d+): an entry is not whole", complaint)
+        found = re.search(
+            rf"{re.escape(str(path))} is damaged at offset (\d+): an entry is not whole", complaint
+        )
         assert found, complaint
         assert int(found[1]) <= offset < int(found[1]) + 4096
         assert path.stat().st_size == len(whole)
@@ -217,8 +274,12 @@ def test_a_bit_that_flipped_in_the_log_refuses_the_start_naming_file_and_offset(
     assert delivered.position == 11 * LINE
 
 
-def test_a_bit_that_flipped_below_the_checkpoint_is_named_by_who_reads_it(system: Installation, pki: Pki) -> None:
-    """After a clean end the start trusts the checkpoint; a reader of that place is told, and nothing wrong is handed out."""
+def test_a_bit_that_flipped_below_the_checkpoint_is_named_by_who_reads_it(
+    system: Installation, pki: Pki
+) -> None:
+    """After a clean end the start trusts the checkpoint; a reader of that place is told, and
+    nothing wrong is handed out.
+    """
     process = system.receiver()
     asyncio.run(_ship(system, pki, 0, 10 * LINE))
     assert process.terminate() == 0
@@ -233,7 +294,12 @@ def test_a_bit_that_flipped_below_the_checkpoint_is_named_by_who_reads_it(system
 
 
 def _cat_fails(system: Installation) -> str:
-    run = subprocess.run(command("store", "cat", f"file://{system.store}#{STREAM}"), capture_output=True, text=True, timeout=30)
+    run = subprocess.run(
+        command("store", "cat", f"file://{system.store}#{STREAM}"),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
     assert run.returncode == FAILED, run.stderr
     assert "Traceback" not in run.stderr
     assert b"%0*d" % (LINE - 1, 5) not in run.stdout.encode()
@@ -241,15 +307,17 @@ def _cat_fails(system: Installation) -> str:
     return complaint
 
 
-# -------------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 
 
 async def _ship(system: Installation, pki: Pki, start: int, end: int) -> int:
     """Deliver a part of the one file, a line a window; return the number that was stored before."""
-    stream = await SystemTransport().connect("127.0.0.1", system.port, pki.client(name="localhost", alpn=("logdrive/1",)))
+    stream = await SystemTransport().connect(
+        "127.0.0.1", system.port, pki.client(name="localhost", alpn=("logdrive/1",))
+    )
     peer = NativePeer(stream)
     answer = await peer.register(0, ORIGIN)
-    assert isinstance(answer, Position), answer
+    assert isinstance(answer, PositionFrame), answer
     for place in range(start, end, LINE):
         await peer.acknowledged(await peer.send_window(run_of(0, place, place + LINE)))
     await stream.close()

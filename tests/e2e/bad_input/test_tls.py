@@ -1,4 +1,6 @@
-"""Peers that fail before they may speak: wrong certificates on either side, and bytes that are no TLS. One line on each side."""
+"""Peers that fail before they may speak: wrong certificates on either side, and bytes that are no
+TLS. One line on each side.
+"""
 
 import asyncio
 import re
@@ -35,10 +37,26 @@ def strangers(pki: Pki) -> Pki:
 
 # What the client brings, and expects: what the receiver says, and what the client says.
 CLIENTS: dict[str, tuple[dict[str, str | None], str, str]] = {
-    "no certificate": ({"stem": None}, "brought no certificate: give it one", "certificate required.*set cert and key"),
-    "another CA": ({"stem": "stranger"}, "its certificate is refused.*CA given here did not sign it", "unknown ca.*stranger.pem"),
-    "expired": ({"stem": "expired"}, "its certificate is refused: certificate has expired, on", "expired.*renew it.*expired.pem"),
-    "wrong purpose": ({"stem": "wrong-purpose"}, "its certificate is refused: unsuitable certificate purpose", "wrong-purpose.pem"),
+    "no certificate": (
+        {"stem": None},
+        "brought no certificate: give it one",
+        "certificate required.*set cert and key",
+    ),
+    "another CA": (
+        {"stem": "stranger"},
+        "its certificate is refused.*CA given here did not sign it",
+        "unknown ca.*stranger.pem",
+    ),
+    "expired": (
+        {"stem": "expired"},
+        "its certificate is refused: certificate has expired, on",
+        "expired.*renew it.*expired.pem",
+    ),
+    "wrong purpose": (
+        {"stem": "wrong-purpose"},
+        "its certificate is refused: unsuitable certificate purpose",
+        "wrong-purpose.pem",
+    ),
     "it trusts another CA": (
         {"ca": "other-ca.pem"},
         "it refused the connection.*unknown ca",
@@ -53,7 +71,9 @@ CLIENTS: dict[str, tuple[dict[str, str | None], str, str]] = {
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_wrong_certificate_is_one_line_on_each_side(receiver: Victim, strangers: Pki, name: str) -> None:
+def test_a_wrong_certificate_is_one_line_on_each_side(
+    receiver: Victim, strangers: Pki, name: str
+) -> None:
     changes, there, here = CLIENTS[name]
     given = {"stem": "client", "name": "localhost", "ca": "ca.pem"} | changes
     tls = strangers.client(given["stem"], ca=given["ca"] or "", name=given["name"])
@@ -70,7 +90,9 @@ def test_a_wrong_certificate_is_one_line_on_each_side(receiver: Victim, stranger
 
 
 async def _failure(port: int, tls: ClientTls) -> str:
-    """Return why a client with *tls* can't speak; under TLS 1.3 it hears of a refusal only when it reads."""
+    """Return why a client with *tls* can't speak; under TLS 1.3 it hears of a refusal only when it
+    reads.
+    """
     try:
         stream = await SystemTransport().connect("127.0.0.1", port, tls)
         while await stream.read():
@@ -81,15 +103,32 @@ async def _failure(port: int, tls: ClientTls) -> str:
 
 
 @pytest.mark.parametrize("name", ["no certificate", "another CA", "it expects another name"])
-def test_a_ship_with_a_wrong_certificate_ends_at_once_and_says_why(receiver: Victim, strangers: Pki, tmp_path: Path, name: str) -> None:
+def test_a_ship_with_a_wrong_certificate_ends_at_once_and_says_why(
+    receiver: Victim, strangers: Pki, tmp_path: Path, name: str
+) -> None:
     changes, _, here = CLIENTS[name]
     given = {"stem": "client", "name": "localhost", "ca": "ca.pem"} | changes
     (tmp_path / "a.log").write_text("a line\n")
-    options = ["--to", f"127.0.0.1:{receiver.port}", "--ca", strangers.path(given["ca"] or ""), "--server-name", given["name"] or ""]
+    options = [
+        "--to",
+        f"127.0.0.1:{receiver.port}",
+        "--ca",
+        strangers.path(given["ca"] or ""),
+        "--server-name",
+        given["name"] or "",
+    ]
     if given["stem"]:
-        options += ["--cert", strangers.path(f"{given['stem']}.pem"), "--key", strangers.path(f"{given['stem']}.key")]
+        options += [
+            "--cert",
+            strangers.path(f"{given['stem']}.pem"),
+            "--key",
+            strangers.path(f"{given['stem']}.key"),
+        ]
     run = subprocess.run(
-        command("agent", "ship", str(tmp_path / "a.log"), *options, "--give-up", "600"), capture_output=True, text=True, timeout=30
+        command("agent", "ship", str(tmp_path / "a.log"), *options, "--give-up", "600"),
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert run.returncode == 1, run.stderr
     assert "Traceback" not in run.stderr
@@ -99,9 +138,19 @@ def test_a_ship_with_a_wrong_certificate_ends_at_once_and_says_why(receiver: Vic
     assert ("give --cert and --key" in line) == (not given["stem"])
 
 
-def test_a_ship_without_tls_ends_at_once_and_names_the_options(receiver: Victim, tmp_path: Path) -> None:
+def test_a_ship_without_tls_ends_at_once_and_names_the_options(
+    receiver: Victim, tmp_path: Path
+) -> None:
     (tmp_path / "a.log").write_text("a line\n")
-    arguments = command("agent", "ship", str(tmp_path / "a.log"), "--to", f"127.0.0.1:{receiver.port}", "--give-up", "600")
+    arguments = command(
+        "agent",
+        "ship",
+        str(tmp_path / "a.log"),
+        "--to",
+        f"127.0.0.1:{receiver.port}",
+        "--give-up",
+        "600",
+    )
     run = subprocess.run(arguments, capture_output=True, text=True, timeout=30)
     assert run.returncode == 1, run.stderr
     (line,) = run.stderr.splitlines()
@@ -109,8 +158,14 @@ def test_a_ship_without_tls_ends_at_once_and_names_the_options(receiver: Victim,
 
 
 NO_TLS: dict[str, tuple[bytes, str]] = {
-    "a web browser": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "does not speak TLS .*is TLS on at both ends"),
-    "plain Lumberjack": (b"2W\0\0\0\x012J\0\0\0\x01\0\0\0\x02{}", "does not speak TLS .*is TLS on at both ends"),
+    "a web browser": (
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "does not speak TLS .*is TLS on at both ends",
+    ),
+    "plain Lumberjack": (
+        b"2W\0\0\0\x012J\0\0\0\x01\0\0\0\x02{}",
+        "does not speak TLS .*is TLS on at both ends",
+    ),
     "noise": (b"\x93" * 300, "does not speak TLS .*is TLS on at both ends"),
     "a record too large": (b"\x16\x03\x01\xff\xff" + b"\x01" * 300, "TLS"),
     "an SSH client": (b"SSH-2.0-OpenSSH_9.6\r\n", "does not speak TLS .*is TLS on at both ends"),
@@ -142,7 +197,9 @@ def test_a_handshake_that_breaks_off_is_one_line(receiver: Victim, reset: bool) 
                 await asyncio.sleep(0.1)
                 if reset:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            await said.one_line("warning", f"peer={address[0]}:{address[1]} ", "during the TLS handshake")
+            await said.one_line(
+                "warning", f"peer={address[0]}:{address[1]} ", "during the TLS handshake"
+            )
 
     asyncio.run(scene())
 

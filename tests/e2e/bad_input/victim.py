@@ -14,7 +14,11 @@ class Victim:
 
     def __init__(self, root: Path, pki: Pki) -> None:
         self.pki, self.face = pki, free_port()
-        self.installation = Installation(root, pki.directory, receiver_extra=f'[listen.pravega]\naddress = "127.0.0.1:{self.face}"\n')
+        self.installation = Installation(
+            root,
+            pki.directory,
+            receiver_extra=f'[listen.pravega]\naddress = "127.0.0.1:{self.face}"\n',
+        )
         self.process: Process = self.installation.receiver()
         self.promised = Promised("dns:client.example")
 
@@ -26,7 +30,9 @@ class Victim:
         return Said(self.process.log)
 
     def others_go_on(self) -> contextlib.AbstractAsyncContextManager[None]:
-        return others_go_on(self.port, self.pki.client(name="localhost", alpn=("logdrive/1",)), self.promised)
+        return others_go_on(
+            self.port, self.pki.client(name="localhost", alpn=("logdrive/1",)), self.promised
+        )
 
     def most_memory(self) -> int:
         """Return the most bytes that the process ever had in memory."""
@@ -38,7 +44,9 @@ class Victim:
 
     def _status(self, name: str) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(name))
+        return next(
+            int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(name)
+        )
 
     def descriptors(self) -> int:
         """Return how many files and sockets the process has open."""

@@ -1,4 +1,5 @@
-"""What users of the PyPI client `pravega` do, one scenario a process: it has one runtime a process, and threads that nothing interrupts.
+"""What users of the PyPI client `pravega` do, one scenario a process: it has one runtime a process,
+and threads that nothing interrupts.
 
     python -m tests.interop.stock.scenarios SCENARIO tcp://127.0.0.1:9090 [ARGUMENT …]
 
@@ -22,7 +23,9 @@ _PATIENCE_SECONDS = 120.0
 
 def manager_of(uri: str) -> Any:
     asked = {"auth_enabled": True} if os.environ.get("pravega_client_auth_username") else {}  # noqa: SIM112 - as the client reads it
-    return pravega_client.StreamManager(uri, **asked, **({"tls_enabled": True} if uri.startswith("tls:") else {}))
+    return pravega_client.StreamManager(
+        uri, **asked, **({"tls_enabled": True} if uri.startswith("tls:") else {})
+    )
 
 
 def made(uri: str, segments: int, stream: str = STREAM) -> Any:
@@ -68,15 +71,32 @@ def administer(uri: str) -> list[Any]:
     told: list[Any] = [manager.create_scope(SCOPE), manager.create_scope(SCOPE)]
     scaling = pravega_client.StreamScalingPolicy.auto_scaling_policy_by_data_rate(10, 2, 2)
     retention = pravega_client.StreamRetentionPolicy.by_size(10 << 30)
-    told += [manager.create_stream_with_policy(SCOPE, STREAM, scaling, retention, ["t1"]), manager.create_stream(SCOPE, STREAM, 1)]
-    told += [manager.get_stream_tags(SCOPE, STREAM), manager.update_stream_with_policy(SCOPE, STREAM, scaling, retention, ["t2", "t3"])]
-    told += [manager.get_stream_tags(SCOPE, STREAM), manager.list_scope(), manager.list_stream(SCOPE), manager.list_stream("none")]
-    told += [manager.seal_stream(SCOPE, STREAM), manager.delete_stream(SCOPE, STREAM), manager.delete_scope(SCOPE)]
+    told += [
+        manager.create_stream_with_policy(SCOPE, STREAM, scaling, retention, ["t1"]),
+        manager.create_stream(SCOPE, STREAM, 1),
+    ]
+    told += [
+        manager.get_stream_tags(SCOPE, STREAM),
+        manager.update_stream_with_policy(SCOPE, STREAM, scaling, retention, ["t2", "t3"]),
+    ]
+    told += [
+        manager.get_stream_tags(SCOPE, STREAM),
+        manager.list_scope(),
+        manager.list_stream(SCOPE),
+        manager.list_stream("none"),
+    ]
+    told += [
+        manager.seal_stream(SCOPE, STREAM),
+        manager.delete_stream(SCOPE, STREAM),
+        manager.delete_scope(SCOPE),
+    ]
     return told
 
 
 def handed_over(uri: str) -> list[list[str]]:
-    """One reader takes a slice, reads a part, gives it back and leaves; another joins, lags behind, and reads the rest."""
+    """One reader takes a slice, reads a part, gives it back and leaves; another joins, lags behind,
+    and reads the rest.
+    """
 
     async def main() -> list[list[str]]:
         manager = made(uri, 2)
@@ -151,7 +171,9 @@ def committed(uri: str, keys: str, count: str) -> None:
 
 
 def shared(uri: str, group: str, name: str, wanted: str, beside: str) -> list[str]:
-    """Read as *name* until all readers of the group have *wanted* events: each tells how many it has in a file of *beside*."""
+    """Read as *name* until all readers of the group have *wanted* events: each tells how many it
+    has in a file of *beside*.
+    """
 
     async def main() -> list[str]:
         manager = manager_of(uri)
@@ -210,7 +232,10 @@ def sealed(uri: str) -> list[Any]:
 def intruded(uri: str) -> list[str]:
     """Try what a user who may only read may not do."""
     manager, told = manager_of(uri), []
-    acts: list[Callable[[], Any]] = [lambda: manager.create_stream(SCOPE, "another", 1), lambda: manager.seal_stream(SCOPE, STREAM)]
+    acts: list[Callable[[], Any]] = [
+        lambda: manager.create_stream(SCOPE, "another", 1),
+        lambda: manager.seal_stream(SCOPE, STREAM),
+    ]
     for act in acts:
         try:
             act()
@@ -236,16 +261,32 @@ def lingered(uri: str, seconds: str) -> list[str]:
             writer.write_event(f"0 {turn * 10 + number}", routing_key="key")
         writer.flush()
         time.sleep(float(seconds) if not turn else 0)
-    return asyncio.run(taken(manager.create_reader_group("group", SCOPE, STREAM).create_reader("one"), 20))
+    return asyncio.run(
+        taken(manager.create_reader_group("group", SCOPE, STREAM).create_reader("one"), 20)
+    )
 
 
-_ALL = (write, read, administer, handed_over, bytes_of, transactions, committed, shared, large, sealed, intruded, lingered)
+_ALL = (
+    write,
+    read,
+    administer,
+    handed_over,
+    bytes_of,
+    transactions,
+    committed,
+    shared,
+    large,
+    sealed,
+    intruded,
+    lingered,
+)
 SCENARIOS: dict[str, Callable[..., Any]] = {found.__name__: found for found in _ALL}
 
 
 def main() -> None:
     name, *arguments = sys.argv[1:]
-    print("\n" + json.dumps(SCENARIOS[name](*arguments)), flush=True)  # on a line of its own: the client writes its log there, too
+    # on a line of its own: the client writes its log there, too
+    print("\n" + json.dumps(SCENARIOS[name](*arguments)), flush=True)
     os._exit(0)  # the client's threads now and then abort an interpreter that ends while they run
 
 

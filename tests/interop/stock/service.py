@@ -1,4 +1,6 @@
-"""`logdrive store run` with its controller, as a process, and the stock client's scenarios against it."""
+"""`logdrive store run` with its controller, as a process, and the stock client's scenarios against
+it.
+"""
 
 import asyncio
 import contextlib
@@ -25,13 +27,20 @@ _SECONDS = 150  # the client now and then waits for 30 s on its own, with everyt
 
 
 class Service:
-    """A store's process. Clients are sent for segments to *advertise*, if that is given; with *tls*, a directory, to localhost.
+    """A store's process.
+
+    Clients are sent for segments to *advertise*, if that is given; with *tls*, a directory, to
+    localhost.
 
     *users* are passwords and grants by name; who comes is asked where there are any.
     """
 
     def __init__(
-        self, root: Path, advertise: int | None = None, tls: Path | None = None, users: Mapping[str, tuple[str, str]] | None = None
+        self,
+        root: Path,
+        advertise: int | None = None,
+        tls: Path | None = None,
+        users: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
         self.segments, self.controller = free_port(), free_port()
         self._root, self._tls = root, tls
@@ -41,13 +50,18 @@ class Service:
         (root / "store.toml").write_text(
             f'[store]\npath = "{root}/store"\n\n'
             f'[listen.pravega]\naddress = "127.0.0.1:{self.segments}"\n{_tls("pravega", tls)}\n'
-            f'[listen.controller]\naddress = "127.0.0.1:{self.controller}"\n{sent}{_tls("controller", tls)}\n{_auth(root, users or {})}'
+            f'[listen.controller]\naddress = "127.0.0.1:{self.controller}"\n'
+            f"{sent}{_tls('controller', tls)}\n{_auth(root, users or {})}"
         )
         self._process: Process | None = None
 
     @property
     def uri(self) -> str:
-        return f"tcp://127.0.0.1:{self.controller}" if self._tls is None else f"tls://localhost:{self.controller}"
+        return (
+            f"tcp://127.0.0.1:{self.controller}"
+            if self._tls is None
+            else f"tls://localhost:{self.controller}"
+        )
 
     def start(self) -> None:
         """Start it and wait until it listens."""
@@ -66,14 +80,33 @@ class Service:
         if self._process is not None:
             self._process.kill()
 
-    def scenario(self, name: str, *arguments: object, login: tuple[str, str] | None = None) -> "subprocess.Popen[str]":
+    def scenario(
+        self, name: str, *arguments: object, login: tuple[str, str] | None = None
+    ) -> "subprocess.Popen[str]":
         """Begin a scenario, of a client that comes in with *login*, user and password."""
-        command = [sys.executable, "-m", "tests.interop.stock.scenarios", name, self.uri, *map(str, arguments)]
-        environment = {**os.environ, "pravega_client_tls_cert_path": str(self._tls / "ca.pem" if self._tls is not None else "")}
+        command = [
+            sys.executable,
+            "-m",
+            "tests.interop.stock.scenarios",
+            name,
+            self.uri,
+            *map(str, arguments),
+        ]
+        environment = {
+            **os.environ,
+            "pravega_client_tls_cert_path": str(
+                self._tls / "ca.pem" if self._tls is not None else ""
+            ),
+        }
         if login is not None:
             names = ("method", "username", "password")
-            environment |= {f"pravega_client_auth_{name}": value for name, value in zip(names, ("Basic", *login), strict=True)}
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+            environment |= {
+                f"pravega_client_auth_{name}": value
+                for name, value in zip(names, ("Basic", *login), strict=True)
+            }
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
 
     def told(self, name: str, *arguments: object, login: tuple[str, str] | None = None) -> Any:
         """Return what a scenario prints."""
@@ -84,7 +117,9 @@ class Service:
         types = METHODS[method]
         with grpc.insecure_channel(f"127.0.0.1:{self.controller}") as channel:
             call = channel.unary_unary(
-                f"/{SERVICE}/{method}", request_serializer=types.request.SerializeToString, response_deserializer=types.answer.FromString
+                f"/{SERVICE}/{method}",
+                request_serializer=types.request.SerializeToString,
+                response_deserializer=types.answer.FromString,
             )
             return call(request, timeout=20)
 
@@ -96,7 +131,9 @@ class Service:
         bounds = [(low, (low + high) / 2), ((low + high) / 2, high)] if split else [(0.0, 1.0)]
         sealed = [found.segmentId.segmentId for found in (now[:1] if split else now)]
         ranges = [pb.ScaleRequest.KeyRangeEntry(start=begin, end=end) for begin, end in bounds]
-        answer = self.call("scale", pb.ScaleRequest(streamInfo=info, sealedSegments=sealed, newKeyRanges=ranges))
+        answer = self.call(
+            "scale", pb.ScaleRequest(streamInfo=info, sealedSegments=sealed, newKeyRanges=ranges)
+        )
         assert answer.status == pb.ScaleResponse.STARTED
 
 
@@ -107,7 +144,9 @@ def ended(process: "subprocess.Popen[str]") -> Any:
     except subprocess.TimeoutExpired:
         process.kill()
         output, errors = process.communicate()
-        raise AssertionError(f"the client still runs after {_SECONDS} s:\n{output}\n{errors[-4000:]}") from None
+        raise AssertionError(
+            f"the client still runs after {_SECONDS} s:\n{output}\n{errors[-4000:]}"
+        ) from None
     assert process.returncode == 0, errors[-6000:]
     return json.loads(output.splitlines()[-1])
 
@@ -126,7 +165,10 @@ def failed(process: "subprocess.Popen[str]") -> str:
 
 @contextlib.contextmanager
 def serving(
-    root: Path, advertise: int | None = None, tls: Path | None = None, users: Mapping[str, tuple[str, str]] | None = None
+    root: Path,
+    advertise: int | None = None,
+    tls: Path | None = None,
+    users: Mapping[str, tuple[str, str]] | None = None,
 ) -> Iterator[Service]:
     service = Service(root, advertise, tls, users)
     try:
@@ -142,18 +184,29 @@ def _auth(root: Path, users: Mapping[str, tuple[str, str]]) -> str:
         return ""
     (root / "token.secret").write_text("s" * 64)
     entries = [
-        f'[[user]]\nname = "{name}"\npassword = "{kept(password, os.urandom(16))}"\nmay = {{ {grants} }}\n'
+        (
+            f'[[user]]\nname = "{name}"\npassword = "{kept(password, os.urandom(16))}"\nmay = '
+            f"{{ {grants} }}\n"
+        )
         for name, (password, grants) in users.items()
     ]
     (root / "users.toml").write_text("\n".join(entries))
-    return f'[listen.auth]\nusers = "{root}/users.toml"\ntoken_secret = "{root}/token.secret"\ntoken_seconds = 5.0\n'
+    return (
+        f'[listen.auth]\nusers = "{root}/users.toml"\ntoken_secret = "{root}/token.secret"\n'
+        "token_seconds = 5.0\n"
+    )
 
 
 def _tls(table: str, directory: Path | None) -> str:
-    """Return the table by which a face shows a certificate and asks for none: the client has none to show."""
+    """Return the table by which a face shows a certificate and asks for none: the client has none
+    to show.
+    """
     if directory is None:
         return ""
-    return f'\n[listen.{table}.tls]\ncert = "{directory}/server.pem"\nkey = "{directory}/server.key"\nclients = "any"\n'
+    return (
+        f'\n[listen.{table}.tls]\ncert = "{directory}/server.pem"\nkey = '
+        f'"{directory}/server.key"\nclients = "any"\n'
+    )
 
 
 def by_key(events: Sequence[str]) -> dict[str, list[int]]:
@@ -167,7 +220,9 @@ def by_key(events: Sequence[str]) -> dict[str, list[int]]:
 
 @contextlib.asynccontextmanager
 async def cutting(port: int, target: int, cut_after: Callable[[], int]) -> AsyncIterator[None]:
-    """Pass connections at *port* on to *target*, and cut each once so many bytes went over it, both ways counted."""
+    """Pass connections at *port* on to *target*, and cut each once so many bytes went over it, both
+    ways counted.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         left = cut_after()
@@ -181,7 +236,10 @@ async def cutting(port: int, target: int, cut_after: Callable[[], int]) -> Async
 
         with contextlib.suppress(OSError):
             onward_reader, onward = await asyncio.open_connection("127.0.0.1", target)
-            both = [asyncio.create_task(copy(reader, onward)), asyncio.create_task(copy(onward_reader, writer))]
+            both = [
+                asyncio.create_task(copy(reader, onward)),
+                asyncio.create_task(copy(onward_reader, writer)),
+            ]
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             for task in both:
                 task.cancel()

@@ -1,4 +1,6 @@
-"""The PyPI client `pravega`, as it is, against `logdrive store run`: no event lost, doubled, or out of its key's order."""
+"""The PyPI client `pravega`, as it is, against `logdrive store run`: no event lost, doubled, or out
+of its key's order.
+"""
 
 import asyncio
 import importlib.util
@@ -35,18 +37,30 @@ def service(tmp_path: Path) -> "Iterator[Service]":
 
 
 @pytest.fixture(scope="module")
-def strangers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[Service, dict[str, subprocess.Popen[str]]]]":
+def strangers(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> "Iterator[tuple[Service, dict[str, subprocess.Popen[str]]]]":
     """A store that asks who comes, and clients whose logins it refuses.
 
-    They try eleven times, which takes a minute: so they begin with the first test of this file, and the last one looks at them.
+    They try eleven times, which takes a minute: so they begin with the first test of this file, and
+    the last one looks at them.
     """
-    users = {FLEET[0]: (FLEET[1], '"users/*" = "READ_UPDATE"'), OTHER[0]: (OTHER[1], '"others/*" = "READ_UPDATE"')}
+    users = {
+        FLEET[0]: (FLEET[1], '"users/*" = "READ_UPDATE"'),
+        OTHER[0]: (OTHER[1], '"others/*" = "READ_UPDATE"'),
+    }
     with serving(tmp_path_factory.mktemp("asking"), users=users) as service:
         service.told("write", 2, KEYS, 0, 10, login=FLEET)
         begun = {
-            "a wrong password": service.scenario("write", 2, KEYS, 10, 20, login=("fleet", "a guess")),
-            "a wrong password of a reader": service.scenario("read", "group", 1, login=("fleet", "a guess")),
-            "an unknown user": service.scenario("write", 2, KEYS, 10, 20, login=("nobody", "a guess")),
+            "a wrong password": service.scenario(
+                "write", 2, KEYS, 10, 20, login=("fleet", "a guess")
+            ),
+            "a wrong password of a reader": service.scenario(
+                "read", "group", 1, login=("fleet", "a guess")
+            ),
+            "an unknown user": service.scenario(
+                "write", 2, KEYS, 10, 20, login=("nobody", "a guess")
+            ),
             "no login": service.scenario("write", 2, KEYS, 10, 20),
         }
         yield service, begun
@@ -58,7 +72,21 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[Servi
 @pytest.mark.usefixtures("strangers")
 def test_scopes_and_streams_are_administered(service: "Service") -> None:
     told = service.told("administer")
-    assert told == [True, False, True, False, ["t1"], True, ["t2", "t3"], ["users"], ["events"], [], True, True, True]
+    assert told == [
+        True,
+        False,
+        True,
+        False,
+        ["t1"],
+        True,
+        ["t2", "t3"],
+        ["users"],
+        ["events"],
+        [],
+        True,
+        True,
+        True,
+    ]
 
 
 def test_routed_events_come_back_in_the_order_of_their_keys(service: "Service") -> None:
@@ -67,7 +95,9 @@ def test_routed_events_come_back_in_the_order_of_their_keys(service: "Service") 
     assert read == {str(key): list(range(100)) for key in range(KEYS)}
 
 
-def test_both_faces_are_reached_over_tls_and_their_certificates_verified(tmp_path: Path, certificates: Path) -> None:
+def test_both_faces_are_reached_over_tls_and_their_certificates_verified(
+    tmp_path: Path, certificates: Path
+) -> None:
     with serving(tmp_path, tls=certificates) as service:
         service.told("write", 2, KEYS, 0, 20)
         read = by_key(service.told("read", "group", KEYS * 20))
@@ -75,13 +105,14 @@ def test_both_faces_are_reached_over_tls_and_their_certificates_verified(tmp_pat
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
-def test_who_may_only_read_stores_nothing_and_who_may_write_goes_on_after_a_token_has_ended(
+def test_who_may_only_read_stores_nothing_and_who_may_write_goes_on_after_token_has_ended(
     tmp_path: Path, certificates: Path, secure: bool
 ) -> None:
     fleet, viewer = ("fleet", "a secret"), ("viewer", "peek: no more")
     users = {
         "fleet": (fleet[1], '"users/*" = "READ_UPDATE"'),
-        "viewer": (viewer[1], '"users/*" = "READ", "users/*_kvtable" = "READ_UPDATE"'),  # where this client keeps a group's state
+        # where this client keeps a group's state
+        "viewer": (viewer[1], '"users/*" = "READ", "users/*_kvtable" = "READ_UPDATE"'),
     }
     with serving(tmp_path, tls=certificates if secure else None, users=users) as service:
         read = by_key(service.told("lingered", 0 if secure else 7, login=fleet))
@@ -93,15 +124,37 @@ def test_who_may_only_read_stores_nothing_and_who_may_write_goes_on_after_a_toke
 def test_readers_leave_and_join_and_lag_and_go_on_where_the_group_was(service: "Service") -> None:
     parts = service.told("handed_over")
     assert [len(part) for part in parts] == [3, 97, 100]
-    assert by_key([event for part in parts for event in part]) == {str(key): list(range(50)) for key in range(4)}
+    assert by_key([event for part in parts for event in part]) == {
+        str(key): list(range(50)) for key in range(4)
+    }
 
 
 def test_a_byte_stream_is_written_read_sought_in_and_truncated(service: "Service") -> None:
-    assert service.told("bytes_of") == [15, 15, 15, 45, 10, "bytesforte", 10, 10, "fortesting", 20, 45]
+    assert service.told("bytes_of") == [
+        15,
+        15,
+        15,
+        45,
+        10,
+        "bytesforte",
+        10,
+        10,
+        "fortesting",
+        20,
+        45,
+    ]
 
 
 def test_transactions_are_there_when_committed_and_nowhere_when_aborted(service: "Service") -> None:
-    assert service.told("transactions") == [True, False, False, False, "refused", "refused", "refused"]
+    assert service.told("transactions") == [
+        True,
+        False,
+        False,
+        False,
+        "refused",
+        "refused",
+        "refused",
+    ]
     read = service.told("read", "group", 20)
     assert sorted(read) == sorted(f"kept {number}" for number in range(20))
 
@@ -167,10 +220,14 @@ def test_transactions_over_connections_cut_anywhere_are_whole_or_nowhere(tmp_pat
     assert read == {str(key): list(range(15)) for key in range(KEYS)}
 
 
-def test_two_readers_of_a_group_read_on_while_its_stream_is_written_and_scaled(service: "Service", tmp_path: Path) -> None:
+def test_two_readers_of_a_group_read_on_while_its_stream_is_written_and_scaled(
+    service: "Service", tmp_path: Path
+) -> None:
     (beside := tmp_path / "counts").mkdir()
     service.told("write", 2, KEYS, 0, 1)
-    readers = [service.scenario("shared", "group", name, KEYS * 150, beside) for name in ("one", "two")]
+    readers = [
+        service.scenario("shared", "group", name, KEYS * 150, beside) for name in ("one", "two")
+    ]
     writing = service.scenario("write", 2, KEYS, 1, 150)
     for split in itertools.cycle((True, True, False)):
         service.scale(split)
@@ -179,13 +236,18 @@ def test_two_readers_of_a_group_read_on_while_its_stream_is_written_and_scaled(s
             break
     ended(writing)
     parts = [by_key(ended(reader)) for reader in readers]
-    numbers = {key: sorted(number for part in parts for number in part.get(key, ())) for key in map(str, range(KEYS))}
+    numbers = {
+        key: sorted(number for part in parts for number in part.get(key, ()))
+        for key in map(str, range(KEYS))
+    }
     assert numbers == {str(key): list(range(150)) for key in range(KEYS)}
     for part in parts:
         assert all(found == sorted(found) for found in part.values())
 
 
-def test_strangers_end_with_an_error_that_says_why_and_others_go_on(strangers: "tuple[Service, dict[str, subprocess.Popen[str]]]") -> None:
+def test_strangers_end_with_an_error_that_says_why_and_others_go_on(
+    strangers: "tuple[Service, dict[str, subprocess.Popen[str]]]",
+) -> None:
     service, begun = strangers
     service.told("write", 2, KEYS, 10, 20, login=FLEET)
     for scenario in (("administer",), ("write", 2, KEYS, 20, 30), ("read", "group", 1)):
@@ -195,6 +257,10 @@ def test_strangers_end_with_an_error_that_says_why_and_others_go_on(strangers: "
     for who, process in begun.items():
         error = failed(process)
         assert "Unauthenticated" in error, who
-        assert ("say who you are" if who == "no login" else "the user or the password is wrong") in error
+        assert (
+            "say who you are" if who == "no login" else "the user or the password is wrong"
+        ) in error
     read = by_key(service.told("read", "group", KEYS * 20, login=FLEET))
-    assert read == {str(key): list(range(20)) for key in range(KEYS)}, "nothing of theirs was stored"
+    assert read == {str(key): list(range(20)) for key in range(KEYS)}, (
+        "nothing of theirs was stored"
+    )

@@ -12,7 +12,7 @@ from cryptography import x509
 from logdrive.cli.certs import certs
 from logdrive.net.certificates import FILES
 from logdrive.net.identity import identity_of, names_in
-from logdrive.net.stream import ClientTls, ServerTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls, ServerTls
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import need_program
 
@@ -33,7 +33,9 @@ def test_the_promised_files_with_private_keys(tmp_path: Path) -> None:
     assert str(directory) in output
     assert sorted(path.name for path in directory.iterdir()) == sorted(FILES)
     for name in FILES:
-        assert stat.S_IMODE((directory / name).stat().st_mode) == (0o600 if name.endswith(".key") else 0o644)
+        assert stat.S_IMODE((directory / name).stat().st_mode) == (
+            0o600 if name.endswith(".key") else 0o644
+        )
     names = names_in(load(directory / "server.pem"))
     assert names[:2] == ["mill.example", "192.0.2.7"]
     assert {"localhost", "127.0.0.1", "::1"} <= set(names)
@@ -72,7 +74,7 @@ def test_both_sides_take_them(tmp_path: Path) -> None:
     client = ClientTls(path["ca.pem"], path["client.pem"], path["client.key"])
 
     async def scenario() -> bytes:
-        async def greet(stream: Stream) -> None:
+        async def greet(stream: ByteStream) -> None:
             await stream.write([b"welcome"])
 
         listener = await SystemTransport().listen("127.0.0.1", 0, server, greet)
@@ -88,9 +90,24 @@ def test_both_sides_take_them(tmp_path: Path) -> None:
 def test_openssl_verifies_them_strictly(tmp_path: Path) -> None:
     need_program("openssl")
     make(str(tmp_path), "--name", "mill.example")
-    for name, purpose, extra in (("server", "sslserver", ["-verify_hostname", "mill.example"]), ("client", "sslclient", [])):
-        command = ["openssl", "verify", "-x509_strict", "-purpose", purpose, *extra, "-CAfile", "ca.pem", f"{name}.pem"]
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    for name, purpose, extra in (
+        ("server", "sslserver", ["-verify_hostname", "mill.example"]),
+        ("client", "sslclient", []),
+    ):
+        command = [
+            "openssl",
+            "verify",
+            "-x509_strict",
+            "-purpose",
+            purpose,
+            *extra,
+            "-CAfile",
+            "ca.pem",
+            f"{name}.pem",
+        ]
+        result = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+        )
         assert result.stdout == f"{name}.pem: OK\n", result.stderr
 
 
@@ -98,11 +115,23 @@ def test_clients_are_added_to_the_ca_that_is_there(tmp_path: Path) -> None:
     make(str(tmp_path), "--client", "web-1", "--client", "web-2")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert sorted(before) == sorted([*FILES, "web-2.pem", "web-2.key"])
-    code, output = make(str(tmp_path), "--client", "web-3.example", "--client", "spiffe://mill/agent")
-    assert (code, "dns:web-3.example" in output, "spiffe-mill-agent.pem" in output) == (0, True, True)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name in before} == before
+    code, output = make(
+        str(tmp_path), "--client", "web-3.example", "--client", "spiffe://mill/agent"
+    )
+    assert (code, "dns:web-3.example" in output, "spiffe-mill-agent.pem" in output) == (
+        0,
+        True,
+        True,
+    )
+    assert {
+        path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name in before
+    } == before
     authority = load(tmp_path / "ca.pem")
-    for name, identity in (("client", "dns:web-1"), ("web-2", "dns:web-2"), ("spiffe-mill-agent", "uri:spiffe://mill/agent")):
+    for name, identity in (
+        ("client", "dns:web-1"),
+        ("web-2", "dns:web-2"),
+        ("spiffe-mill-agent", "uri:spiffe://mill/agent"),
+    ):
         added = load(tmp_path / f"{name}.pem")
         added.verify_directly_issued_by(authority)
         assert identity_of(added) == identity
@@ -119,7 +148,9 @@ def test_clients_are_added_to_the_ca_that_is_there(tmp_path: Path) -> None:
         (("--client", "../.."), "no file name of its own"),
     ],
 )
-def test_what_cannot_be_added_is_said(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_added_is_said(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
     make(str(tmp_path), "--client", "first", "--client", "here")
     before = sorted(tmp_path.iterdir())
     code, output = make(str(tmp_path), *arguments)

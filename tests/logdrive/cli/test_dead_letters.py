@@ -1,4 +1,6 @@
-"""`logdrive store dead-letters`: what is there is listed and printed, and replayed once (R6, R7)."""
+"""`logdrive store dead-letters`: what is there is listed and printed, and replayed once (R6,
+R7).
+"""
 
 import subprocess
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ from logdrive.pipeline.read.connect import reached
 from logdrive.pipeline.spark.source import Options, read
 from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.reader.dead_letters import dead_letters
-from logdrive.services.pravega.reader.stream import Readable, lines
+from logdrive.services.pravega.reader.stream import ReadableSegment, lines
 from receiver.dialects.dead_letters import dead_letters as letter_records
 from tests.logdrive.pipeline.filling import planned, send
 from tests.logdrive.pipeline.segments import Segment, source_id
@@ -32,11 +34,16 @@ TOO_LARGE = orjson.dumps({"message": "t" * EVENT_BYTES})
 
 def dead(*payloads: bytes) -> list[list[bytes]]:
     """Return the records of one letter for each of *payloads*."""
-    return [list(letter_records(payload, UUID(int=number + 7, version=4))) for number, payload in enumerate(payloads)]
+    return [
+        list(letter_records(payload, UUID(int=number + 7, version=4)))
+        for number, payload in enumerate(payloads)
+    ]
 
 
 def filled(directory: Path, *payloads: bytes) -> str:
-    """Make a store with a stream and dead letters, the last of which lacks its end; return the stream's address."""
+    """Make a store with a stream and dead letters, the last of which lacks its end; return the
+    stream's address.
+    """
     segment, letters = Segment(), Segment(name="logs/app-dead/0.#epoch.0")
     send(segment, "a", text("a", 0, 3))
     *whole, cut = dead(*payloads)
@@ -46,7 +53,9 @@ def filled(directory: Path, *payloads: bytes) -> str:
 
 
 def logdrive(*arguments: str, code: int = 0) -> bytes:
-    done = subprocess.run(command("store", *arguments), capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        command("store", *arguments), capture_output=True, timeout=60, check=False
+    )
     assert done.returncode == code, done.stderr.decode()
     return done.stdout
 
@@ -72,7 +81,11 @@ def test_letters_are_listed_printed_and_replayed_once(tmp_path: Path) -> None:
     dry = logdrive("dead-letters", "replay", uri, "--dry-run", "--json", code=1)
     assert outcomes(dry) == ["would be replayed", "too long", "not whole"]
     assert logdrive("cat", uri) == before
-    assert outcomes(logdrive("dead-letters", "replay", uri, "--json", code=1)) == ["replayed", "too long", "not whole"]
+    assert outcomes(logdrive("dead-letters", "replay", uri, "--json", code=1)) == [
+        "replayed",
+        "too long",
+        "not whole",
+    ]
     assert b"already replayed" in logdrive("dead-letters", "replay", uri, rows[0]["id"])
     assert logdrive("cat", uri) == before + b"l" * (2 * RECORD_BYTES) + b"\n"
     assert _messages(uri) == [*text("a", 0, 3).decode().splitlines(), "l" * (2 * RECORD_BYTES)]
@@ -88,22 +101,26 @@ def _messages(uri: str) -> list[str]:
 
 
 @in_world
-async def test_a_replay_that_was_cut_short_is_done_by_the_next_and_the_event_is_there_once(made: World) -> None:
+async def test_a_replay_that_was_cut_short_is_done_by_next_and_the_event_is_there_once(
+    made: World,
+) -> None:
     other = "logs/app-dead/0.#epoch.0"
     await made.store.create(S)
     await made.store.create(other)
     for number, record in enumerate(dead(LARGE)[0], 1):
-        await made.store.append(other, batch([record]), writer=W, expected=None, number=number, events=2)
+        await made.store.append(
+            other, batch([record]), writer=W, expected=None, number=number, events=2
+        )
     async with connected(made.client, "server", made.port) as client:
 
-        async def there(name: str) -> list[Readable]:
+        async def there(name: str) -> list[ReadableSegment]:
             state = await client.segment_info(name)
             assert state is not None
-            return [Readable(client, state)]
+            return [ReadableSegment(client, state)]
 
         (letter,) = await dead_letters(await there(other))
         for attempt in (1, 2):
-            cut = [Readable(_Breaking(client, attempt), (await there(S))[0].state)]  # type: ignore[arg-type]
+            cut = [ReadableSegment(_Breaking(client, attempt), (await there(S))[0].state)]  # type: ignore[arg-type]
             with pytest.raises(ConnectionError):
                 await replay(letter, cut, dry_run=False)
         assert await replay(letter, await there(S), dry_run=False) == "replayed"

@@ -11,7 +11,7 @@ from agent.config import AgentConfig
 from logdrive.cli.main import cli
 from logdrive.config.load import load
 from logdrive.net.settings import ClientTlsConfig
-from logdrive.net.stream import ServerTls, Stream
+from logdrive.net.stream import ByteStream, ServerTls
 from logdrive.net.tcp import SystemTransport
 
 CLIENT = "web-1.example.com"
@@ -41,7 +41,11 @@ def enroll(bundle: Path, directory: Path, *more: str) -> Result:
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
 
 
 def tls_of(config: AgentConfig) -> ClientTlsConfig:
@@ -49,7 +53,9 @@ def tls_of(config: AgentConfig) -> ClientTlsConfig:
     return config.output.tls
 
 
-def test_one_command_on_each_side_and_the_receiver_knows_the_agent(authority: Path, bundle: Path, tmp_path: Path) -> None:
+def test_one_command_on_each_side_and_the_receiver_knows_the_agent(
+    authority: Path, bundle: Path, tmp_path: Path
+) -> None:
     etc = tmp_path / "etc"
     done = enroll(bundle, etc)
     assert done.exit_code == 0, done.output
@@ -59,11 +65,13 @@ def test_one_command_on_each_side_and_the_receiver_knows_the_agent(authority: Pa
     server = ServerTls(f"{authority}/server.pem", f"{authority}/server.key", f"{authority}/ca.pem")
 
     async def met() -> bytes:
-        async def answer(stream: Stream) -> None:
+        async def answer(stream: ByteStream) -> None:
             await stream.write([str(stream.peer.identity).encode()])
 
         listener = await SystemTransport().listen("127.0.0.1", 0, server, answer)
-        stream = await SystemTransport().connect("localhost", listener.address[1], tls_of(config).settings())
+        stream = await SystemTransport().connect(
+            "localhost", listener.address[1], tls_of(config).settings()
+        )
         identity = await stream.read()
         await stream.close()
         await listener.close()
@@ -87,7 +95,9 @@ def test_the_first_client_of_a_new_ca_can_have_a_bundle(tmp_path: Path) -> None:
     assert made.exit_code == 0, made.output
     assert "logdrive agent enroll first.pem --to HOST:PORT" in made.output
     assert enroll(bundle, tmp_path / "etc").exit_code == 0
-    assert (tmp_path / "etc/tls/client.key").read_bytes() == (tmp_path / "tls/client.key").read_bytes()
+    assert (tmp_path / "etc/tls/client.key").read_bytes() == (
+        tmp_path / "tls/client.key"
+    ).read_bytes()
 
 
 def test_keys_are_readable_by_their_owner_only(bundle: Path, tmp_path: Path) -> None:
@@ -96,11 +106,15 @@ def test_keys_are_readable_by_their_owner_only(bundle: Path, tmp_path: Path) -> 
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_new_agent_toml_reads_what_the_commented_example_reads(bundle: Path, tmp_path: Path) -> None:
+def test_a_new_agent_toml_reads_what_the_commented_example_reads(
+    bundle: Path, tmp_path: Path
+) -> None:
     assert enroll(bundle, tmp_path / "etc").exit_code == 0
     made = load(str(tmp_path / "etc/agent.toml"), AgentConfig, {})
     example = load(str(Path(__file__).parents[3] / "config/agent.toml"), AgentConfig, {})
-    assert [(table.paths, table.exclude) for table in made.input] == [(table.paths, table.exclude) for table in example.input]
+    assert [(table.paths, table.exclude) for table in made.input] == [
+        (table.paths, table.exclude) for table in example.input
+    ]
     assert made.agent.state_dir == example.agent.state_dir
 
 
@@ -112,9 +126,13 @@ def test_a_second_time_changes_nothing(bundle: Path, tmp_path: Path) -> None:
     assert files(etc) == before
 
 
-def test_another_certificate_is_replaced_by_force_only(authority: Path, bundle: Path, tmp_path: Path) -> None:
+def test_another_certificate_is_replaced_by_force_only(
+    authority: Path, bundle: Path, tmp_path: Path
+) -> None:
     etc, other = tmp_path / "etc", tmp_path / "web-2.pem"
-    assert run("certs", authority, "--client", "web-2.example.com", "--bundle", other).exit_code == 0
+    assert (
+        run("certs", authority, "--client", "web-2.example.com", "--bundle", other).exit_code == 0
+    )
     assert enroll(bundle, etc).exit_code == 0
     before = files(etc)
     refused = enroll(other, etc)
@@ -126,7 +144,9 @@ def test_another_certificate_is_replaced_by_force_only(authority: Path, bundle: 
     assert (etc / "tls/client.key").read_bytes() in other.read_bytes()
 
 
-def test_an_agent_toml_without_output_gets_it_and_keeps_the_rest(bundle: Path, tmp_path: Path) -> None:
+def test_an_agent_toml_without_output_gets_it_and_keeps_the_rest(
+    bundle: Path, tmp_path: Path
+) -> None:
     etc, mine = (
         tmp_path / "etc",
         '[agent]\nstate_dir = "/tmp/x"\n[[input]]\npaths = ["/tmp/*.log"] # mine',
@@ -140,7 +160,9 @@ def test_an_agent_toml_without_output_gets_it_and_keeps_the_rest(bundle: Path, t
     assert tls_of(config).key == str(etc / "tls/client.key")
 
 
-def test_an_output_that_is_there_stays_and_the_lines_for_it_are_shown(bundle: Path, tmp_path: Path) -> None:
+def test_an_output_that_is_there_stays_and_the_lines_for_it_are_shown(
+    bundle: Path, tmp_path: Path
+) -> None:
     etc = tmp_path / "etc"
     etc.mkdir()
     (etc / "agent.toml").write_text(mine := '[output]\nhosts = ["other:5044"]\ntls = "off"\n')
@@ -150,7 +172,9 @@ def test_an_output_that_is_there_stays_and_the_lines_for_it_are_shown(bundle: Pa
     assert 'hosts = ["localhost:5044"]' in done.output
 
 
-def test_a_broken_agent_toml_is_named_before_anything_is_written(bundle: Path, tmp_path: Path) -> None:
+def test_a_broken_agent_toml_is_named_before_anything_is_written(
+    bundle: Path, tmp_path: Path
+) -> None:
     etc = tmp_path / "etc"
     etc.mkdir()
     (etc / "agent.toml").write_text("[output\n")
@@ -167,7 +191,9 @@ def _without_key(data: bytes, _: bytes) -> bytes:
 
 
 def _key_of_another(data: bytes, other: bytes) -> bytes:
-    return data.partition(b"-----BEGIN PRIVATE KEY")[0] + b"".join(other.partition(b"-----BEGIN PRIVATE KEY")[1:])
+    return data.partition(b"-----BEGIN PRIVATE KEY")[0] + b"".join(
+        other.partition(b"-----BEGIN PRIVATE KEY")[1:]
+    )
 
 
 def _ca_twice(data: bytes, _: bytes) -> bytes:
@@ -179,7 +205,9 @@ def _ca_twice(data: bytes, _: bytes) -> bytes:
 
 def _bit_flipped(data: bytes, _: bytes) -> bytes:
     middle = len(data) // 2
-    return data[:middle] + (b"B" if data[middle : middle + 1] == b"A" else b"A") + data[middle + 1 :]
+    return (
+        data[:middle] + (b"B" if data[middle : middle + 1] == b"A" else b"A") + data[middle + 1 :]
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,10 +221,14 @@ def _bit_flipped(data: bytes, _: bytes) -> bytes:
         lambda d, _: d * 99,
     ],
 )
-def test_a_bundle_that_does_not_fit_is_refused_with_its_remedy(authority: Path, bundle: Path, tmp_path: Path, damage: object) -> None:
+def test_a_bundle_that_does_not_fit_is_refused_with_its_remedy(
+    authority: Path, bundle: Path, tmp_path: Path, damage: object
+) -> None:
     assert callable(damage)
     other = tmp_path / "other.pem"
-    assert run("certs", authority, "--client", "web-2.example.com", "--bundle", other).exit_code == 0
+    assert (
+        run("certs", authority, "--client", "web-2.example.com", "--bundle", other).exit_code == 0
+    )
     bundle.write_bytes(damage(bundle.read_bytes(), other.read_bytes()))
     refused = enroll(bundle, tmp_path / "etc")
     assert refused.exit_code != 0
@@ -212,7 +244,9 @@ def test_a_bundle_that_does_not_fit_is_refused_with_its_remedy(authority: Path, 
         (["--client", "a.example", "--client", "b.example"], "give one --client NAME"),
     ],
 )
-def test_a_bundle_is_for_one_client(authority: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_a_bundle_is_for_one_client(
+    authority: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     before = files(authority)
     refused = run("certs", authority, *arguments, "--bundle", tmp_path / "x.pem")
     assert refused.exit_code != 0
@@ -220,7 +254,9 @@ def test_a_bundle_is_for_one_client(authority: Path, tmp_path: Path, arguments: 
     assert files(authority) == before
 
 
-def test_a_bundle_is_never_overwritten_and_no_certificate_is_made_in_vain(authority: Path, tmp_path: Path) -> None:
+def test_a_bundle_is_never_overwritten_and_no_certificate_is_made_in_vain(
+    authority: Path, tmp_path: Path
+) -> None:
     before = files(authority)
     (tmp_path / "x.pem").write_text("precious")
     for path, said in (

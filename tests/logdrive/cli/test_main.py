@@ -15,27 +15,42 @@ from tests.support.installation import command
 
 
 def _logdrive(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=60, check=False
+    )
 
 
-def _leaves(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+def _leaves(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], click.Command]]:
     found: list[tuple[tuple[str, ...], click.Command]] = []
     context = click.Context(group)
     for name in group.list_commands(context):
         one = group.get_command(context, name)
         assert one is not None
-        found += _leaves(one, (*path, name)) if isinstance(one, click.Group) else [((*path, name), one)]
+        found += (
+            _leaves(one, (*path, name)) if isinstance(one, click.Group) else [((*path, name), one)]
+        )
     return found
 
 
 def test_every_command_that_scripts_depend_on_is_there() -> None:
     names = {" ".join(path) for path, _ in _leaves(cli)}
-    fixed = "demo,certs,receiver run,receiver check,agent run,agent ship,agent check,store run,store ls,store cat"
+    fixed = (
+        "demo,certs,receiver run,receiver check,agent run,agent ship,agent check,store "
+        "run,store ls,store cat"
+    )
     assert {*fixed.split(","), "pipeline run", "pipeline audit", "pipeline report"} <= names
 
 
-@pytest.mark.parametrize(("path", "leaf"), _leaves(cli), ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
-def test_every_command_explains_itself_with_an_example(path: tuple[str, ...], leaf: click.Command) -> None:
+@pytest.mark.parametrize(
+    ("path", "leaf"),
+    _leaves(cli),
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_every_command_explains_itself_with_an_example(
+    path: tuple[str, ...], leaf: click.Command
+) -> None:
     assert leaf.help
     assert f"Example: logdrive {' '.join(path)}" in (leaf.epilog or "")
 
@@ -57,16 +72,22 @@ def test_every_list_of_commands_has_whole_sentences(group: str) -> None:
 def test_an_agent_imports_nothing_that_only_other_commands_need() -> None:
     argv = command("agent", "run", "--help")
     environment = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True, env=environment)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert {"agent.app", "structlog.dev"} <= imported
     assert not imported & {"rich.console", "agent.ship", "receiver.app", "pyarrow", "grpc"}
 
 
-def test_a_receiver_makes_no_store_before_its_certificates_and_port_are_good(tmp_path: Path) -> None:
+def test_a_receiver_makes_no_store_before_its_certificates_and_port_are_good(
+    tmp_path: Path,
+) -> None:
     path, store = tmp_path / "receiver.toml", tmp_path / "store"
     tls = f'[listen.tls]\ncert = "{tmp_path}/no.pem"\nkey = "{tmp_path}/no.key"\nclients = "any"\n'
-    path.write_text(f'[listen]\naddress = "127.0.0.1:0"\n{tls}[sink]\nuri = "file://{store}#logs/events"\n')
+    path.write_text(
+        f'[listen]\naddress = "127.0.0.1:0"\n{tls}[sink]\nuri = "file://{store}#logs/events"\n'
+    )
     done = _logdrive("receiver", "run", "--config", str(path))
     assert done.returncode == 2, done.stderr
     assert f"{path}: listen.tls.cert" in done.stderr
@@ -74,9 +95,14 @@ def test_a_receiver_makes_no_store_before_its_certificates_and_port_are_good(tmp
 
 
 @pytest.mark.parametrize("program", ["receiver", "agent", "store"])
-def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(tmp_path: Path, program: str) -> None:
+def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(
+    tmp_path: Path, program: str
+) -> None:
     path = tmp_path / "config.toml"
-    path.write_text('[sink]\nuri = "file:///x#a/b"\n[listen]\nadress = "127.0.0.1:1"\n[agent]\nstate_dir = "/x"\n[output]\nhost = []\n')
+    path.write_text(
+        '[sink]\nuri = "file:///x#a/b"\n[listen]\nadress = "127.0.0.1:1"\n[agent]\n'
+        'state_dir = "/x"\n[output]\nhost = []\n'
+    )
     done = _logdrive(program, "run", "--config", str(path))
     assert done.returncode == 2
     assert done.stdout == ""
@@ -95,9 +121,15 @@ def test_a_mistake_in_the_configuration_names_file_key_value_and_remedy(tmp_path
         (("receiver", "run", "--config", "/nowhere.toml"), "/nowhere.toml"),
         (("agent", "ship", "/etc/hostname", "--to", "logs.example.com:5044"), "--plain"),
         (("agent", "ship", "/etc/hostname", "--to", "localhost:99999"), "port"),
-        (("agent", "ship", "/etc/hostname", "--to", "localhost:1", "--dialect", "auto"), "auto needs TLS"),
+        (
+            ("agent", "ship", "/etc/hostname", "--to", "localhost:1", "--dialect", "auto"),
+            "auto needs TLS",
+        ),
         (("agent", "ship", "/nowhere", "--to", "localhost:1"), "/nowhere"),
-        (("pipeline", "run", "--from", "http://x/y", "--to", "/nowhere"), "logdrive: pipeline: from: 'http://x/y': write file:///path#"),
+        (
+            ("pipeline", "run", "--from", "http://x/y", "--to", "/nowhere"),
+            "logdrive: pipeline: from: 'http://x/y': write file:///path#",
+        ),
         (("nothing",), "No such command"),
     ],
 )
@@ -109,16 +141,25 @@ def test_usage_errors_end_with_2_and_say_why(arguments: tuple[str, ...], said: s
 
 
 _STORE = '[store]\npath = "{}"\n[listen.pravega]\naddress = "{}"\n'
-_AGENT = '[agent]\nid = "x"\nstate_dir = "{}"\n[output]\nhosts = ["127.0.0.1:1"]\ntls = "off"\n[[input]]\npaths = ["/nowhere/*"]\n'
+_AGENT = (
+    '[agent]\nid = "x"\nstate_dir = "{}"\n[output]\nhosts = ["127.0.0.1:1"]\ntls = "off"\n'
+    '[[input]]\npaths = ["/nowhere/*"]\n'
+)
 
 
 def test_what_another_process_has_ends_with_1_as_it_may_come_free(tmp_path: Path) -> None:
-    """A port, a store, a state directory: systemd tries again after 1, and leaves 2 to somebody who mends the configuration."""
+    """A port, a store, a state directory: systemd tries again after 1, and leaves 2 to somebody who
+    mends the configuration.
+    """
     (held := tmp_path / "held").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken, SystemDisk().lock(str(held / "lock")):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         for program, text, said in (
-            ("store", _STORE.format(tmp_path / "free", address), f"listen.pravega.address = {address}: address already in use"),
+            (
+                "store",
+                _STORE.format(tmp_path / "free", address),
+                f"listen.pravega.address = {address}: address already in use",
+            ),
             ("store", _STORE.format(held, "127.0.0.1:0"), "another process has this store open"),
             ("agent", _AGENT.format(held), "another agent runs with it"),
         ):
@@ -128,16 +169,33 @@ def test_what_another_process_has_ends_with_1_as_it_may_come_free(tmp_path: Path
             assert said in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("audit",), ("report", "--out", "report.html")], ids=lambda value: value[0])
-def test_tables_that_are_not_there_are_told_before_spark_starts(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("audit",), ("report", "--out", "report.html")], ids=lambda value: value[0]
+)
+def test_tables_that_are_not_there_are_told_before_spark_starts(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     done = CliRunner().invoke(cli, ["pipeline", arguments[0], str(tmp_path), *arguments[1:]])
-    assert str(done.exception) == f"{tmp_path}/bronze/events is no table: run `logdrive pipeline run --to DIR` first"
+    assert (
+        str(done.exception)
+        == f"{tmp_path}/bronze/events is no table: run `logdrive pipeline run --to DIR` first"
+    )
     assert "Spark" not in done.output
 
 
 def test_ship_gives_up_with_1_where_nobody_listens(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("line\n")
-    done = _logdrive("agent", "ship", str(tmp_path / "a.log"), "--to", "127.0.0.1:1", "--give-up", "1", "--id", "me")
+    done = _logdrive(
+        "agent",
+        "ship",
+        str(tmp_path / "a.log"),
+        "--to",
+        "127.0.0.1:1",
+        "--give-up",
+        "1",
+        "--id",
+        "me",
+    )
     assert done.returncode == 1
     assert "connection refused" in done.stderr
     assert "Traceback" not in done.stderr

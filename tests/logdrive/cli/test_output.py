@@ -10,7 +10,8 @@ import structlog
 from logdrive.cli.output import set_up_logging
 set_up_logging()
 log = structlog.get_logger("test")
-log.warning("refused", sure=True, reason="a\\rb\\nc\\x1b[2J\\x9b\\u202ed", path="/var/log/\u20ac r.log")
+reason = "a\\rb\\nc\\x1b[2J\\x9b\\u202ed"
+log.warning("refused", sure=True, reason=reason, path="/var/log/\u20ac r.log")
 try:
     raise ValueError("one\\ntwo")
 except ValueError:
@@ -19,12 +20,32 @@ except ValueError:
 
 
 def test_control_characters_are_escaped_and_letters_of_all_scripts_are_kept() -> None:
-    event = printable(None, "info", {"event": "x", "reason": "a\r\n\x1b[2Jb\x7f\u202e", "name": "\u00fc \u20ac \u65e5\u672c", "count": 3})
-    assert event == {"event": "x", "reason": r"a\r\n\x1b[2Jb\x7f\u202e", "name": "\u00fc \u20ac \u65e5\u672c", "count": 3}
+    event = printable(
+        None,
+        "info",
+        {
+            "event": "x",
+            "reason": "a\r\n\x1b[2Jb\x7f\u202e",
+            "name": "\u00fc \u20ac \u65e5\u672c",
+            "count": 3,
+        },
+    )
+    assert event == {
+        "event": "x",
+        "reason": r"a\r\n\x1b[2Jb\x7f\u202e",
+        "name": "\u00fc \u20ac \u65e5\u672c",
+        "count": 3,
+    }
 
 
 def test_an_event_is_one_line_on_standard_error_with_its_traceback_inside() -> None:
-    run = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, timeout=30, check=True, env={"PYTHONUTF8": "1"})
+    run = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        capture_output=True,
+        timeout=30,
+        check=True,
+        env={"PYTHONUTF8": "1"},
+    )
     assert run.stdout == b""
     lines = run.stderr.decode().split("\n")
     assert len(lines) == 3, lines

@@ -1,4 +1,6 @@
-"""What `logdrive pipeline` says while Spark starts and reads: on standard error, and fit for what that is."""
+"""What `logdrive pipeline` says while Spark starts and reads: on standard error, and fit for what
+that is.
+"""
 
 import io
 import sys
@@ -6,7 +8,7 @@ import sys
 import pytest
 
 from logdrive.cli.pipeline_progress import shown, starting_spark
-from logdrive.pipeline.run import Outcome, Plan
+from logdrive.pipeline.run import Plan, RunResult
 
 
 class Terminal(io.StringIO):
@@ -16,7 +18,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_without_a_terminal_the_start_of_spark_is_one_plain_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_the_start_of_spark_is_one_plain_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with starting_spark():
         told = capsys.readouterr()
     assert (told.out, told.err) == ("", "starting Spark, which may take half a minute\n")
@@ -32,7 +36,9 @@ def test_on_a_terminal_the_start_of_spark_is_a_spinner(monkeypatch: pytest.Monke
     assert "\x1b[" in terminal.getvalue(), "drawn over, not printed line by line"
 
 
-def test_on_a_terminal_a_run_to_the_end_is_one_bar_from_spark_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_a_run_to_the_end_is_one_bar_from_spark_to_the_last_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
@@ -40,6 +46,6 @@ def test_on_a_terminal_a_run_to_the_end_is_one_bar_from_spark_to_the_last_byte(m
     with shown(Plan(uri="", directory="", once=True), quiet=False) as (starting, tell):
         with starting():
             pass
-        tell(Outcome(bytes=1_000_000, there=1_000_000))
+        tell(RunResult(bytes=1_000_000, there=1_000_000))
     last = terminal.getvalue().splitlines()[-2:]
     assert any("reading" in line and "1.0/1.0 MB" in line for line in last), last

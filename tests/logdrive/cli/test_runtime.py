@@ -14,7 +14,9 @@ print(lift_limit_of_open_files(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def test_programs_may_open_as_many_files_as_the_machine_allows() -> None:
-    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True, timeout=30
+    )
     assert done.stdout.split() == ["256", "256", "256"]
 
 
@@ -32,11 +34,23 @@ run(program)
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_that_ends_a_service_or_closes_its_terminal_lets_it_drain(name: str) -> None:
-    done = subprocess.run([sys.executable, "-c", _STOPPED, name], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", _STOPPED, name],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
     assert done.stdout.split() == ["True"]
 
 
 def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
     ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{_STOPPED}"
-    done = subprocess.run([sys.executable, "-c", ignoring, "SIGHUP", "SIGTERM"], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring, "SIGHUP", "SIGTERM"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
     assert done.stdout.split() == ["False", "True"]

@@ -22,7 +22,9 @@ from tests.support.pki import Pki
 
 def _logdrive(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run it in a process of its own: it sets up logging for all of one."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 @pytest.fixture
@@ -31,7 +33,9 @@ def directory(tmp_path: Path) -> Path:
 
     async def fill() -> None:
         executor = ThreadExecutor("sync")
-        store = await Store.open(str(tmp_path), disk=SystemDisk(), executor=executor, clock=SystemClock())
+        store = await Store.open(
+            str(tmp_path), disk=SystemDisk(), executor=executor, clock=SystemClock()
+        )
         running = asyncio.create_task(store.run(asyncio.Event()))
         await store.create(SEGMENT)
         await submit(store, b"first", 1)
@@ -50,7 +54,12 @@ def test_a_whole_store_exits_with_0(directory: Path) -> None:
         assert result.returncode == 0
         assert "every byte is as it was written (1 files" in result.stdout
         found = orjson.loads(_logdrive("store", "verify", place, "--json").stdout)
-        assert (found["intact"], found["damages"], found["entries"], found["segments"]) == (True, [], 3, 1)
+        assert (found["intact"], found["damages"], found["entries"], found["segments"]) == (
+            True,
+            [],
+            3,
+            1,
+        )
 
 
 def test_damage_exits_with_1_and_is_named_by_file_and_offset(directory: Path) -> None:
@@ -64,7 +73,9 @@ def test_damage_exits_with_1_and_is_named_by_file_and_offset(directory: Path) ->
     assert f"{log} is damaged at offset {offset}: " in result.stdout
     assert "1 damaged places" in result.stdout
     found = orjson.loads(_logdrive("store", "verify", str(directory), "--json").stdout)
-    assert [(damage["file"], damage["offset"]) for damage in found["damages"]] == [(str(log), offset)]
+    assert [(damage["file"], damage["offset"]) for damage in found["damages"]] == [
+        (str(log), offset)
+    ]
 
 
 def test_a_stream_over_the_network_and_what_is_no_store_are_refused(tmp_path: Path) -> None:
@@ -92,16 +103,38 @@ def test_a_face_is_known_by_the_name_in_its_certificate_whatever_address_is_dial
     pki = Pki.make(tmp_path_factory.mktemp("pki"))
     pki.add("store", ["store.example.com"], server=True)
     config = pki.directory / "store.toml"
-    tls = f'cert = "{pki.path("store.pem")}"\nkey = "{pki.path("store.key")}"\nca = "{pki.path("ca.pem")}"\n'
-    config.write_text(f'[store]\npath = "{directory}"\n[listen.pravega]\naddress = "127.0.0.1:0"\n[listen.pravega.tls]\n{tls}')
+    tls = (
+        f'cert = "{pki.path("store.pem")}"\nkey = "{pki.path("store.key")}"\nca = '
+        f'"{pki.path("ca.pem")}"\n'
+    )
+    config.write_text(
+        f'[store]\npath = "{directory}"\n[listen.pravega]\naddress = "127.0.0.1:0"\n'
+        f"[listen.pravega.tls]\n{tls}"
+    )
     process = Process("store", ["store", "run", "--config", str(config)], pki.directory / "log")
     try:
         uri = f"pravega://{_listening(process)}/logs/app"
-        options = ["--ca", pki.path("ca.pem"), "--cert", pki.path("client.pem"), "--key", pki.path("client.key")]
+        options = [
+            "--ca",
+            pki.path("ca.pem"),
+            "--cert",
+            pki.path("client.pem"),
+            "--key",
+            pki.path("client.key"),
+        ]
         refused = _logdrive("store", "readers", uri, "pipeline", *options)
         assert refused.returncode == 1
         assert "hostname mismatch" in refused.stderr
-        found = _logdrive("store", "readers", uri, "pipeline", *options, "--server-name", "store.example.com", "--json")
+        found = _logdrive(
+            "store",
+            "readers",
+            uri,
+            "pipeline",
+            *options,
+            "--server-name",
+            "store.example.com",
+            "--json",
+        )
         assert found.returncode == 0, found.stderr
         assert [row["behind"] for row in orjson.loads(found.stdout)["segments"]] == [11]
     finally:
@@ -118,7 +151,11 @@ def _listening(process: Process) -> str:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("store", "ls", "pravega://x:1/a/b"), ("pipeline", "run", "--from", "pravega://x:1/a/b", "--to", "/x")]
+    "arguments",
+    [
+        ("store", "ls", "pravega://x:1/a/b"),
+        ("pipeline", "run", "--from", "pravega://x:1/a/b", "--to", "/x"),
+    ],
 )
 def test_a_servers_name_means_nothing_without_tls(arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, [*arguments, "--server-name", "store.example.com"])

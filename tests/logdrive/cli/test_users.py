@@ -1,4 +1,6 @@
-"""`logdrive store user` makes entries that the store reads, and a store whose files of users are wrong says which and why."""
+"""`logdrive store user` makes entries that the store reads, and a store whose files of users are
+wrong says which and why.
+"""
 
 import asyncio
 import subprocess
@@ -13,7 +15,7 @@ from logdrive.config.load import load
 from logdrive.errors import ConfigError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
-from logdrive.services.auth.open import accessing
+from logdrive.services.auth.open import open_access
 from logdrive.services.auth.passwords import parsed
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.users import read_users
@@ -29,7 +31,17 @@ def test_entries_one_after_the_other_make_a_file_of_users(tmp_path: Path) -> Non
     password, users = tmp_path / "password", tmp_path / "users.toml"
     password.write_text("a secret: yes\n")
     made = [
-        logdrive("store", "user", "fleet", "--update", "logs/*", "--read", "*", "--password-file", str(password)),
+        logdrive(
+            "store",
+            "user",
+            "fleet",
+            "--update",
+            "logs/*",
+            "--read",
+            "*",
+            "--password-file",
+            str(password),
+        ),
         logdrive("store", "user", "viewer", "--read", "logs/app", "--password-file", str(password)),
     ]
     assert [done.exit_code for done in made] == [0, 0], made
@@ -39,7 +51,10 @@ def test_entries_one_after_the_other_make_a_file_of_users(tmp_path: Path) -> Non
     assert parsed(fleet.password).fits("a secret: yes")
     assert fleet.password != viewer.password
     assert fleet.grants().of_stream("logs", "app") == Permission.READ_UPDATE
-    assert (viewer.grants().of_stream("logs", "app"), viewer.grants().of_scope("logs")) == (Permission.READ, Permission.NONE)
+    assert (viewer.grants().of_stream("logs", "app"), viewer.grants().of_scope("logs")) == (
+        Permission.READ,
+        Permission.NONE,
+    )
     assert "a secret" not in users.read_text()
 
 
@@ -52,7 +67,9 @@ def test_entries_one_after_the_other_make_a_file_of_users(tmp_path: Path) -> Non
         (("fleet", "--read", "*", "--password-file", "{empty}"), "one line is wanted"),
     ],
 )
-def test_what_would_make_no_entry_is_refused(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_what_would_make_no_entry_is_refused(
+    tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
     empty = tmp_path / "empty"
     empty.touch()
     done = logdrive("store", "user", *(part.format(empty=empty) for part in arguments))
@@ -61,18 +78,26 @@ def test_what_would_make_no_entry_is_refused(tmp_path: Path, arguments: tuple[st
     assert not done.stdout
 
 
-def test_a_store_does_not_start_with_a_secret_that_is_too_short_or_users_that_are_none(tmp_path: Path) -> None:
+def test_a_store_does_not_start_with_a_secret_that_is_too_short_or_users_that_are_none(
+    tmp_path: Path,
+) -> None:
     config, users, secret = (tmp_path / name for name in ("store.toml", "users.toml", "secret"))
     config.write_text(
-        f'[store]\npath = "{tmp_path}/store"\n[listen.pravega]\naddress = "127.0.0.1:0"\n[listen.controller]\naddress = "127.0.0.1:0"\n'
+        f'[store]\npath = "{tmp_path}/store"\n[listen.pravega]\naddress = "127.0.0.1:0"\n'
+        '[listen.controller]\naddress = "127.0.0.1:0"\n'
         f'[listen.auth]\nusers = "{users}"\ntoken_secret = "{secret}"\n'
     )
     store_run = command("store", "run", "--config", str(config))
     done = subprocess.run(store_run, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr.strip() == f"logdrive: {config}: listen.auth.token_secret = {secret}: No such file or directory: {secret}"
+    assert done.stderr.strip() == (
+        f"logdrive: {config}: listen.auth.token_secret = {secret}: No such file or "
+        f"directory: {secret}"
+    )
     secret.write_text("short\n")
-    assert refused(config, "token_secret", str(secret)).startswith("it has 5 bytes, and 64 are wanted: openssl rand")
+    assert refused(config, "token_secret", str(secret)).startswith(
+        "it has 5 bytes, and 64 are wanted: openssl rand"
+    )
     secret.write_text("s" * 64)
     assert refused(config, "users", str(users)).startswith("No such file")
     users.write_text("x = 1\n")
@@ -85,7 +110,7 @@ def refused(config: Path, key: str, value: str) -> str:
 
     async def main() -> None:
         auth = load(str(config), StoreConfig, {}).listen.auth
-        async with accessing(auth, disk=SystemDisk(), clock=SystemClock(), random=Random(1)):
+        async with open_access(auth, disk=SystemDisk(), clock=SystemClock(), random=Random(1)):
             raise AssertionError("it came in")
 
     with pytest.raises(ConfigError) as told:

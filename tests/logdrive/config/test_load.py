@@ -1,4 +1,6 @@
-"""The configuration loader: every mistake at once, each with file, key, value and remedy; the environment over the file."""
+"""The configuration loader: every mistake at once, each with file, key, value and remedy; the
+environment over the file.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -61,7 +63,9 @@ def parsed(file: Path, text: str = GOOD, **environ: str) -> Config:
     return load(str(file), Config, environ)
 
 
-def mistakes(file: Path, text: str = GOOD, struct: type[msgspec.Struct] = Config, **environ: str) -> list[str]:
+def mistakes(
+    file: Path, text: str = GOOD, struct: type[msgspec.Struct] = Config, **environ: str
+) -> list[str]:
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load(str(file), struct, environ)
@@ -79,10 +83,17 @@ def test_a_good_file_with_its_defaults(file: Path) -> None:
 
 
 def test_tls_is_a_word_or_a_table(file: Path) -> None:
-    config = parsed(file, GOOD.replace('tls = "off"', '[output.tls]\nca = "ca.pem"\nserver_name = "mill"'))
+    config = parsed(
+        file, GOOD.replace('tls = "off"', '[output.tls]\nca = "ca.pem"\nserver_name = "mill"')
+    )
     assert isinstance(config.output.tls, ClientTlsConfig)
     settings = config.output.tls.settings(("logdrive/1",))
-    assert (settings.ca, settings.cert, settings.server_name, settings.alpn) == ("ca.pem", None, "mill", ("logdrive/1",))
+    assert (settings.ca, settings.cert, settings.server_name, settings.alpn) == (
+        "ca.pem",
+        None,
+        "mill",
+        ("logdrive/1",),
+    )
 
 
 def test_every_mistake_is_told_at_once_with_key_value_and_remedy(file: Path) -> None:
@@ -119,7 +130,10 @@ def test_mistakes_inside_a_table_that_could_be_a_word(file: Path) -> None:
     text = GOOD.replace('tls = "off"', "tls = {cert = 1, kei = 'x'}")
     assert mistakes(file, text) == [
         "output.tls.cert = 1: write a text",
-        'output.tls.kei = "x": there is no such key: did you mean key? there are ca, cert, key, server_name',
+        (
+            'output.tls.kei = "x": there is no such key: did you mean key? there are ca, '
+            "cert, key, server_name"
+        ),
         "output.tls.ca: this key is missing: write a text",
     ]
 
@@ -131,7 +145,9 @@ def test_what_a_table_says_of_itself_is_kept(file: Path) -> None:
     assert mistakes(file, '[tls]\ncert = "a"\nkey = "b"', Listen) == [
         'tls: ca is missing: name the CA that signs client certificates, or write clients = "any"'
     ]
-    assert mistakes(file, "", Listen) == ['tls: this key is missing: write "off" or a table of cert, key, ca, clients']
+    assert mistakes(file, "", Listen) == [
+        'tls: this key is missing: write "off" or a table of cert, key, ca, clients'
+    ]
 
 
 def test_a_server_lets_anybody_in_only_when_told_so(file: Path) -> None:
@@ -145,14 +161,19 @@ def test_missing_tables_and_values_of_the_wrong_kind(file: Path) -> None:
     assert mistakes(file, 'agent = "me"\ninput = {paths = ["x"]}') == [
         'agent = "me": write a table of id, state_dir',
         'input = {"paths":["x"]}: write a list, each item a table of paths, fields',
-        "output: this key is missing: write a table of hosts, tls, window, drain_seconds, compression",
+        (
+            "output: this key is missing: write a table of hosts, tls, window, drain_seconds, "
+            "compression"
+        ),
     ]
 
 
 def test_long_values_are_cut_and_datetimes_shown(file: Path) -> None:
     (told,) = mistakes(file, f"{GOOD}[agent]\nid = [{', '.join(['1'] * 200)}]")
     assert len(told) < 150
-    assert mistakes(file, f"{GOOD}[agent]\nid = 2026-11-21") == ['agent.id = "2026-11-21": write a text']
+    assert mistakes(file, f"{GOOD}[agent]\nid = 2026-11-21") == [
+        'agent.id = "2026-11-21": write a text'
+    ]
 
 
 def test_the_environment_wins_over_the_file(file: Path) -> None:
@@ -177,7 +198,13 @@ def test_the_environment_wins_over_the_file(file: Path) -> None:
 
 
 def test_a_sidecar_needs_no_more_than_an_empty_file(file: Path) -> None:
-    config = parsed(file, "", LOGDRIVE_INPUT__0__PATHS="/a", LOGDRIVE_OUTPUT__HOSTS="a:1", LOGDRIVE_OUTPUT__TLS="off")
+    config = parsed(
+        file,
+        "",
+        LOGDRIVE_INPUT__0__PATHS="/a",
+        LOGDRIVE_OUTPUT__HOSTS="a:1",
+        LOGDRIVE_OUTPUT__TLS="off",
+    )
     assert config.output == Output(hosts=["a:1"], tls="off")
 
 
@@ -198,13 +225,25 @@ def test_mistakes_of_the_environment_name_the_variable(file: Path) -> None:
         'LOGDRIVE_ = "x": there is no key : there are agent, input, output',
         'LOGDRIVE_AGENT__ID__X = "x": agent.id is no table: nothing stands below it',
         'LOGDRIVE_INPUT__0 = "x": input[0] is a table: after its number goes one of paths, fields',
-        'LOGDRIVE_INPUT__5__PATHS = "x": input is a list: after its name goes the number of an item, at most 1 as it stands',
-        'LOGDRIVE_INPUT__PATHS = "x": input is a list: after its name goes the number of an item, at most 1 as it stands',
-        'LOGDRIVE_OUTPT__HOSTS = "x": there is no key outpt: did you mean output? there are agent, input, output',
+        (
+            'LOGDRIVE_INPUT__5__PATHS = "x": input is a list: after its name goes the number '
+            "of an item, at most 1 as it stands"
+        ),
+        (
+            'LOGDRIVE_INPUT__PATHS = "x": input is a list: after its name goes the number of '
+            "an item, at most 1 as it stands"
+        ),
+        (
+            'LOGDRIVE_OUTPT__HOSTS = "x": there is no key outpt: did you mean output? there '
+            "are agent, input, output"
+        ),
         'LOGDRIVE_OUTPUT__HOST = "x": there is no key output.host: did you mean hosts? there are '
         "hosts, tls, window, drain_seconds, compression",
         "output.tls.ca: this key is missing: write a text",
-        'LOGDRIVE_OUTPUT__WINDOW (output.window) = "many": write a whole number from 1 to 4096 (events sent at once)',
+        (
+            'LOGDRIVE_OUTPUT__WINDOW (output.window) = "many": write a whole number from 1 to '
+            "4096 (events sent at once)"
+        ),
     ]
 
 
@@ -213,7 +252,8 @@ def test_variables_that_are_no_configuration_are_left_alone(file: Path) -> None:
         file,
         LOGDRIVE_FAULT="agent.checkpoint.before_rename",
         LOGDRIVE_SHARED="/somewhere",
-        LOGDRIVE_SERVICE_HOST="10.0.0.1",  # Kubernetes writes these beside a service named logdrive or logdrive-receiver
+        # Kubernetes writes these beside a service named logdrive or logdrive-receiver
+        LOGDRIVE_SERVICE_HOST="10.0.0.1",
         LOGDRIVE_PORT_5044_TCP_ADDR="10.0.0.1",
         LOGDRIVE_RECEIVER_PORT="tcp://10.0.0.1:5044",
         LOGDRIVE_RECEIVER_SERVICE_PORT_BEATS="5044",
@@ -236,7 +276,10 @@ def test_what_is_no_toml_is_told_with_line_and_column(file: Path, text: str, tol
 
 
 def test_files_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no such file: name one with --config; config/\*.toml are complete examples"):
+    with pytest.raises(
+        ConfigError,
+        match=r"no such file: name one with --config; config/\*.toml are complete examples",
+    ):
         load(str(tmp_path / "none.toml"), Config, {})
     with pytest.raises(ConfigError, match="can't be read: is a directory"):
         load(str(tmp_path), Config, {})
@@ -254,7 +297,7 @@ def test_no_text_in_a_variable_can_reach_another_key(text: str) -> None:
     assert isinstance(msgspec.convert(document, Agent).state_dir, str)
 
 
-# What a table's own check says -------------------------------------------------------------------------------------------
+# What a table's own check says ------------------------------------------------------------------
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -281,12 +324,17 @@ class Places(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ("text", "expected"),
     [
         ('address = "a"', 'listen.address = "a": has no port: write host:port'),
-        ('address = "a:1"\nhosts = ["b:1", "c"]', 'listen.hosts[1] = "c": has no port: write host:port'),
+        (
+            'address = "a:1"\nhosts = ["b:1", "c"]',
+            'listen.hosts[1] = "c": has no port: write host:port',
+        ),
         ('address = "a:1"\npath = "x"', 'listen.path = "x": it must be absolute'),
         ('address = "/:"\npath = "/:"', "listen: two things can't be one"),
     ],
 )
-def test_a_tables_own_words_are_about_the_value_they_quote_or_the_key_they_begin_with(file: Path, text: str, expected: str) -> None:
+def test_a_tables_own_words_are_about_the_value_they_quote_or_the_key_they_begin_with(
+    file: Path, text: str, expected: str
+) -> None:
     assert mistakes(file, f"[listen]\n{text}\n", Places) == [expected]
 
 
@@ -294,9 +342,18 @@ def test_a_part_that_knows_no_file_is_given_file_and_whole_key() -> None:
     tls = ServerTlsConfig(cert="/a/b.pem", key="/a/b.key", clients="any")
     places = Places(listen=Place(address="a:1"), tls=tls)
     for error, expected in (
-        (ConfigError("listen", [Mistake("address", "a:1", "in use")]), "receiver.toml: listen.address = a:1: in use"),
-        (ConfigError("tls", [Mistake("cert", "/a/b.pem", "gone")]), "receiver.toml: tls.cert = /a/b.pem: gone"),
-        (ConfigError("tls", [Mistake("ca", "/elsewhere", "gone")]), "receiver.toml: tls.ca = /elsewhere: gone"),
+        (
+            ConfigError("listen", [Mistake("address", "a:1", "in use")]),
+            "receiver.toml: listen.address = a:1: in use",
+        ),
+        (
+            ConfigError("tls", [Mistake("cert", "/a/b.pem", "gone")]),
+            "receiver.toml: tls.cert = /a/b.pem: gone",
+        ),
+        (
+            ConfigError("tls", [Mistake("ca", "/elsewhere", "gone")]),
+            "receiver.toml: tls.ca = /elsewhere: gone",
+        ),
         (ConfigError("/a/store", [Mistake("store", "", "in use")]), "/a/store: store: in use"),
     ):
         with pytest.raises(ConfigError) as raised, naming("receiver.toml", places):

@@ -1,4 +1,6 @@
-"""What a configuration key takes, in words: numbers with all their digits, as they are written in a file."""
+"""What a configuration key takes, in words: numbers with all their digits, as they are written in a
+file.
+"""
 
 from typing import Annotated
 

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import logdrive
 from logdrive.errors import TransientError
-from logdrive.host.cancel import heed_cancelling
+from logdrive.host.cancel import raise_if_cancelled
 from tests.support.virtual_time import run
 
 _ROOT = Path(logdrive.__file__).parents[1]
-_SOURCES = [path for folder in ("logdrive", "agent", "receiver") for path in sorted((_ROOT / folder).rglob("*.py"))]
+_SOURCES = [
+    path
+    for folder in ("logdrive", "agent", "receiver")
+    for path in sorted((_ROOT / folder).rglob("*.py"))
+]
 
 
 async def _fails() -> None:
@@ -25,7 +29,7 @@ async def _goes_on_after_failures() -> None:
                 await asyncio.sleep(1.0)
         except* TransientError:
             pass
-        heed_cancelling()
+        raise_if_cancelled()
 
 
 def test_who_goes_on_after_failures_ends_when_cancelled_whenever_that_is() -> None:
@@ -52,11 +56,17 @@ def _raising_in_groups(source: str) -> Iterator[int]:
             within = None
         if text.startswith("except*"):
             within = indent
-        elif within is not None and text.startswith(("raise ", f"{heed_cancelling.__name__}(")):
+        elif within is not None and text.startswith(("raise ", f"{raise_if_cancelled.__name__}(")):
             yield number
 
 
 def test_nothing_is_raised_within_an_except_star_where_it_may_come_out_in_a_group() -> None:
-    """CPython before 3.11.4 wraps it, so a task that was cancelled would end as failed, and nobody would hear of it."""
-    found = [f"{path.relative_to(_ROOT)}:{line}" for path in _SOURCES for line in _raising_in_groups(path.read_text())]
+    """CPython before 3.11.4 wraps it, so a task that was cancelled would end as failed, and nobody
+    would hear of it.
+    """
+    found = [
+        f"{path.relative_to(_ROOT)}:{line}"
+        for path in _SOURCES
+        for line in _raising_in_groups(path.read_text())
+    ]
     assert not found

@@ -1,4 +1,6 @@
-"""A file written past the page cache is, to whoever reads it, the file that was appended to, on whatever file system."""
+"""A file written past the page cache is, to whoever reads it, the file that was appended to, on
+whatever file system.
+"""
 
 import contextlib
 import os
@@ -18,12 +20,16 @@ disk = SystemDisk()
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[File]:
     """Give the file at *path*, made where missing, past the page cache."""
-    with contextlib.closing(disk.open(str(path), write=True, create=not path.exists(), direct=True)) as file:
+    with contextlib.closing(
+        disk.open(str(path), write=True, create=not path.exists(), direct=True)
+    ) as file:
         yield file
 
 
 def seen(path: Path, size: int) -> bytes:
-    """Return what a reader through the page cache sees, after looking that only zeros follow *size* bytes."""
+    """Return what a reader through the page cache sees, after looking that only zeros follow *size*
+    bytes.
+    """
     content = path.read_bytes()
     assert content[size:] == bytes(len(content) - size)
     assert len(content) - size < DIRECT_BLOCK
@@ -55,7 +61,10 @@ def test_appends_cuts_and_reopenings_in_any_order_make_the_same_file(path: Path,
                     size = random.randint(0, len(expected))
                     file.truncate(size)
                     expected = expected[:size]
-                parts = [random.randbytes(random.choice((0, 1, 88, 4095, 4096, 4097, 300_000))) for _ in range(random.randint(0, 20))]
+                parts = [
+                    random.randbytes(random.choice((0, 1, 88, 4095, 4096, 4097, 300_000)))
+                    for _ in range(random.randint(0, 20))
+                ]
                 file.append(parts)
                 file.datasync()
                 expected += b"".join(parts)
@@ -82,7 +91,10 @@ def test_what_is_staged_while_the_stage_before_is_written_follows_it(path: Path,
             stage, written = file.stage(400_000), None
             for _ in range(random.randint(1, 6)):
                 for _ in range(random.randint(0, 5)):
-                    parts = [random.randbytes(random.choice((0, 1, 88, 4095, 4096, 30_000))) for _ in range(2)]
+                    parts = [
+                        random.randbytes(random.choice((0, 1, 88, 4095, 4096, 30_000)))
+                        for _ in range(2)
+                    ]
                     stage.add(parts)
                     expected += b"".join(parts)
                 if written is not None:
@@ -98,7 +110,9 @@ def test_what_is_staged_while_the_stage_before_is_written_follows_it(path: Path,
     assert path.read_bytes() == expected
 
 
-def test_a_reader_that_has_the_last_block_in_its_cache_sees_what_is_appended_to_it(path: Path) -> None:
+def test_a_reader_that_has_the_last_block_in_its_cache_sees_what_is_appended_to_it(
+    path: Path,
+) -> None:
     with opened(path) as file, contextlib.closing(disk.open(str(path))) as reader:
         for size in range(0, 3 * DIRECT_BLOCK, 100):
             assert reader.pread(4 * DIRECT_BLOCK, 0).rstrip(b"\0") == b"x" * size

@@ -18,7 +18,9 @@ disk = SystemDisk()
 def test_birth_time_is_the_file_systems_own_or_zero__G2(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x")
-    told = subprocess.run(["stat", "--format=%W", str(path)], capture_output=True, text=True, check=True).stdout.strip()
+    told = subprocess.run(
+        ["stat", "--format=%W", str(path)], capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert disk.stat(str(path)).birth_ns // 1_000_000_000 == (0 if told == "-" else int(told))
 
 
@@ -38,7 +40,9 @@ def test_birth_time_survives_growth_renaming_and_touching__G2(tmp_path: Path) ->
 
 
 def test_all_that_is_told_of_a_path_is_of_one_file__G2(tmp_path: Path) -> None:
-    """Else a rotation between two system calls gives one file's inode another's birth, and its lines are sent a second time."""
+    """Else a rotation between two system calls gives one file's inode another's birth, and its
+    lines are sent a second time.
+    """
     names, path = [str(tmp_path / name) for name in ("a", "b")], str(tmp_path / "c")
     for name in names:
         Path(name).write_bytes(b"x")
@@ -82,7 +86,10 @@ def test_appends_of_many_parts_arrive_whole_and_in_order(tmp_path: Path) -> None
 
 def test_appends_larger_than_one_write_arrive_whole_and_in_order(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
-    parts = [bytes([number]) * size for number, size in enumerate((10, 3 << 20, 1, 700_000, 700_000, 0, 5))]
+    parts = [
+        bytes([number]) * size
+        for number, size in enumerate((10, 3 << 20, 1, 700_000, 700_000, 0, 5))
+    ]
     with contextlib.closing(disk.open(path, write=True, create=True)) as file:
         file.append(parts)
         file.append([])
@@ -152,6 +159,11 @@ def test_inodes_are_those_of_regular_files_alone(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "way").symlink_to("directory")
-    assert disk.inodes(str(tmp_path)) == {"file": (tmp_path / "file").stat().st_ino, "directory": 0, "link": 0, "way": 0}
+    assert disk.inodes(str(tmp_path)) == {
+        "file": (tmp_path / "file").stat().st_ino,
+        "directory": 0,
+        "link": 0,
+        "way": 0,
+    }
     with pytest.raises(FileNotFoundError):
         disk.inodes(str(tmp_path / "none"))

@@ -17,7 +17,14 @@ for passage in range(3):
 
 def _run(setting: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "LOGDRIVE_FAULT": setting}
-    return subprocess.run([sys.executable, "-c", _PROGRAM], env=environment, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +36,9 @@ def _run(setting: str) -> subprocess.CompletedProcess[str]:
         ("agent.checkpoint.before_rename:3", "0\n1\n", -9),
     ],
 )
-def test_only_the_armed_point_kills_at_the_passage_named(setting: str, printed: str, code: int) -> None:
+def test_only_the_armed_point_kills_at_the_passage_named(
+    setting: str, printed: str, code: int
+) -> None:
     done = _run(setting)
     assert (done.stdout, done.returncode) == (printed, code)
 

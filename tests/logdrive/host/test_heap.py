@@ -8,7 +8,9 @@ from tests.support import virtual_time
 
 
 def trims(*steps: tuple[float, int]) -> list[float]:
-    """Return when the heap is trimmed where, each step so many seconds after the last, so many MiB more are held."""
+    """Return when the heap is trimmed where, each step so many seconds after the last, so many MiB
+    more are held.
+    """
 
     async def scene() -> list[float]:
         loop, found = asyncio.get_running_loop(), []

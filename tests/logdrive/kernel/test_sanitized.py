@@ -1,4 +1,6 @@
-"""The compiled loops touch no byte that is not theirs, and do no arithmetic that C leaves undefined, whatever comes."""
+"""The compiled loops touch no byte that is not theirs, and do no arithmetic that C leaves
+undefined, whatever comes.
+"""
 
 import os
 import subprocess
@@ -14,13 +16,35 @@ SOURCE = Path(__file__).parents[3] / "logdrive" / "kernel" / "loops.c"
 def test_the_comparison_with_python_holds_under_the_sanitizers(tmp_path: Path) -> None:
     need_program("gcc")
     built = tmp_path / "_loops.abi3.so"
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+    checks = [
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=undefined",
+        "-Wall",
+        "-Wextra",
+        "-Wconversion",
+        "-Werror",
+    ]
     header = f"-I{sysconfig.get_path('include')}"
     subprocess.run(
-        ["gcc", "-g", "-O1", *checks, "-fPIC", "-shared", "-DPy_LIMITED_API=0x030B0000", header, str(SOURCE), "-o", built], check=True
+        [
+            "gcc",
+            "-g",
+            "-O1",
+            *checks,
+            "-fPIC",
+            "-shared",
+            "-DPy_LIMITED_API=0x030B0000",
+            header,
+            str(SOURCE),
+            "-o",
+            built,
+        ],
+        check=True,
     )
     runtimes = [
-        subprocess.run(["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run(
+            ["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True
+        ).stdout.strip()
         for name in ("libasan.so", "libubsan.so")
     ]
     environment = os.environ | {
@@ -29,8 +53,27 @@ def test_the_comparison_with_python_holds_under_the_sanitizers(tmp_path: Path) -
         "PYTHONMALLOC": "malloc",  # so that the sanitizer sees each object's end
         "SANITIZED_LOOPS": str(built),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "test_loops.py"]
-    done = subprocess.run(command, env=environment, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-o",
+        "addopts=",
+        "test_loops.py",
+    ]
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout

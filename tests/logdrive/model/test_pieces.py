@@ -10,7 +10,7 @@ import pytest
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import EVENT_BYTES, PIECES_WITHIN, RECORD_BYTES
-from logdrive.model.pieces import Unfinished, cuts, piece_of
+from logdrive.model.pieces import UnfinishedEvents, cuts, piece_of
 
 
 @pytest.mark.parametrize("size", [1, RECORD_BYTES, RECORD_BYTES + 1, 3 * RECORD_BYTES, EVENT_BYTES])
@@ -23,7 +23,16 @@ def test_pieces_fill_their_event_and_none_is_over_the_limit_of_a_record(size: in
 
 def header(mark: Any, size: int, records: int = 1) -> BatchHeader:
     source, raw = str(UUID(int=1)), msgspec.Raw(orjson.dumps(mark))
-    return BatchHeader(kind="foreign", source=source, records=records, events=0, size=size, received=1, store="s", mark=raw)
+    return BatchHeader(
+        kind="foreign",
+        source=source,
+        records=records,
+        events=0,
+        size=size,
+        received=1,
+        store="s",
+        mark=raw,
+    )
 
 
 PIECE = {"event": "e", "start": 3, "end": 5, "bytes": 9}
@@ -63,8 +72,11 @@ def test_a_mark_that_no_receiver_writes_is_refused(mark: Any, size: int) -> None
 
 def test_what_is_no_sequence_of_pieces_is_no_event() -> None:
     def met(*pieces: tuple[int, int, int]) -> list[bool]:
-        unfinished = Unfinished()
-        return [unfinished.meet(at, at + 5, "e", start, end, last=end == 9) is not None for at, start, end in pieces]
+        unfinished = UnfinishedEvents()
+        return [
+            unfinished.meet(at, at + 5, "e", start, end, last=end == 9) is not None
+            for at, start, end in pieces
+        ]
 
     assert met((0, 0, 3), (5, 3, 6), (10, 6, 9)) == [False, False, True]
     assert met((0, 3, 6), (5, 6, 9)) == [False, False]

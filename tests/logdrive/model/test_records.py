@@ -10,7 +10,12 @@ from logdrive.model.records import ended, gap, lean, lean_exact, mark_of
 
 @pytest.mark.parametrize(
     "record",
-    [gap(0, 9, "removed"), gap(5, 9, "elsewhere", end_exact=False, store=UUID(int=1)), ended(9, "removed"), ended(9, "x", end_exact=False)],
+    [
+        gap(0, 9, "removed"),
+        gap(5, 9, "elsewhere", end_exact=False, store=UUID(int=1)),
+        ended(9, "removed"),
+        ended(9, "x", end_exact=False),
+    ],
 )
 def test_a_mark_is_the_very_object_of_its_record(record: bytes) -> None:
     mark = mark_of(record)
@@ -38,13 +43,19 @@ def test_a_mark_that_some_reader_would_fail_on_is_none(mark: bytes) -> None:
             mark_of(b'{"log":{"' + kind + b'":' + mark + b"}}")
 
 
-@pytest.mark.parametrize("record", [b"", b"{}", b'{"log":{}}', b'{"message":"text"}', b"\xff", b'{"log":[]}'])
+@pytest.mark.parametrize(
+    "record", [b"", b"{}", b'{"log":{}}', b'{"message":"text"}', b"\xff", b'{"log":[]}']
+)
 def test_any_other_record_has_no_mark(record: bytes) -> None:
     with pytest.raises(ValueError, match="not a gap or end record"):
         mark_of(record)
 
 
 @pytest.mark.parametrize("exact", [b"\xff", b'caf\xe9 "\\\t\x00', "€ ".encode() + b"\xf0\x9f"])
-def test_a_lean_record_of_exact_bytes_is_the_one_that_is_written_key_by_key__R2(exact: bytes) -> None:
+def test_a_lean_record_of_exact_bytes_is_the_one_that_is_written_key_by_key__R2(
+    exact: bytes,
+) -> None:
     message, original = exact.decode(errors="replace"), base64.b64encode(exact).decode()
-    assert lean_exact(70_000, 70_004, message, exact) == lean(70_000, 70_004, message, original=original)
+    assert lean_exact(70_000, 70_004, message, exact) == lean(
+        70_000, 70_004, message, original=original
+    )

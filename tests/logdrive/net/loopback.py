@@ -1,4 +1,6 @@
-"""What the tests over real sockets share: a bounded run, a listener that remembers, and log lines caught."""
+"""What the tests over real sockets share: a bounded run, a listener that remembers, and log lines
+caught.
+"""
 
 import asyncio
 import contextlib
@@ -6,7 +8,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Accept, ServerTls, Stream
+from logdrive.net.stream import Accept, ByteStream, ServerTls
 from logdrive.net.tcp import SystemTransport
 
 T = TypeVar("T")
@@ -26,10 +28,10 @@ class Echo:
     """Sends back what it gets, and keeps whom it saw and how each one ended."""
 
     def __init__(self) -> None:
-        self.streams: list[Stream] = []
+        self.streams: list[ByteStream] = []
         self.ends: list[str] = []
 
-    async def __call__(self, stream: Stream) -> None:
+    async def __call__(self, stream: ByteStream) -> None:
         self.streams.append(stream)
         try:
             while data := await stream.read():
@@ -41,21 +43,29 @@ class Echo:
 
 
 @contextlib.asynccontextmanager
-async def listening(tls: ServerTls | None, accept: Accept, transport: SystemTransport | None = None) -> AsyncIterator[int]:
-    """Listen on a free loopback port for as long as the context lasts; the connections' tasks end with it."""
+async def listening(
+    tls: ServerTls | None, accept: Accept, transport: SystemTransport | None = None
+) -> AsyncIterator[int]:
+    """Listen on a free loopback port for as long as the context lasts; the connections' tasks end
+    with it.
+    """
     before = asyncio.all_tasks()
     listener = await (transport or SystemTransport()).listen("127.0.0.1", 0, tls, accept)
     try:
         yield listener.address[1]
     finally:
         await listener.close()
-        left = [task for task in asyncio.all_tasks() if task not in before and task.get_name().startswith("connection ")]
+        left = [
+            task
+            for task in asyncio.all_tasks()
+            if task not in before and task.get_name().startswith("connection ")
+        ]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
 
-async def read_exactly(stream: Stream, size: int) -> bytes:
+async def read_exactly(stream: ByteStream, size: int) -> bytes:
     """Read until *size* bytes have come or the stream ends."""
     parts: list[bytes] = []
     while size > 0 and (data := await stream.read()):

@@ -1,4 +1,6 @@
-"""TLS over loopback: who is let in, who is not, what each side is told, and which dialect is agreed on."""
+"""TLS over loopback: who is let in, who is not, what each side is told, and which dialect is agreed
+on.
+"""
 
 import asyncio
 import socket
@@ -7,10 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import ClientTls, ServerTls, Stream, Transport
+from logdrive.net.stream import ByteStream, ClientTls, ServerTls, Transport
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import need_program
 from tests.logdrive.net.loopback import Echo, eventually, listening, run
@@ -26,11 +33,19 @@ def log() -> Iterator[Log]:
 
 
 def refusals(log: Log) -> list[str]:
-    return [str(line["reason"]) for line in log if line["event"] == "connection refused" and line["log_level"] == "warning"]
+    return [
+        str(line["reason"])
+        for line in log
+        if line["event"] == "connection refused" and line["log_level"] == "warning"
+    ]
 
 
-async def talk(transport: Transport, port: int, tls: ClientTls | None, host: str = "127.0.0.1") -> bytes:
-    """Connect, say something, return the answer: under TLS 1.3 a refusal may show only with the first read."""
+async def talk(
+    transport: Transport, port: int, tls: ClientTls | None, host: str = "127.0.0.1"
+) -> bytes:
+    """Connect, say something, return the answer: under TLS 1.3 a refusal may show only with the
+    first read.
+    """
     stream = await transport.connect(host, port, tls)
     try:
         await stream.write([b"hello ", b"there"])
@@ -39,7 +54,9 @@ async def talk(transport: Transport, port: int, tls: ClientTls | None, host: str
         await stream.close()
 
 
-def stdlib_client(pki: Pki, version: ssl.TLSVersion, *, with_certificate: bool = True) -> ssl.SSLContext:
+def stdlib_client(
+    pki: Pki, version: ssl.TLSVersion, *, with_certificate: bool = True
+) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=pki.path("ca.pem"))
     context.minimum_version = context.maximum_version = version
     if with_certificate:
@@ -55,7 +72,11 @@ def test_both_sides_know_each_other_and_the_dialect(pki: Pki) -> None:
             await stream.write([b"ping"])
             assert await stream.read() == b"ping"
             theirs = echo.streams[0].peer
-            assert (stream.peer.address, stream.peer.identity, stream.peer.secure) == (f"localhost:{port}", "dns:localhost", True)
+            assert (stream.peer.address, stream.peer.identity, stream.peer.secure) == (
+                f"localhost:{port}",
+                "dns:localhost",
+                True,
+            )
             assert (theirs.identity, theirs.secure) == ("dns:client.example", True)
             assert theirs.address.startswith("127.0.0.1:")
             assert stream.peer.alpn == theirs.alpn == "logdrive/1"
@@ -68,7 +89,9 @@ def test_both_sides_know_each_other_and_the_dialect(pki: Pki) -> None:
 def test_another_tls_library_as_client_in_both_versions(pki: Pki, version: ssl.TLSVersion) -> None:
     async def scenario() -> None:
         async with listening(pki.server(), Echo()) as port:
-            reader, writer = await asyncio.open_connection("localhost", port, ssl=stdlib_client(pki, version))
+            reader, writer = await asyncio.open_connection(
+                "localhost", port, ssl=stdlib_client(pki, version)
+            )
             assert writer.get_extra_info("ssl_object").version() == version.name.replace("_", ".")
             writer.write(b"x" * 100_000)
             assert await reader.readexactly(100_000) == b"x" * 100_000
@@ -92,7 +115,10 @@ def test_another_tls_library_as_server_in_both_versions(pki: Pki, version: ssl.T
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
         async with server:
-            assert await talk(SystemTransport(), server.sockets[0].getsockname()[1], pki.client()) == b"hello there"
+            assert (
+                await talk(SystemTransport(), server.sockets[0].getsockname()[1], pki.client())
+                == b"hello there"
+            )
 
     run(scenario())
 
@@ -123,7 +149,9 @@ def test_tls_1_1_is_refused(pki: Pki, log: Log) -> None:
         (DIALECTS, (), None),
     ],
 )
-def test_alpn(pki: Pki, offered: tuple[str, ...], spoken: tuple[str, ...], agreed: str | None) -> None:
+def test_alpn(
+    pki: Pki, offered: tuple[str, ...], spoken: tuple[str, ...], agreed: str | None
+) -> None:
     async def scenario() -> None:
         echo = Echo()
         async with listening(pki.server(alpn=spoken), echo) as port:
@@ -139,28 +167,63 @@ def test_alpn(pki: Pki, offered: tuple[str, ...], spoken: tuple[str, ...], agree
 @pytest.mark.parametrize(
     ("server", "client", "told_client", "told_server"),
     [
-        ("server", ("client", "stranger-ca.pem", None), r"refused: self-signed certificate in certificate chain.*key ca", "unknown ca"),
+        (
+            "server",
+            ("client", "stranger-ca.pem", None),
+            r"refused: self-signed certificate in certificate chain.*key ca",
+            "unknown ca",
+        ),
         (
             "elsewhere",
             ("client", "ca.pem", None),
             r"hostname mismatch: it speaks for other.example, not for 127.0.0.1",
             "does not speak for",
         ),
-        ("server", ("client", "ca.pem", "other.example"), r"speaks for localhost, 127.0.0.1, not for other.example", "does not speak for"),
-        ("expired", ("client", "ca.pem", None), r"certificate has expired, on \d{4}-\d\d-\d\d \(CN=localhost\): renew it", "expired"),
-        ("server", (None, "ca.pem", None), r"certificate required.*set cert and key", "brought no certificate"),
-        ("server", ("stranger", "ca.pem", None), r"unknown ca.*trusted.*stranger.pem", "local issuer certificate"),
+        (
+            "server",
+            ("client", "ca.pem", "other.example"),
+            r"speaks for localhost, 127.0.0.1, not for other.example",
+            "does not speak for",
+        ),
+        (
+            "expired",
+            ("client", "ca.pem", None),
+            r"certificate has expired, on \d{4}-\d\d-\d\d \(CN=localhost\): renew it",
+            "expired",
+        ),
+        (
+            "server",
+            (None, "ca.pem", None),
+            r"certificate required.*set cert and key",
+            "brought no certificate",
+        ),
+        (
+            "server",
+            ("stranger", "ca.pem", None),
+            r"unknown ca.*trusted.*stranger.pem",
+            "local issuer certificate",
+        ),
         (
             "server",
             ("expired-client", "ca.pem", None),
             r"certificate has expired: renew it.*expired-client.pem|expired",
             "certificate has expired",
         ),
-        ("server", ("server", "ca.pem", None), r"certificate.*server.pem", "unsuitable certificate purpose"),
+        (
+            "server",
+            ("server", "ca.pem", None),
+            r"certificate.*server.pem",
+            "unsuitable certificate purpose",
+        ),
     ],
 )
 def test_a_wrong_certificate_is_refused_and_both_sides_say_why(
-    pki: Pki, log: Log, server: str, client: tuple[str | None, str, str | None], told_client: str, told_server: str
+    pki: Pki,
+    log: Log,
+    server: str,
+    client: tuple[str | None, str, str | None],
+    told_client: str,
+    told_server: str,
 ) -> None:
     stem, ca, name = client
 
@@ -193,12 +256,22 @@ def test_a_client_without_a_certificate_is_served_where_nobody_asks_for_one(pki:
 def test_a_pinned_server_certificate_is_trusted_whoever_signed_it(pki: Pki) -> None:
     async def scenario() -> None:
         async with listening(pki.server(), Echo()) as port:
-            assert await talk(SystemTransport(), port, pki.client(ca="server.pem")) == b"hello there"
+            assert (
+                await talk(SystemTransport(), port, pki.client(ca="server.pem")) == b"hello there"
+            )
 
     run(scenario())
 
 
-@pytest.mark.parametrize("garbage", [b"2W\x00\x00\x00\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01" + b"\xff" * 600, bytes(1000)])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"2W\x00\x00\x00\x01",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01" + b"\xff" * 600,
+        bytes(1000),
+    ],
+)
 def test_what_is_no_tls_is_one_warning_and_others_go_on(pki: Pki, log: Log, garbage: bytes) -> None:
     async def scenario() -> None:
         async with listening(pki.server(), Echo()) as port:
@@ -215,7 +288,9 @@ def test_what_is_no_tls_is_one_warning_and_others_go_on(pki: Pki, log: Log, garb
     assert len(refusals(log)) == 1
 
 
-def test_a_plain_client_of_a_tls_port_is_told_what_is_wrong_on_the_server(pki: Pki, log: Log) -> None:
+def test_a_plain_client_of_a_tls_port_is_told_what_is_wrong_on_the_server(
+    pki: Pki, log: Log
+) -> None:
     async def scenario() -> None:
         async with listening(pki.server(), Echo()) as port:
             stream = await SystemTransport().connect("127.0.0.1", port, None)
@@ -230,7 +305,7 @@ def test_a_plain_client_of_a_tls_port_is_told_what_is_wrong_on_the_server(pki: P
 @pytest.mark.parametrize("answer", [b"", b"\x00\x00\x00\x00 no TLS here\n"])
 def test_a_tls_client_of_a_plain_port_is_told_what_is_wrong(pki: Pki, answer: bytes) -> None:
     async def scenario() -> None:
-        async def dismiss(stream: Stream) -> None:
+        async def dismiss(stream: ByteStream) -> None:
             await stream.read()
             await stream.write([answer])
 
@@ -241,8 +316,13 @@ def test_a_tls_client_of_a_plain_port_is_told_what_is_wrong(pki: Pki, answer: by
     run(scenario())
 
 
-@pytest.mark.parametrize(("said", "told"), [(b"", "said nothing for 0.2 s"), (b"\x16\x03\x01", "did not end within 0.2 s")])
-def test_a_handshake_that_stalls_ends_in_time_on_both_sides(pki: Pki, log: Log, said: bytes, told: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [(b"", "said nothing for 0.2 s"), (b"\x16\x03\x01", "did not end within 0.2 s")],
+)
+def test_a_handshake_that_stalls_ends_in_time_on_both_sides(
+    pki: Pki, log: Log, said: bytes, told: str
+) -> None:
     async def scenario() -> None:
         hasty = SystemTransport(handshake_timeout=0.2)
         async with listening(pki.server(), Echo(), hasty) as port:
@@ -275,12 +355,22 @@ def test_a_peer_that_changes_its_keys_in_mid_stream_is_followed(pki: Pki) -> Non
     need_program("openssl")
 
     async def scenario() -> None:
-        said = (b"one\n", b"K\n", b"two\n", b"k\n", b"three\n", b"K\n", b"four\n")  # a K alone on a line asks s_client for a key update
+        # a K alone on a line asks s_client for a key update
+        said = (b"one\n", b"K\n", b"two\n", b"k\n", b"three\n", b"K\n", b"four\n")
         async with listening(pki.server(), Echo()) as port:
-            files = ["-cert", pki.path("client.pem"), "-key", pki.path("client.key"), "-CAfile", pki.path("ca.pem")]
+            files = [
+                "-cert",
+                pki.path("client.pem"),
+                "-key",
+                pki.path("client.key"),
+                "-CAfile",
+                pki.path("ca.pem"),
+            ]
             command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-tls1_3", *files]
             pipe = asyncio.subprocess.PIPE
-            client = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
+            client = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+            )
             assert client.stdin is not None
             assert client.stdout is not None
             found = b""
@@ -298,11 +388,15 @@ def test_a_peer_that_changes_its_keys_in_mid_stream_is_followed(pki: Pki) -> Non
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_sessions_are_not_kept_and_who_offers_one_shakes_hands_anew(pki: Pki, version: ssl.TLSVersion) -> None:
+def test_sessions_are_not_kept_and_who_offers_one_shakes_hands_anew(
+    pki: Pki, version: ssl.TLSVersion
+) -> None:
     context = stdlib_client(pki, version)
 
     def twice(port: int) -> bool:
-        """Return whether the second connection, which offers the first one's session, resumed it."""
+        """Return whether the second connection, which offers the first one's session, resumed
+        it.
+        """
         session = None
         for _ in range(2):
             sock = socket.create_connection(("127.0.0.1", port))
@@ -335,17 +429,23 @@ def test_old_clients_get_a_cipher_in_cbc_mode(pki: Pki) -> None:
 
 
 @pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
-def test_keys_of_both_forms_serve_and_a_client_may_go_without_name_and_sni(pki: Pki, form: PrivateFormat) -> None:
+def test_keys_of_both_forms_serve_and_a_client_may_go_without_name_and_sni(
+    pki: Pki, form: PrivateFormat
+) -> None:
     """Receiver rule 15: PKCS#8 and the older form; pylogbeat sends no SNI and checks no name."""
     key = load_pem_private_key((pki.directory / "server.key").read_bytes(), None)
-    (pki.directory / "formed.key").write_bytes(key.private_bytes(Encoding.PEM, form, NoEncryption()))
+    (pki.directory / "formed.key").write_bytes(
+        key.private_bytes(Encoding.PEM, form, NoEncryption())
+    )
     settings = ServerTls(pki.path("server.pem"), pki.path("formed.key"), pki.path("ca.pem"))
 
     async def scenario() -> None:
         context = stdlib_client(pki, ssl.TLSVersion.TLSv1_3)
         context.check_hostname = False
         async with listening(settings, Echo()) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="")
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", port, ssl=context, server_hostname=""
+            )
             writer.write(b"x")
             assert await reader.readexactly(1) == b"x"
             writer.close()

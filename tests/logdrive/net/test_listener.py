@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from logdrive.errors import ConfigError, TransientError
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.net.tcp import SystemTransport
 from tests.conftest import unavailable
 from tests.logdrive.net.loopback import Echo, eventually, listening, read_exactly, run
@@ -63,7 +63,7 @@ def test_beyond_the_limit_connections_are_turned_away_and_room_comes_back() -> N
 
 def test_a_failing_connection_is_logged_and_the_others_go_on() -> None:
     async def scenario() -> None:
-        async def fail(stream: Stream) -> None:
+        async def fail(stream: ByteStream) -> None:
             data = await stream.read()
             if data == b"bug":
                 raise ValueError("a bug")
@@ -80,7 +80,9 @@ def test_a_failing_connection_is_logged_and_the_others_go_on() -> None:
                         with pytest.raises(end):
                             await stream.read()
                     stream.abort()
-        assert [line["event"] for line in log if line["log_level"] == "error"] == ["connection failed"]
+        assert [line["event"] for line in log if line["log_level"] == "error"] == [
+            "connection failed"
+        ]
 
     run(scenario())
 
@@ -126,10 +128,16 @@ def test_a_port_in_use_and_an_address_of_another_host_are_mistakes_of_the_config
         transport = SystemTransport()
         listener = await transport.listen("127.0.0.1", 0, None, Echo())
         host, port = listener.address
-        with pytest.raises(ConfigError, match=rf"address = {host}:{port}: address already in use: another program listens there"):
+        with pytest.raises(
+            ConfigError,
+            match=rf"address = {host}:{port}: address already in use: another program ",
+        ):
             await transport.listen(host, port, None, Echo())
         await listener.close()
-        with pytest.raises(ConfigError, match=r"192\.0\.2\.1:5044: cannot assign requested address: this host does not have"):
+        with pytest.raises(
+            ConfigError,
+            match=r"192\.0\.2\.1:5044: cannot assign requested address: this host does not have",
+        ):
             await transport.listen("192.0.2.1", 5044, None, Echo())
         with pytest.raises(ConfigError, match="address"):
             await transport.listen("no-such-host.invalid", 5044, None, Echo())
@@ -142,7 +150,10 @@ def test_a_port_in_use_and_an_address_of_another_host_are_mistakes_of_the_config
 def test_who_does_not_answer_or_has_no_address_is_a_transient_error() -> None:
     async def scenario() -> None:
         transport = SystemTransport(connect_timeout=0.2)
-        with pytest.raises(TransientError, match=r"127\.0\.0\.1:1: connection refused: does the other side listen there"):
+        with pytest.raises(
+            TransientError,
+            match=r"127\.0\.0\.1:1: connection refused: does the other side listen there",
+        ):
             await transport.connect("127.0.0.1", 1, None)
         with pytest.raises(TransientError, match=r"no-such-host.invalid:5044: "):
             await SystemTransport().connect("no-such-host.invalid", 5044, None)

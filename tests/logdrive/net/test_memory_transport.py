@@ -1,4 +1,6 @@
-"""The network that tests stand on keeps what it promises: order, back-pressure, and every way of breaking."""
+"""The network that tests stand on keeps what it promises: order, back-pressure, and every way of
+breaking.
+"""
 
 import asyncio
 import random
@@ -6,7 +8,7 @@ import random
 import pytest
 
 from logdrive.errors import ConfigError, TransientError
-from logdrive.net.stream import Accept, ClientTls, ServerTls, Stream
+from logdrive.net.stream import Accept, ByteStream, ClientTls, ServerTls
 from tests.support.memory_transport import MemoryNetwork, MemoryStream
 from tests.support.virtual_time import run
 
@@ -18,7 +20,7 @@ async def pair(
 ) -> tuple[MemoryStream, MemoryStream]:
     """Return both ends of a connection from host `a` to host `b`."""
 
-    async def hold(_stream: Stream) -> None:
+    async def hold(_stream: ByteStream) -> None:
         await asyncio.Event().wait()
 
     listener = await network.host("b").listen("0.0.0.0", 0, server, hold)
@@ -44,7 +46,9 @@ def test_bytes_arrive_in_order_both_ways_whatever_the_splits_and_delays() -> Non
             await stream.write([data[i : i + 100] for i in range(0, len(data), 100)])
             await stream.end_writing()
 
-        results = await asyncio.gather(send(ours, there), send(theirs, back), collect(ours), collect(theirs))
+        results = await asyncio.gather(
+            send(ours, there), send(theirs, back), collect(ours), collect(theirs)
+        )
         assert (results[2], results[3]) == (back, there)
 
     run(scenario())
@@ -111,7 +115,11 @@ def test_after_a_close_the_peer_reads_to_the_end_and_cannot_write() -> None:
         await ours.write([b"last words"])
         await ours.close()
         await ours.close()
-        assert [await theirs.read(), await theirs.read(), await theirs.read()] == [b"last words", b"", b""]
+        assert [await theirs.read(), await theirs.read(), await theirs.read()] == [
+            b"last words",
+            b"",
+            b"",
+        ]
         assert await ours.read() == b""
         with pytest.raises(TransientError):
             await theirs.write([b"too late"])
@@ -203,7 +211,7 @@ def test_a_crash_frees_the_port_and_ends_the_tasks() -> None:
             await network.host("a").connect("b", port, None)
         served: list[str] = []
 
-        async def serve(stream: Stream) -> None:
+        async def serve(stream: ByteStream) -> None:
             served.append(stream.peer.address)
 
         await network.host("b").listen("127.0.0.1", port, None, serve)
@@ -215,14 +223,23 @@ def test_a_crash_frees_the_port_and_ends_the_tasks() -> None:
 
 @pytest.mark.parametrize(
     ("offered", "agreed"),
-    [(("lumberjack/2", "logdrive/1"), "logdrive/1"), (("lumberjack/2",), "lumberjack/2"), (("h2",), None), ((), None)],
+    [
+        (("lumberjack/2", "logdrive/1"), "logdrive/1"),
+        (("lumberjack/2",), "lumberjack/2"),
+        (("h2",), None),
+        ((), None),
+    ],
 )
-def test_the_dialect_is_the_first_of_the_server_that_the_client_offers(offered: tuple[str, ...], agreed: str | None) -> None:
+def test_the_dialect_is_the_first_of_the_server_that_the_client_offers(
+    offered: tuple[str, ...], agreed: str | None
+) -> None:
     async def scenario() -> None:
         network = MemoryNetwork()
         network.host("a", identity="dns:a")
         network.host("b", identity="dns:b")
-        ours, theirs = await pair(network, ClientTls("ca.pem", "client.pem", "client.key", None, offered), SERVER)
+        ours, theirs = await pair(
+            network, ClientTls("ca.pem", "client.pem", "client.key", None, offered), SERVER
+        )
         assert (ours.peer.identity, theirs.peer.identity) == ("dns:b", "dns:a")
         assert (ours.peer.alpn, theirs.peer.alpn) == (agreed, agreed)
         assert ours.peer.secure
@@ -231,8 +248,13 @@ def test_the_dialect_is_the_first_of_the_server_that_the_client_offers(offered: 
     run(scenario())
 
 
-@pytest.mark.parametrize(("client", "server"), [(None, SERVER), (ClientTls("ca.pem"), SERVER), (ClientTls("ca.pem"), None)])
-def test_who_would_fail_a_handshake_is_refused(client: ClientTls | None, server: ServerTls | None) -> None:
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [(None, SERVER), (ClientTls("ca.pem"), SERVER), (ClientTls("ca.pem"), None)],
+)
+def test_who_would_fail_a_handshake_is_refused(
+    client: ClientTls | None, server: ServerTls | None
+) -> None:
     async def scenario() -> None:
         with pytest.raises(TransientError):
             await pair(MemoryNetwork(), client, server)
@@ -244,7 +266,7 @@ def test_loopback_names_mean_the_own_host_and_a_port_is_taken_once() -> None:
     async def scenario() -> None:
         network = MemoryNetwork()
 
-        async def greet(stream: Stream) -> None:
+        async def greet(stream: ByteStream) -> None:
             await stream.write([b"hello"])
 
         accept: Accept = greet
@@ -262,7 +284,7 @@ def test_a_failure_of_an_accepted_connection_is_not_lost() -> None:
     async def scenario() -> None:
         network = MemoryNetwork()
 
-        async def fail(_stream: Stream) -> None:
+        async def fail(_stream: ByteStream) -> None:
             raise ValueError("a bug")
 
         await network.host("b").listen("127.0.0.1", 5044, None, fail)

@@ -1,4 +1,6 @@
-"""What is sent with a certificate: what a peer needs to verify it, and not the root, which it has."""
+"""What is sent with a certificate: what a peer needs to verify it, and not the root, which it
+has.
+"""
 
 import socket
 from dataclasses import replace
@@ -34,11 +36,15 @@ def authority(name: str, signer: Issued | None) -> Issued:
 
 
 def received(pki: Pki, *, ca: str, cert: str) -> list[str]:
-    """Shake hands with a server that knows the root only; return the names of what a client sent."""
+    """Shake hands with a server that knows the root only; return the names of what a client
+    sent.
+    """
     ours, theirs = socket.socketpair()
     with ours, theirs:
         server = server_connection(server_context(pki.server()), ours)
-        client = client_connection(client_context(replace(pki.client(cert), ca=pki.path(ca))), theirs, "localhost")
+        client = client_connection(
+            client_context(replace(pki.client(cert), ca=pki.path(ca))), theirs, "localhost"
+        )
         for end in (ours, theirs):
             end.setblocking(False)
         for _ in range(10):
@@ -49,7 +55,11 @@ def received(pki: Pki, *, ca: str, cert: str) -> list[str]:
                     continue
         certificate = server.get_peer_certificate(as_cryptography=True)
         chain = [certificate, *(server.get_peer_cert_chain(as_cryptography=True) or [])]
-    return [str(each.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value) for each in chain if each]
+    return [
+        str(each.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+        for each in chain
+        if each
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""A write that fails leaves nothing pending: neither its own rest, nor a later write, nor a goodbye is given to the wire."""
+"""A write that fails leaves nothing pending: neither its own rest, nor a later write, nor a goodbye
+is given to the wire.
+"""
 
 import asyncio
 import socket
@@ -15,7 +17,9 @@ from logdrive.net.wires import Want
 
 
 class BreakingWire:
-    """Takes *whole* sends of up to *at_once* bytes, then breaks; notes what it took and whether it was told goodbye."""
+    """Takes *whole* sends of up to *at_once* bytes, then breaks; notes what it took and whether it
+    was told goodbye.
+    """
 
     more = False
 
@@ -61,7 +65,10 @@ def test_after_a_failed_write_nothing_more_is_sent(whole: int) -> None:
             parts = [bytes([number]) * 300 * KIB for number in range(3)]
             with pytest.raises(TransientError, match="broken"):
                 await stream.write(parts)
-            assert (bytes(wire.taken), wire.sends) == (b"".join(parts)[: whole * 100 * KIB], whole + 1)
+            assert (bytes(wire.taken), wire.sends) == (
+                b"".join(parts)[: whole * 100 * KIB],
+                whole + 1,
+            )
             for _ in range(2):
                 with pytest.raises(TransientError, match="given up half-way"):
                     await stream.write([b"next"])

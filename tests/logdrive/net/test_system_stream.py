@@ -1,4 +1,6 @@
-"""Streams over real sockets, plain and TLS: order, back-pressure, both directions at once, and every kind of end."""
+"""Streams over real sockets, plain and TLS: order, back-pressure, both directions at once, and
+every kind of end.
+"""
 
 import asyncio
 import os
@@ -11,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.net.system_stream import SystemStream
 from logdrive.net.tcp import SystemTransport
 from tests.logdrive.net.loopback import eventually, listening, read_exactly, run
@@ -28,9 +30,9 @@ def pair(request: pytest.FixtureRequest, pki: Pki) -> Pair:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[tuple[SystemStream, SystemStream]]:
-        arrived: asyncio.Queue[Stream] = asyncio.Queue()
+        arrived: asyncio.Queue[ByteStream] = asyncio.Queue()
 
-        async def hold(stream: Stream) -> None:
+        async def hold(stream: ByteStream) -> None:
             arrived.put_nowait(stream)
             await asyncio.Event().wait()
 
@@ -50,12 +52,14 @@ def socket_of(stream: SystemStream) -> socket.socket:
 
 
 def test_a_flood_of_single_bytes_is_taken_a_little_at_a_time(pki: Pki) -> None:
-    """Each byte is a TLS record, and each record costs; one turn must not take thousands of them."""
+    """Each byte is a TLS record, and each record costs; one turn must not take thousands of
+    them.
+    """
 
     async def scenario() -> None:
-        arrived: asyncio.Queue[Stream] = asyncio.Queue()
+        arrived: asyncio.Queue[ByteStream] = asyncio.Queue()
 
-        async def hold(stream: Stream) -> None:
+        async def hold(stream: ByteStream) -> None:
             arrived.put_nowait(stream)
             await asyncio.Event().wait()
 
@@ -80,14 +84,17 @@ def test_five_megabytes_both_ways_at_once_with_a_slow_reader(pair: Pair) -> None
         there, back = os.urandom(5 << 20), os.urandom(5 << 20)
         cuts = random.Random(1)
 
-        async def send(stream: Stream, data: bytes) -> None:
+        async def send(stream: ByteStream, data: bytes) -> None:
             place = 0
             while place < len(data):
-                parts = [data[place + i * 1000 : place + (i + 1) * 1000] for i in range(cuts.randint(1, 400))]
+                parts = [
+                    data[place + i * 1000 : place + (i + 1) * 1000]
+                    for i in range(cuts.randint(1, 400))
+                ]
                 await stream.write(parts)
                 place += sum(map(len, parts))
 
-        async def collect(stream: Stream, size: int, pause: float) -> bytes:
+        async def collect(stream: ByteStream, size: int, pause: float) -> bytes:
             parts: list[bytes] = []
             while size > 0:
                 data = await stream.read()
@@ -99,7 +106,10 @@ def test_five_megabytes_both_ways_at_once_with_a_slow_reader(pair: Pair) -> None
 
         async with pair() as (ours, theirs):
             _, _, from_us, from_them = await asyncio.gather(
-                send(ours, there), send(theirs, back), collect(theirs, len(there), 0.002), collect(ours, len(back), 0)
+                send(ours, there),
+                send(theirs, back),
+                collect(theirs, len(there), 0.002),
+                collect(ours, len(back), 0),
             )
             assert from_us == there
             assert from_them == back
@@ -121,7 +131,12 @@ def test_one_large_part_and_empty_parts(pair: Pair) -> None:
 
 def test_heads_before_long_parts_arrive_in_their_places(pair: Pair) -> None:
     async def scenario() -> None:
-        parts = [bytes([number]) * size for number, size in enumerate((8, 300_000, 8, 20_000, 262_140, 262_144, 3, 700_000, 5, 6))]
+        parts = [
+            bytes([number]) * size
+            for number, size in enumerate(
+                (8, 300_000, 8, 20_000, 262_140, 262_144, 3, 700_000, 5, 6)
+            )
+        ]
         async with pair() as (ours, theirs), asyncio.TaskGroup() as tasks:
             tasks.create_task(ours.write(parts))
             assert await read_exactly(theirs, sum(map(len, parts))) == b"".join(parts)
@@ -210,7 +225,9 @@ def test_what_was_written_last_arrives_although_bytes_stand_unread_at_the_close(
     run(scenario())
 
 
-def test_a_close_ends_in_time_although_the_peer_says_nothing_and_wakes_the_reader(pair: Pair) -> None:
+def test_a_close_ends_in_time_although_the_peer_says_nothing_and_wakes_the_reader(
+    pair: Pair,
+) -> None:
     async def scenario() -> None:
         async with pair() as (ours, _):
             reading = asyncio.create_task(ours.read())
@@ -262,7 +279,10 @@ def test_a_reset_of_an_idle_connection_is_a_clear_error(pair: Pair) -> None:
             reading = asyncio.create_task(ours.read())
             await asyncio.sleep(0.05)
             theirs.abort()
-            with pytest.raises(TransientError, match=r"127\.0\.0\.1:\d+: the connection was .*(by the other side).*") as caught:
+            with pytest.raises(
+                TransientError,
+                match=r"127\.0\.0\.1:\d+: the connection was .*(by the other side).*",
+            ) as caught:
                 await reading
             assert "reset" in str(caught.value)
 
@@ -270,12 +290,14 @@ def test_a_reset_of_an_idle_connection_is_a_clear_error(pair: Pair) -> None:
 
 
 def test_an_end_without_a_goodbye_is_an_end(pki: Pki) -> None:
-    """Deployed peers close the socket without close_notify; frames know their length, so nothing rests on it."""
+    """Deployed peers close the socket without close_notify; frames know their length, so nothing
+    rests on it.
+    """
 
     async def scenario() -> None:
         ends: list[bytes] = []
 
-        async def collect(stream: Stream) -> None:
+        async def collect(stream: ByteStream) -> None:
             while data := await stream.read():
                 ends.append(data)
             ends.append(b"")
@@ -294,12 +316,15 @@ def test_an_end_without_a_goodbye_is_an_end(pki: Pki) -> None:
 
 def test_a_connection_cut_in_mid_record_is_an_error_before_anything_was_said(pki: Pki) -> None:
     async def scenario() -> None:
-        async def cut(stream: Stream) -> None:
+        async def cut(stream: ByteStream) -> None:
             stream.abort()
 
         async with listening(pki.server(), cut) as port:
             ours = await SystemTransport().connect("127.0.0.1", port, pki.client())
-            with pytest.raises(TransientError, match="before it said anything: if this repeats, it may refuse our certificate"):
+            with pytest.raises(
+                TransientError,
+                match="before it said anything: if this repeats, it may refuse our certificate",
+            ):
                 await ours.read()
             ours.abort()
 

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
 
 from logdrive.errors import ConfigError
 from logdrive.net.stream import ClientTls, ServerTls
@@ -20,12 +24,21 @@ def told(error: pytest.ExceptionInfo[ConfigError]) -> str:
 
 
 @pytest.mark.parametrize("key", ["cert", "key", "ca"])
-@pytest.mark.parametrize("content", [None, b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-def test_a_file_missing_or_unfit_is_named_with_its_key(pki: Pki, tmp_path: Path, key: str, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [None, b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"],
+)
+def test_a_file_missing_or_unfit_is_named_with_its_key(
+    pki: Pki, tmp_path: Path, key: str, content: bytes | None
+) -> None:
     path = tmp_path / "given.pem"
     if content is not None:
         path.write_bytes(content)
-    paths = {"cert": pki.path("server.pem"), "key": pki.path("server.key"), "ca": pki.path("ca.pem")} | {key: str(path)}
+    paths = {
+        "cert": pki.path("server.pem"),
+        "key": pki.path("server.key"),
+        "ca": pki.path("ca.pem"),
+    } | {key: str(path)}
     loads: list[Callable[[], object]] = [
         lambda: server_context(ServerTls(paths["cert"], paths["key"], paths["ca"])),
         lambda: client_context(ClientTls(paths["ca"], paths["cert"], paths["key"])),
@@ -45,26 +58,38 @@ def test_a_directory_is_no_certificate(pki: Pki, tmp_path: Path) -> None:
 
 def test_a_key_of_another_certificate_is_told_apart(pki: Pki) -> None:
     with pytest.raises(ConfigError) as error:
-        server_context(ServerTls(pki.path("server.pem"), pki.path("client.key"), pki.path("ca.pem")))
+        server_context(
+            ServerTls(pki.path("server.pem"), pki.path("client.key"), pki.path("ca.pem"))
+        )
     assert told(error).startswith(f"key = {pki.path('client.key')}: it is not the private key of")
 
 
-def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(pki: Pki, tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(
+    pki: Pki, tmp_path: Path
+) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     path = tmp_path / "secret.key"
-    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
+    path.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    )
     with pytest.raises(ConfigError) as error:
         client_context(ClientTls(pki.path("ca.pem"), pki.path("client.pem"), str(path)))
     assert "without a passphrase" in told(error)
 
 
-@pytest.mark.parametrize(("cert", "key", "missing"), [("client.pem", None, "key"), (None, "client.key", "cert")])
+@pytest.mark.parametrize(
+    ("cert", "key", "missing"), [("client.pem", None, "key"), (None, "client.key", "cert")]
+)
 def test_half_a_pair_is_refused(pki: Pki, cert: str | None, key: str | None, missing: str) -> None:
     with pytest.raises(ConfigError) as error:
-        client_context(ClientTls(pki.path("ca.pem"), cert and pki.path(cert), key and pki.path(key)))
+        client_context(
+            ClientTls(pki.path("ca.pem"), cert and pki.path(cert), key and pki.path(key))
+        )
     assert told(error).startswith(f"{missing}: cert and key go together")
 
 
 def test_certificates_are_made_for_now_and_no_longer_than_their_ca(pki: Pki) -> None:
     made = pki.authority.certificate
-    assert made.not_valid_before_utc < datetime.datetime.now(datetime.UTC) < made.not_valid_after_utc
+    assert (
+        made.not_valid_before_utc < datetime.datetime.now(datetime.UTC) < made.not_valid_after_utc
+    )

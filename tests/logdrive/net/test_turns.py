@@ -1,4 +1,6 @@
-"""Turns: in a round of the loop one of those who have much to do goes on, in the order in which they asked."""
+"""Turns: in a round of the loop one of those who have much to do goes on, in the order in which
+they asked.
+"""
 
 import asyncio
 import contextlib

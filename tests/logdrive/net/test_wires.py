@@ -1,4 +1,6 @@
-"""How much one read brings: less where there are many connections, so that all together bring little before anybody can be stopped."""
+"""How much one read brings: less where there are many connections, so that all together bring
+little before anybody can be stopped.
+"""
 
 import asyncio
 import os
@@ -8,14 +10,17 @@ import pytest
 
 from logdrive.model.units import KIB, MIB
 from logdrive.net.listener import Admission
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.net.tcp import SystemTransport
 from logdrive.net.wires import PlainWire, Want, read_bytes
 from tests.logdrive.net.loopback import listening, run
 from tests.support.pki import Pki
 
 
-@pytest.mark.parametrize(("connections", "size"), [(0, 256 * KIB), (1, 256 * KIB), (256, 256 * KIB), (1024, 64 * KIB), (10_000, 16 * KIB)])
+@pytest.mark.parametrize(
+    ("connections", "size"),
+    [(0, 256 * KIB), (1, 256 * KIB), (256, 256 * KIB), (1024, 64 * KIB), (10_000, 16 * KIB)],
+)
 def test_a_read_brings_less_the_more_connections_there_are(connections: int, size: int) -> None:
     assert read_bytes(connections) == size
     assert connections * size <= 160 * MIB
@@ -36,7 +41,9 @@ def test_a_plain_read_brings_what_it_may_and_the_next_one_goes_on() -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-def test_an_accepted_connection_reads_by_how_many_there_are(pki: Pki, secure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accepted_connection_reads_by_how_many_there_are(
+    pki: Pki, secure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Admission, "read_bytes", lambda admission: 20 * KIB)
     data = os.urandom(300 * KIB)
 
@@ -44,7 +51,7 @@ def test_an_accepted_connection_reads_by_how_many_there_are(pki: Pki, secure: bo
         sizes: list[int] = []
         done = asyncio.get_running_loop().create_future()
 
-        async def accept(stream: Stream) -> None:
+        async def accept(stream: ByteStream) -> None:
             got = b""
             while len(got) < len(data):
                 part = await stream.read()
@@ -54,7 +61,9 @@ def test_an_accepted_connection_reads_by_how_many_there_are(pki: Pki, secure: bo
 
         transport = SystemTransport()
         async with listening(pki.server() if secure else None, accept, transport) as port:
-            stream = await SystemTransport().connect("127.0.0.1", port, pki.client(name="localhost") if secure else None)
+            stream = await SystemTransport().connect(
+                "127.0.0.1", port, pki.client(name="localhost") if secure else None
+            )
             await stream.write([data])
             assert await done == data
             await stream.close()

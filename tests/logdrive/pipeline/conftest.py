@@ -7,15 +7,21 @@ from typing import Any
 
 import pytest
 
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # short runs: a fifth less time
+# short runs: a fifth less time
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session as the pipeline makes it. What Spark says is in the file `spark.log` of its directory."""
+    """A session as the pipeline makes it.
+
+    What Spark says is in the file `spark.log` of its directory.
+    """
     from logdrive.pipeline.spark.session import session
     from logdrive.pipeline.spark.source import LogdriveSource
 
-    with session("tests", memory="1g", log=Path(tmp_path_factory.mktemp("spark"), "spark.log")) as started:
+    with session(
+        "tests", memory="1g", log=Path(tmp_path_factory.mktemp("spark"), "spark.log")
+    ) as started:
         started.dataSource.register(LogdriveSource)
         yield started

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
-from logdrive.model.pieces import Unfinished
+from logdrive.model.pieces import UnfinishedEvents
 from logdrive.pipeline.bronze.writer import Bronze, Written
 from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.read.planner import Range, events_in
+from logdrive.pipeline.read.planner import BatchRange, events_in
 from logdrive.pipeline.spark.source import chunks_of, raw_batches
 from logdrive.pipeline.spark.task import write_events, written_of
 from tests.logdrive.pipeline.segments import STREAM, Segment, file_records
@@ -20,15 +20,15 @@ def bronze(directory: Path) -> Bronze:
     return Bronze(str(directory), clock=SystemClock(), disk=SystemDisk())
 
 
-def planned(segment: Segment, start: int, end: int | None = None) -> Range:
+def planned(segment: Segment, start: int, end: int | None = None) -> BatchRange:
     """Return the range as a planner that has been everywhere before would."""
-    data, unfinished = bytes(segment.data[:end]), Unfinished()
+    data, unfinished = bytes(segment.data[:end]), UnfinishedEvents()
     events_in([hop for hop in walk(segment.name, 0, data) if hop.offset < start], unfinished)
     events = events_in(list(walk(segment.name, start, data[start:])), unfinished)
-    return Range(segment.name, start, len(data), tuple(events))
+    return BatchRange(segment.name, start, len(data), tuple(events))
 
 
-def batches_of(wanted: Range, segment: Segment, size: int = 1000) -> list[pa.RecordBatch]:
+def batches_of(wanted: BatchRange, segment: Segment, size: int = 1000) -> list[pa.RecordBatch]:
     """Return what Spark's source yields for *wanted*, cut into *size* bytes."""
 
     def pieces(start: int, end: int) -> Iterator[bytes]:
@@ -37,7 +37,9 @@ def batches_of(wanted: Range, segment: Segment, size: int = 1000) -> list[pa.Rec
     return list(raw_batches(STREAM, wanted, chunks_of(wanted, pieces)))
 
 
-def task(directory: Path, segment: Segment, start: int, end: int | None = None, size: int = 1000) -> Written:
+def task(
+    directory: Path, segment: Segment, start: int, end: int | None = None, size: int = 1000
+) -> Written:
     """Do what a Spark task does with a range of *segment*."""
     chunks = batches_of(planned(segment, start, end), segment, size)
     (message,) = write_events(chunks, str(directory / "bronze" / "events"), "snappy")

@@ -31,34 +31,67 @@ class Segment:
     clock: int = 1_700_000_000_000
     data: bytearray = field(default_factory=bytearray)
 
-    def data_batch(self, source: str, previous: int, position: int, records: Sequence[bytes], events: int, **more: object) -> None:
+    def data_batch(
+        self,
+        source: str,
+        previous: int,
+        position: int,
+        records: Sequence[bytes],
+        events: int,
+        **more: object,
+    ) -> None:
         self.batch("data", source, records, events, previous=previous, position=position, **more)
 
     def gap(self, source: str, start: int, end: int, reason: str, *, exact: bool = True) -> None:
         payload = record.gap(start, end, reason, end_exact=exact)
-        self.batch("gap", source, [payload], 0, previous=start, position=end, mark=msgspec.Raw(record.mark_of(payload)))
+        self.batch(
+            "gap",
+            source,
+            [payload],
+            0,
+            previous=start,
+            position=end,
+            mark=msgspec.Raw(record.mark_of(payload)),
+        )
 
     def ended(self, source: str, end: int, reason: str = "removed") -> None:
         payload = record.ended(end, reason)
-        self.batch("end", source, [payload], 0, previous=end, position=end, mark=msgspec.Raw(record.mark_of(payload)))
+        self.batch(
+            "end",
+            source,
+            [payload],
+            0,
+            previous=end,
+            position=end,
+            mark=msgspec.Raw(record.mark_of(payload)),
+        )
 
     def foreign(self, source: str, records: Sequence[bytes], events: int | None = None) -> None:
         self.batch("foreign", source, records, len(records) if events is None else events)
 
     def piece(self, source: str, event: bytes, start: int, end: int, name: str = "e") -> None:
         """Append bytes [*start*, *end*) of *event*, as a piece (R6)."""
-        mark = msgspec.Raw(orjson.dumps({"event": name, "start": start, "end": end, "bytes": len(event)}))
+        mark = msgspec.Raw(
+            orjson.dumps({"event": name, "start": start, "end": end, "bytes": len(event)})
+        )
         self.batch("foreign", source, [event[start:end]], int(end == len(event)), mark=mark)
 
     def dead_letter(self, source: str, size: int) -> None:
         """Append the note of an event of *size* bytes that is among the dead letters (R7)."""
-        mark = msgspec.Raw(orjson.dumps({"reason": "dead_letter", "end": size, "letter": str(SPACE)}))
+        mark = msgspec.Raw(
+            orjson.dumps({"reason": "dead_letter", "end": size, "letter": str(SPACE)})
+        )
         self.batch("foreign", source, [], 0, mark=mark)
 
-    def batch(self, kind: str, source: str, records: Sequence[bytes], events: int, **more: object) -> None:
+    def batch(
+        self, kind: str, source: str, records: Sequence[bytes], events: int, **more: object
+    ) -> None:
         self.clock += 10
         body = framed_all(records)
-        attributes = more.pop("attributes", None) or {"host": "web-1", "path": f"/var/log/{source}.log"}
+        attributes = more.pop("attributes", None) or {
+            "host": "web-1",
+            "path": f"/var/log/{source}.log",
+        }
         values = {
             "kind": kind,
             "source": source_id(source),
@@ -79,12 +112,16 @@ class Segment:
 
 
 def lines(source: str, first: int, count: int) -> bytes:
-    return b"".join(b"%s line %d \xc3\xa4\n" % (source.encode(), n) for n in range(first, first + count))
+    return b"".join(
+        b"%s line %d \xc3\xa4\n" % (source.encode(), n) for n in range(first, first + count)
+    )
 
 
 def text_block(data: bytes, start: int) -> bytes:
     """Return valid UTF-8 as a block of lines."""
-    return record.block(start, start + len(data), data.count(b"\n") + (not data.endswith(b"\n")), data.decode())
+    return record.block(
+        start, start + len(data), data.count(b"\n") + (not data.endswith(b"\n")), data.decode()
+    )
 
 
 def line_record(line: bytes, start: int) -> bytes:
@@ -98,11 +135,15 @@ def line_record(line: bytes, start: int) -> bytes:
         return record.lean(start, start + len(line), bare.decode(), eol=eol)
     except UnicodeDecodeError:
         exact = base64.b64encode(bare).decode()
-        return record.lean(start, start + len(line), bare.decode(errors="replace"), eol=eol, original=exact)
+        return record.lean(
+            start, start + len(line), bare.decode(errors="replace"), eol=eol, original=exact
+        )
 
 
 def file_records(data: bytes, start: int = 0) -> tuple[list[bytes], int]:
-    """Return *data* as an agent sends it: blocks of valid lines, lean records for the others; and how many events that is."""
+    """Return *data* as an agent sends it: blocks of valid lines, lean records for the others; and
+    how many events that is.
+    """
     found: list[bytes] = []
     count, held, held_at = 0, b"", start
     for line in data.splitlines(keepends=True) if b"\r" not in data else _split(data):

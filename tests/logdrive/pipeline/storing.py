@@ -12,13 +12,15 @@ from logdrive.host.executor import ThreadExecutor
 from logdrive.model.numbers import ABSENT
 from logdrive.pipeline.decode.batches import walk
 from logdrive.pipeline.read.connect import reached
-from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.store.engine import Store
 from tests.logdrive.pipeline.segments import STREAM, Segment
 
 
 def store(directory: Path, *segments: Segment, since: int = 0) -> str:
-    """Append what *segments* have from *since* on to the store in *directory*; return the stream's address."""
+    """Append what *segments* have from *since* on to the store in *directory*; return the stream's
+    address.
+    """
 
     async def append(opened: Store) -> None:
         for segment in segments:
@@ -39,7 +41,9 @@ def cut_off(directory: Path, segment: str, offset: int) -> None:
 
 async def _with_store(directory: Path, act: Callable[[Store], Awaitable[None]]) -> None:
     executor = ThreadExecutor("test-store")
-    opened = await Store.open(str(directory), disk=SystemDisk(), executor=executor, clock=SystemClock())
+    opened = await Store.open(
+        str(directory), disk=SystemDisk(), executor=executor, clock=SystemClock()
+    )
     running = asyncio.create_task(opened.run(asyncio.Event()))
     try:
         await act(opened)
@@ -58,7 +62,11 @@ async def _append(opened: Store, segment: Segment, since: int) -> None:
     writer, before, waiting = UUID(int=uuid4().int), ABSENT, []
     for number, hop in enumerate(walk(segment.name, since, bytes(segment.data[since:]))):
         batch = bytes(segment.data[hop.offset : hop.next])
-        waiting.append(opened.append(segment.name, [batch], writer=writer, expected=before, number=number, events=1))
+        waiting.append(
+            opened.append(
+                segment.name, [batch], writer=writer, expected=before, number=number, events=1
+            )
+        )
         before = number
         if len(waiting) >= 32:
             await asyncio.gather(*waiting)
@@ -67,7 +75,7 @@ async def _append(opened: Store, segment: Segment, since: int) -> None:
 
 
 @contextmanager
-def served(directory: Path, *segments: Segment) -> Iterator[Face]:
+def served(directory: Path, *segments: Segment) -> Iterator[StreamClient]:
     """Store *segments* in *directory* and serve them while the context lasts."""
     with reached(store(directory, *segments)) as face:
         yield face

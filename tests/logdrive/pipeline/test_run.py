@@ -1,4 +1,6 @@
-"""`pipeline run` as a whole: from a real store through Spark into tables, exactly once whatever is killed on the way."""
+"""`pipeline run` as a whole: from a real store through Spark into tables, exactly once whatever is
+killed on the way.
+"""
 
 import errno
 import json
@@ -19,7 +21,7 @@ from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.config import PipelineConfig
 from logdrive.pipeline.decode.batches import walk
-from logdrive.pipeline.run import Outcome, Plan, run
+from logdrive.pipeline.run import Plan, RunResult, run
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served, store
@@ -46,30 +48,43 @@ def check(directory: Path, spark: Any, count: int = 4, turns: int = 40) -> None:
     assert found.complete, found.faults
     assert found.events == count * (turns * 50 + (turns + 9) // 10 * 2)
     for number in range(count):
-        assert list(source_pieces(str(directory), source_id(f"s{number}"))) == [(0, lines(f"s{number}", 0, turns * 50))]
+        assert list(source_pieces(str(directory), source_id(f"s{number}"))) == [
+            (0, lines(f"s{number}", 0, turns * 50))
+        ]
 
 
 def plan(uri: str, directory: Path, **more: Any) -> Plan:
-    return Plan(uri=uri, directory=str(directory), **({"once": True, "max_bytes_per_batch": 60_000} | more))
+    return Plan(
+        uri=uri, directory=str(directory), **({"once": True, "max_bytes_per_batch": 60_000} | more)
+    )
 
 
 @pytest.mark.spark
-def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_to_do(tmp_path: Path, spark: Any) -> None:
+def test_once_reads_all_there_is_in_bounded_micro_batches_and_then_has_nothing_to_do(
+    tmp_path: Path, spark: Any
+) -> None:
     segments = stream()
     uri = store(tmp_path / "store", *segments)
     told: list[int] = []
-    outcome = run(plan(uri, tmp_path / "tables"), threading.Event(), lambda so_far: told.append(so_far.events), spark=spark)
+    outcome = run(
+        plan(uri, tmp_path / "tables"),
+        threading.Event(),
+        lambda so_far: told.append(so_far.events),
+        spark=spark,
+    )
     assert outcome.bytes == outcome.there == sum(len(segment.data) for segment in segments)
     assert outcome.micro_batches > 3
     assert (outcome.as_json()["there"], outcome.as_json()["waiting"]) == (outcome.bytes, 0)
     assert told[-1] == outcome.events
     check(tmp_path / "tables", spark)
     again = run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
-    assert again == Outcome()
+    assert again == RunResult()
 
 
 @pytest.mark.spark
-def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(tmp_path: Path, spark: Any) -> None:
+def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(
+    tmp_path: Path, spark: Any
+) -> None:
     segments = stream(turns=10)
     first = [Segment(name=one.name, data=bytearray(one.data)) for one in segments]
     for segment in first:
@@ -85,18 +100,30 @@ def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(tmp
 
 
 @pytest.mark.spark
-def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(tmp_path: Path, spark: Any) -> None:
+def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(
+    tmp_path: Path, spark: Any
+) -> None:
     """History 8: the pipeline's offsets are void, and nothing is lost or doubled by that."""
     segments = stream(count=1, turns=20)
     (whole,) = segments
     run(plan(store(tmp_path / "store", whole), tmp_path / "tables"), threading.Event(), spark=spark)
-    offsets = [hop for hop in walk(whole.name, 0, bytes(whole.data)) if hop.header and hop.header.kind == "data"]
-    restored = Segment(name=whole.name, data=bytearray(whole.data[: offsets[10].next]), clock=whole.clock + 5000)
+    offsets = [
+        hop
+        for hop in walk(whole.name, 0, bytes(whole.data))
+        if hop.header and hop.header.kind == "data"
+    ]
+    restored = Segment(
+        name=whole.name, data=bytearray(whole.data[: offsets[10].next]), clock=whole.clock + 5000
+    )
     at, data = offsets[10].header.position if offsets[10].header else 0, lines("s0", 0, 1000)
     assert at is not None
     send(restored, "s0", data[at:], at)
     restored.foreign("beats", [b'{"message":"after"}'])
-    run(plan(store(tmp_path / "restored", restored), tmp_path / "tables"), threading.Event(), spark=spark)
+    run(
+        plan(store(tmp_path / "restored", restored), tmp_path / "tables"),
+        threading.Event(),
+        spark=spark,
+    )
     assert list(source_pieces(str(tmp_path / "tables"), source_id("s0"))) == [(0, data)]
     assert audit(str(tmp_path / "tables"), spark).complete
 
@@ -118,13 +145,20 @@ def test_a_full_disk_fails_a_run_once_and_is_waited_out_by_one_that_follows(
     with pytest.raises(TransientError, match="No space left on device"):
         run(plan(uri, tmp_path / "tables"), threading.Event(), spark=spark)
     stop = threading.Event()
-    outcome = run(plan(uri, tmp_path / "tables", once=False), stop, lambda so_far: _when_all_is_read(so_far, stop), spark=spark)
+    outcome = run(
+        plan(uri, tmp_path / "tables", once=False),
+        stop,
+        lambda so_far: _when_all_is_read(so_far, stop),
+        spark=spark,
+    )
     assert outcome.bytes == outcome.there
     check(tmp_path / "tables", spark, count=2, turns=10)
 
 
 @pytest.mark.spark
-def test_a_disk_too_full_for_sparks_own_files_is_named_as_the_cause(tmp_path: Path, spark: Any) -> None:
+def test_a_disk_too_full_for_sparks_own_files_is_named_as_the_cause(
+    tmp_path: Path, spark: Any
+) -> None:
     uri = store(tmp_path / "store", *stream(count=1, turns=1))
     with tmpfs(tmp_path / "small", 8) as disk:
         disk.fill(but=16 << 10)
@@ -141,15 +175,19 @@ def test_a_disk_too_full_for_the_tables_is_named_in_one_line(tmp_path: Path) -> 
     assert str(failure.value).isprintable()
 
 
-def _when_all_is_read(so_far: Outcome, stop: threading.Event) -> None:
+def _when_all_is_read(so_far: RunResult, stop: threading.Event) -> None:
     if not so_far.waiting:
         stop.set()
 
 
-def test_a_stream_that_is_not_there_is_told_with_those_that_are_and_makes_no_tables(tmp_path: Path) -> None:
+def test_a_stream_that_is_not_there_is_told_with_those_that_are_and_makes_no_tables(
+    tmp_path: Path,
+) -> None:
     """Empty tables would pass an audit."""
     uri = store(tmp_path / "store", Segment(name="other/stream/0.#epoch.0"))
-    with pytest.raises(ConfigError, match=r"there is no stream logs/app in the store .*; there are: other/stream"):
+    with pytest.raises(
+        ConfigError, match=r"there is no stream logs/app in the store .*; there are: other/stream"
+    ):
         run(plan(uri, tmp_path / "tables"), threading.Event())
     assert not (tmp_path / "tables").exists()
 
@@ -157,7 +195,10 @@ def test_a_stream_that_is_not_there_is_told_with_those_that_are_and_makes_no_tab
 def test_a_stream_that_is_not_there_at_a_face_makes_no_tables(tmp_path: Path) -> None:
     with served(tmp_path / "store", Segment()):
         uri = f"file://{tmp_path / 'store'}#logs/ap"
-        with pytest.raises(ConfigError, match="there is no stream logs/ap; which there are can't be asked over the network"):
+        with pytest.raises(
+            ConfigError,
+            match="there is no stream logs/ap; which there are can't be asked over the network",
+        ):
             run(plan(uri, tmp_path / "tables"), threading.Event())
     assert not (tmp_path / "tables").exists()
 
@@ -168,11 +209,15 @@ def test_a_store_that_is_not_there_makes_no_tables(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(tmp_path: Path) -> None:
+def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(
+    tmp_path: Path,
+) -> None:
     shipped = (CONFIG / "pipeline.toml").read_text()
     config = load(str(CONFIG / "pipeline.toml"), PipelineConfig, {})
     commented = [
-        line.removeprefix("# ") for line in shipped.splitlines() if line.startswith(("# max", "# trigger", "# comp", "# reader", "# mem"))
+        line.removeprefix("# ")
+        for line in shipped.splitlines()
+        if line.startswith(("# max", "# trigger", "# comp", "# reader", "# mem"))
     ]
     spark = [line for line in commented if line.startswith("memory")]
     (tmp_path / "all.toml").write_text(
@@ -193,10 +238,12 @@ def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(tm
     )
 
 
-# Whole processes ------------------------------------------------------------------------------------------------------
+# Whole processes --------------------------------------------------------------------------------
 
 
-def command(*arguments: str, fault: str = "", stdout: IO[bytes] | int = subprocess.PIPE, **environment: str) -> "subprocess.Popen[bytes]":
+def command(
+    *arguments: str, fault: str = "", stdout: IO[bytes] | int = subprocess.PIPE, **environment: str
+) -> "subprocess.Popen[bytes]":
     ours = {"LOGDRIVE_FAULT": fault, "LOGDRIVE_PIPELINE__TRIGGER_SECONDS": "0.1"}
     return subprocess.Popen(
         [sys.executable, "-m", "logdrive.cli.main", "pipeline", *arguments],
@@ -219,13 +266,18 @@ def until_committed(process: "subprocess.Popen[bytes]") -> bytes:
 
 def configured(root: Path, uri: str) -> str:
     path = root / "pipeline.toml"
-    path.write_text(f'[pipeline]\nfrom = "{uri}"\nto = "{root / "tables"}"\nmax_bytes_per_batch = 1048576\n[spark]\nmemory = "512m"\n')
+    path.write_text(
+        f'[pipeline]\nfrom = "{uri}"\nto = "{root / "tables"}"\nmax_bytes_per_batch = '
+        '1048576\n[spark]\nmemory = "512m"\n'
+    )
     return str(path)
 
 
 @pytest.mark.spark
 @pytest.mark.process
-def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(tmp_path: Path, spark: Any) -> None:
+def test_sigkill_between_the_two_commits_and_at_a_random_moment_then_run_again(
+    tmp_path: Path, spark: Any
+) -> None:
     segments = stream(count=2, turns=1000)
     uri = store(tmp_path / "store", *segments)
     path = configured(tmp_path, uri)
@@ -283,7 +335,9 @@ def test_output_that_can_t_be_written_is_told_without_a_traceback(tmp_path: Path
 @pytest.mark.spark
 @pytest.mark.process
 def test_commands_end_as_promised(tmp_path: Path) -> None:
-    """SIGTERM ends a run well; audit, report and cat say what is there, and their exit codes what it means."""
+    """SIGTERM ends a run well; audit, report and cat say what is there, and their exit codes what
+    it means.
+    """
     segments = stream(count=1, turns=3)
     segments[0].gap("s0", len(lines("s0", 0, 150)), 9000, "removed")
     path = configured(tmp_path, store(tmp_path / "store", *segments))
@@ -297,13 +351,20 @@ def test_commands_end_as_promised(tmp_path: Path) -> None:
     audited = command("audit", str(tmp_path / "tables"), "--json")
     found = json.loads(audited.communicate(timeout=120)[0])
     assert audited.returncode == 1
-    assert (found["complete"], found["lost_bytes"], found["gaps"][0]["reason"]) == (False, 9000 - len(lines("s0", 0, 150)), "removed")
+    assert (found["complete"], found["lost_bytes"], found["gaps"][0]["reason"]) == (
+        False,
+        9000 - len(lines("s0", 0, 150)),
+        "removed",
+    )
     assert reported.wait(60) == 0
     assert "Not complete" in (tmp_path / "report.html").read_text()
     printed = command("cat", str(tmp_path / "tables"), source_id("s0"))
     assert printed.communicate(timeout=60)[0] == lines("s0", 0, 150)
     again = command("run", "--config", path, "--once", "--json")
-    assert json.loads(again.communicate(timeout=60)[0]).items() >= {"events": 0, "batches": 0, "bytes": 0, "waiting": 0}.items()
+    assert (
+        json.loads(again.communicate(timeout=60)[0]).items()
+        >= {"events": 0, "batches": 0, "bytes": 0, "waiting": 0}.items()
+    )
     wrong = command("run", "--from", "file://x")
     assert b"give --from URI and --to DIR" in wrong.communicate(timeout=60)[1]
     assert wrong.returncode == 2
@@ -311,7 +372,9 @@ def test_commands_end_as_promised(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.process
-def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobody_saw(tmp_path: Path) -> None:
+def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobody_saw(
+    tmp_path: Path,
+) -> None:
     segment = Segment()
     at = send(segment, "a", lines("a", 0, 2))
     segment.gap("a", at, at, "removed", exact=False)
@@ -324,5 +387,7 @@ def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobod
         said.append(audited.communicate(timeout=200)[0].decode().splitlines()[-1])
         assert audited.returncode == code, said
     assert said[0] == "nothing to judge: no batch has been read yet"
-    assert said[1].startswith("NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled; ")
+    assert said[1].startswith(
+        "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled; "
+    )
     assert said[2].startswith("complete but for 1 unknown end: 2 lines, ")

@@ -1,8 +1,10 @@
-"""A process to be killed: appends numbered records to a real store, and prints each number once it is acknowledged.
+"""A process to be killed: appends numbered records to a real store, and prints each number once it
+is acknowledged.
 
-`python -m tests.logdrive.store.appender DIRECTORY COUNT`: each of two writers goes on from its durable number, eight appends in
-flight, for COUNT records. Beside them comes more that is cut off soon, so that log files are freed. A line `recovered …` comes
-first; then `WRITER NUMBER` for each acknowledgement.
+`python -m tests.logdrive.store.appender DIRECTORY COUNT`: each of two writers goes on from its
+durable number, eight appends in flight, for COUNT records. Beside them comes more that is cut off
+soon, so that log files are freed. A line `recovered …` comes first; then `WRITER NUMBER` for each
+acknowledgement.
 """
 
 import asyncio
@@ -24,13 +26,17 @@ LIMITS = StoreLimits(log_file=20_000)
 
 
 def record(writer: UUID, number: int) -> bytes:
-    """Return what writer appends as its record *number*: its length varies, and a sequel of others can't be mistaken for it."""
+    """Return what writer appends as its record *number*: its length varies, and a sequel of others
+    can't be mistaken for it.
+    """
     return b"<%d:%d:%s>" % (writer.int, number, b"x" * (number * 37 % 500))
 
 
 async def main(directory: str, count: int) -> None:
     executor = ThreadExecutor("sync")
-    store = await Store.open(directory, disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=LIMITS)
+    store = await Store.open(
+        directory, disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=LIMITS
+    )
     print(f"recovered {store.recovery}", flush=True)
     running = asyncio.create_task(store.run(asyncio.Event()))
     await store.create(SEGMENT)
@@ -43,7 +49,15 @@ async def main(directory: str, count: int) -> None:
         number = numbers[writer]
         data = [record(writer, number)[:5], record(writer, number)[5:]]
         submitted = store.submitted(SEGMENT, writer)
-        in_flight.append((writer, number, store.append(SEGMENT, data, writer=writer, expected=submitted, number=number, events=1)))
+        in_flight.append(
+            (
+                writer,
+                number,
+                store.append(
+                    SEGMENT, data, writer=writer, expected=submitted, number=number, events=1
+                ),
+            )
+        )
         await _pass(store, turn)
         if len(in_flight) == 8:
             await _acknowledge(in_flight)
@@ -57,7 +71,9 @@ async def main(directory: str, count: int) -> None:
 async def _pass(store: Store, turn: int) -> None:
     """Append what is soon gone, and now and then cut off all of it."""
     number = max(0, store.submitted(PASSING, WRITERS[0])) + 1
-    length = store.append(PASSING, bytes(2000), writer=WRITERS[0], expected=None, number=number, events=1)
+    length = store.append(
+        PASSING, bytes(2000), writer=WRITERS[0], expected=None, number=number, events=1
+    )
     if turn % 10 == 9:
         await store.truncate(PASSING, await length)
 

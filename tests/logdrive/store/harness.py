@@ -20,20 +20,26 @@ OTHER = UUID(int=2)
 FIRST_FILE = f"{PATH}/log-{0:016x}"
 
 
-async def opened(disk: MemoryDisk, limits: StoreLimits = StoreLimits(), delay: float = 0.0) -> Store:  # noqa: B008
+async def opened(
+    disk: MemoryDisk, limits: StoreLimits = StoreLimits(), delay: float = 0.0
+) -> Store:
     executor = InlineExecutor(delay)
-    return await Store.open(PATH, disk=disk, executor=executor, clock=VirtualClock(), limits=limits, random=Random(7))
+    return await Store.open(
+        PATH, disk=disk, executor=executor, clock=VirtualClock(), limits=limits, random=Random(7)
+    )
 
 
 @contextlib.asynccontextmanager
 async def running(
     disk: MemoryDisk,
-    limits: StoreLimits = StoreLimits(),  # noqa: B008
+    limits: StoreLimits = StoreLimits(),
     *,
     delay: float = 0.0,
     clean: bool = True,
 ) -> AsyncIterator[Store]:
-    """Run a store; end it by `close`, or, not *clean*, by cancelling it where it stands, as far as a disk can tell a crash."""
+    """Run a store; end it by `close`, or, not *clean*, by cancelling it where it stands, as far as
+    a disk can tell a crash.
+    """
     store = await opened(disk, limits, delay)
     task = asyncio.create_task(store.run(asyncio.Event()), name="store")
     try:
@@ -48,14 +54,34 @@ async def running(
 
 
 def submit(
-    store: Store, data: bytes | Sequence[bytes], number: int, *, segment: str = SEGMENT, writer: UUID = WRITER
+    store: Store,
+    data: bytes | Sequence[bytes],
+    number: int,
+    *,
+    segment: str = SEGMENT,
+    writer: UUID = WRITER,
 ) -> "asyncio.Future[int]":
     """Append as a well-behaved writer does: from the number submitted last."""
-    return store.append(segment, data, writer=writer, expected=store.submitted(segment, writer), number=number, events=1)
+    return store.append(
+        segment,
+        data,
+        writer=writer,
+        expected=store.submitted(segment, writer),
+        number=number,
+        events=1,
+    )
 
 
-async def filled(disk: MemoryDisk, batches: Sequence[bytes], limits: StoreLimits = StoreLimits(), *, clean: bool = False) -> None:  # noqa: B008
-    """Leave on *disk* a store whose one segment has *batches*, each in a group of its own, numbered from 1."""
+async def filled(
+    disk: MemoryDisk,
+    batches: Sequence[bytes],
+    limits: StoreLimits = StoreLimits(),
+    *,
+    clean: bool = False,
+) -> None:
+    """Leave on *disk* a store whose one segment has *batches*, each in a group of its own, numbered
+    from 1.
+    """
     async with running(disk, limits, clean=clean) as store:
         await store.create(SEGMENT)
         for number, batch in enumerate(batches, 1):
@@ -68,4 +94,16 @@ def content(store: Store, segment: str = SEGMENT) -> bytes:
     return store.read(segment, 0, info.length)
 
 
-__all__ = ["ABSENT", "FIRST_FILE", "OTHER", "PATH", "SEGMENT", "WRITER", "content", "filled", "opened", "running", "submit"]
+__all__ = [
+    "ABSENT",
+    "FIRST_FILE",
+    "OTHER",
+    "PATH",
+    "SEGMENT",
+    "WRITER",
+    "content",
+    "filled",
+    "opened",
+    "running",
+    "submit",
+]

@@ -1,4 +1,6 @@
-"""What a store may hold after a crash, said in the simplest way: the outcome of the first so many of all submissions."""
+"""What a store may hold after a crash, said in the simplest way: the outcome of the first so many
+of all submissions.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +20,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """One submission as the model sees it; *start* is where a truncation cuts, *source* what a merge ends."""
+    """One submission as the model sees it; *start* is where a truncation cuts, *source* what a
+    merge ends.
+    """
 
     kind: Kind
     segment: str
@@ -96,16 +100,20 @@ def state_of(store: Store, writers: Sequence[UUID]) -> State:
                 store.read(name, info.start - 1, 1)
         numbers = {writer: store.attribute(name, writer) for writer in writers}
         known = {writer: number for writer, number in numbers.items() if number != ABSENT}
-        state[name] = SegmentState(bytes(info.start) + content, known, info.events, info.sealed, info.start)
+        state[name] = SegmentState(
+            bytes(info.start) + content, known, info.events, info.sealed, info.start
+        )
     return state
 
 
 @dataclass(slots=True)
 class Ledger:
-    """All that was submitted, in order; how much of it was acknowledged; and what failed since a sync, which a crash may keep.
+    """All that was submitted, in order; how much of it was acknowledged; and what failed since a
+    sync, which a crash may keep.
 
-    A write that fails is cut back, but the cut is durable only with the next sync: until then the disk may keep any beginning
-    of what the write put down. It was never acknowledged, nor can what follows it have been.
+    A write that fails is cut back, but the cut is durable only with the next sync: until then the
+    disk may keep any beginning of what the write put down. It was never acknowledged, nor can what
+    follows it have been.
     """
 
     steps: list[Submitted] = field(default_factory=list)
@@ -137,4 +145,6 @@ class Ledger:
         for history in self.histories():
             if after(history) == found:
                 return history
-        raise AssertionError(f"no history leaves this: {found}\nacknowledged: {self.acknowledged} of {self.steps}")
+        raise AssertionError(
+            f"no history leaves this: {found}\nacknowledged: {self.acknowledged} of {self.steps}"
+        )

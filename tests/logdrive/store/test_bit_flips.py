@@ -1,7 +1,8 @@
-"""A bit flipped anywhere in a store: `verify` finds it, a start refuses it or makes it good, and no reader is ever served it.
+"""A bit flipped anywhere in a store: `verify` finds it, a start refuses it or makes it good, and no
+reader is ever served it.
 
-Every byte of a small store of everything: appends, attributes, a sealed, a truncated, a merged and a deleted segment, a table,
-log files of which some were freed, both indexes.
+Every byte of a small store of everything: appends, attributes, a sealed, a truncated, a merged and
+a deleted segment, a table, log files of which some were freed, both indexes.
 """
 
 from collections.abc import Iterator
@@ -10,11 +11,20 @@ from dataclasses import dataclass
 from logdrive.errors import StorageError
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
 from logdrive.wire.pravega.tables import TableEntry, TableKey
-from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, opened, running, submit
+from tests.logdrive.store.harness import (
+    FIRST_FILE,
+    OTHER,
+    PATH,
+    SEGMENT,
+    WRITER,
+    opened,
+    running,
+    submit,
+)
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
@@ -40,7 +50,12 @@ async def served(store: Store) -> Served:
         data = b""
         while info.start + len(data) < info.length:
             data += store.read(name, info.start + len(data), info.length)
-        found[name] = (info.start, store.attribute(name, WRITER), store.attribute(name, OTHER), data)
+        found[name] = (
+            info.start,
+            store.attribute(name, WRITER),
+            store.attribute(name, OTHER),
+            data,
+        )
     table = await Tables(store).get(TABLE, [TableKey(key) for key in KEYS])
     return Served(found, [entry.value for entry in table])
 
@@ -79,14 +94,16 @@ def places(disk: MemoryDisk) -> Iterator[tuple[str, int]]:
 
 
 async def after_a_start(disk: MemoryDisk) -> Served | None:
-    """Return what a start finds to serve, read as a reader does; None where it, or a read, says that there is damage."""
+    """Return what a start finds to serve, read as a reader does; None where it, or a read, says
+    that there is damage.
+    """
     try:
         store = await opened(disk, LIMITS)
     except StorageError:
         return None
     try:
         return await served(store)
-    except DamagedError:
+    except StoreDamagedError:
         return None
     finally:
         await store.close()
@@ -108,7 +125,9 @@ def test_after_a_clean_stop_every_flipped_bit_is_found_and_none_is_served() -> N
 
 
 def test_after_a_crash_a_flipped_bit_costs_at_most_the_group_written_last() -> None:
-    """Damage there can't be told from a torn write; nothing of it is served, and `verify` calls it torn."""
+    """Damage there can't be told from a torn write; nothing of it is served, and `verify` calls it
+    torn.
+    """
 
     async def main() -> None:
         whole, truth = await everything(clean=False)
@@ -122,7 +141,9 @@ def test_after_a_crash_a_flipped_bit_costs_at_most_the_group_written_last() -> N
                 assert found.damages, offset
             else:
                 assert found.torn_bytes > 0, offset
-                assert served_now.segments.keys() == truth.segments.keys() | {"gone"}, "the deletion, which came last, is what is lost"
+                assert served_now.segments.keys() == truth.segments.keys() | {"gone"}, (
+                    "the deletion, which came last, is what is lost"
+                )
 
     run(main())
 
@@ -138,7 +159,7 @@ def test_a_bit_that_flips_while_a_store_runs_is_never_served() -> None:
                 disk.flip_bit(path, offset, offset % 8)
                 try:
                     assert await served(store) == truth, (path, offset)
-                except DamagedError:
+                except StoreDamagedError:
                     refused += 1
                 disk.flip_bit(path, offset, offset % 8)
             assert refused > 500

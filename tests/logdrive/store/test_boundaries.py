@@ -17,14 +17,18 @@ SECOND = "logs/app/1.#epoch.0"
 
 
 @pytest.mark.parametrize("limits", [StoreLimits(), StoreLimits(log_file=2000)])
-def test_it_is_the_least_append_boundary_from_the_target_on_within_what_is_there(limits: StoreLimits) -> None:
+def test_it_is_the_least_append_boundary_from_the_target_on_within_what_is_there(
+    limits: StoreLimits,
+) -> None:
     async def main() -> None:
         disk, random, edges = MemoryDisk(), Random(5), [0]
         async with running(disk, limits) as store:
             for name in (SEGMENT, SECOND):
                 await store.create(name)
             for number in range(1, 60):
-                edges.append(await submit(store, random.randbytes(random.randrange(1, 300)), number))
+                edges.append(
+                    await submit(store, random.randbytes(random.randrange(1, 300)), number)
+                )
                 await submit(store, b"between", number, segment=SECOND)
             start = edges[20] + 1
             await store.truncate(SEGMENT, start)
@@ -41,7 +45,9 @@ def test_it_is_the_least_append_boundary_from_the_target_on_within_what_is_there
 
 
 def test_it_is_not_amid_an_event_that_came_in_pieces() -> None:
-    """Clients put a large event together in a segment of its own, and merge that (specification, section 2.11)."""
+    """Clients put a large event together in a segment of its own, and merge that (specification,
+    section 2.11).
+    """
 
     async def main() -> None:
         event = (3 * MIB + 7).to_bytes(8) + bytes(3 * MIB + 7)
@@ -54,8 +60,18 @@ def test_it_is_not_amid_an_event_that_came_in_pieces() -> None:
                 await submit(store, piece, number, segment=SECOND, writer=OTHER)
             behind = await store.merge(SEGMENT, SECOND)
             after = await submit(store, bytes(7) + b"\x01b", 2)
-            assert (boundary_from(store, SEGMENT, 1), boundary_from(store, SEGMENT, before)) == (before, before)
-            for offset in (before + 1, before + MIB - 1, before + MIB, before + 2 * MIB, behind - 1, behind):
+            assert (boundary_from(store, SEGMENT, 1), boundary_from(store, SEGMENT, before)) == (
+                before,
+                before,
+            )
+            for offset in (
+                before + 1,
+                before + MIB - 1,
+                before + MIB,
+                before + 2 * MIB,
+                behind - 1,
+                behind,
+            ):
                 assert boundary_from(store, SEGMENT, offset) == behind
             assert boundary_from(store, SEGMENT, behind + 1) == after
 
@@ -68,7 +84,9 @@ def test_large_appends_of_bytes_that_are_no_events_have_their_boundaries() -> No
             await store.create(SEGMENT)
             for number in range(4):
                 await submit(store, (2 * MIB).to_bytes(8) + bytes(MIB), number)
-            assert [boundary_from(store, SEGMENT, at * (MIB + 8) + 1) for at in range(3)] == [at * (MIB + 8) for at in (1, 2, 3)]
+            assert [boundary_from(store, SEGMENT, at * (MIB + 8) + 1) for at in range(3)] == [
+                at * (MIB + 8) for at in (1, 2, 3)
+            ]
 
     run(main())
 

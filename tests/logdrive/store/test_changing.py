@@ -1,4 +1,6 @@
-"""Truncate, delete and merge: what is refused, what is told, what a reader then finds, and that it outlives a crash."""
+"""Truncate, delete and merge: what is refused, what is told, what a reader then finds, and that it
+outlives a crash.
+"""
 
 import asyncio
 from random import Random
@@ -9,7 +11,18 @@ import pytest
 from logdrive.errors import TransientError
 from logdrive.host import faults
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
-from tests.logdrive.store.harness import ABSENT, FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, content, filled, running, submit
+from tests.logdrive.store.harness import (
+    ABSENT,
+    FIRST_FILE,
+    OTHER,
+    PATH,
+    SEGMENT,
+    WRITER,
+    content,
+    filled,
+    running,
+    submit,
+)
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
@@ -44,7 +57,7 @@ def test_what_lies_before_the_start_is_gone_and_offsets_stay_what_they_are() -> 
     run(main())
 
 
-def test_a_cut_outside_of_a_segment_is_refused_with_its_start_and_one_at_its_start_changes_nothing() -> None:
+def test_cut_outside_segment_refused_with_its_start_and_one_at_its_start_changes_nothing() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         await filled(disk, [b"first"])
@@ -101,7 +114,10 @@ def test_who_waits_at_the_tail_of_a_segment_hears_of_its_end() -> None:
         await filled(disk, [b"first"])
         async with running(disk) as store:
             await store.create("other")
-            tails = [asyncio.create_task(store.wait(name, length, 60)) for name, length in ((SEGMENT, 5), ("other", 0))]
+            tails = [
+                asyncio.create_task(store.wait(name, length, 60))
+                for name, length in ((SEGMENT, 5), ("other", 0))
+            ]
             await asyncio.sleep(0.1)
             await store.merge("other", SEGMENT)
             with pytest.raises(NoSuchSegmentError):
@@ -117,7 +133,10 @@ def test_a_merge_puts_all_of_one_segment_at_the_end_of_another_and_ends_it() -> 
         await filled(disk, [b"first"])
         async with running(disk, delay=1.0, clean=False) as store:
             created = store.create(SIDE)
-            parts = [submit(store, data, number, segment=SIDE, writer=OTHER) for number, data in enumerate((b"one", b"two"), 1)]
+            parts = [
+                submit(store, data, number, segment=SIDE, writer=OTHER)
+                for number, data in enumerate((b"one", b"two"), 1)
+            ]
             before = submit(store, b"|", 2)
             merged = store.merge(SEGMENT, SIDE)
             behind = submit(store, b"|end", 3)
@@ -198,7 +217,10 @@ def test_a_store_of_the_first_format_opens_and_goes_on_in_a_new_file() -> None:
             assert [path for path in disk.paths() if "/log-" in path] == [FIRST_FILE]
             size = disk.stat(FIRST_FILE).size
             await store.truncate(SEGMENT, 2)
-            assert [path for path in disk.paths() if "/log-" in path] == [FIRST_FILE, f"{PATH}/log-{size:016x}"]
+            assert [path for path in disk.paths() if "/log-" in path] == [
+                FIRST_FILE,
+                f"{PATH}/log-{size:016x}",
+            ]
         async with running(disk) as store:
             assert store.read(SEGMENT, 2, 9) == b"rst"
 
@@ -223,7 +245,9 @@ def test_a_merge_and_the_values_that_come_with_it_are_there_together_or_not_at_a
         async with running(disk, clean=False) as store:
             await store.create(SIDE)
             await submit(store, b"side", 1, segment=SIDE)
-            faults.on_reach = lambda point: corpses.extend(disk.crash(Random(seed)) for seed in range(8))
+            faults.on_reach = lambda point: corpses.extend(
+                disk.crash(Random(seed)) for seed in range(8)
+            )
             try:
                 merged = store.merge(SEGMENT, SIDE, {WRITER: 7, OTHER: 9})
                 assert store.submitted(SEGMENT, OTHER) == 9
@@ -237,6 +261,10 @@ def test_a_merge_and_the_values_that_come_with_it_are_there_together_or_not_at_a
             async with running(corpse) as store:
                 values = store.attribute(SEGMENT, WRITER), store.attribute(SEGMENT, OTHER)
                 outcomes.add((content(store), values))
-        assert outcomes == {(b"first", (1, ABSENT)), (b"firstside", (7, 9)), (b"firstside!", (8, 9))}
+        assert outcomes == {
+            (b"first", (1, ABSENT)),
+            (b"firstside", (7, 9)),
+            (b"firstside!", (8, 9)),
+        }
 
     run(main())

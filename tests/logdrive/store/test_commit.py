@@ -1,4 +1,6 @@
-"""Group commit: one write and one sync for all that came meanwhile, in the order in which it came."""
+"""Group commit: one write and one sync for all that came meanwhile, in the order in which it
+came.
+"""
 
 import asyncio
 import errno
@@ -48,9 +50,13 @@ def test_a_group_has_a_size_that_one_sync_should_carry_but_takes_a_larger_entry_
         async with running(MemoryDisk(), StoreLimits(group=1000)) as store:
             await store.create(SEGMENT)
             passed = _counting_syncs()
-            futures = [submit(store, bytes(size), number) for number, size in enumerate((400, 400, 400, 3000, 100, 700), 1)]
+            futures = [
+                submit(store, bytes(size), number)
+                for number, size in enumerate((400, 400, 400, 3000, 100, 700), 1)
+            ]
             await asyncio.gather(*futures)
-            assert passed.count("store.commit.after_sync") == 4  # 400 + 400, 400, 3000, 100 + 700, each with 88 of its own
+            # 400 + 400, 400, 3000, 100 + 700, each with 88 of its own
+            assert passed.count("store.commit.after_sync") == 4
 
     try:
         run(main())
@@ -77,8 +83,12 @@ def test_a_group_is_told_of_as_soon_as_it_is_durable_while_the_next_is_being_wri
 @pytest.mark.parametrize("failing", [0, 1])
 @pytest.mark.parametrize("after", [0, 70, 100_000])
 @pytest.mark.parametrize("direct", [True, False])
-def test_what_was_put_together_behind_a_group_that_failed_leaves_nothing_behind(failing: int, after: int, direct: bool) -> None:
-    """Its place in the log, and what it says of the entry before it, are those of a log that never came to be."""
+def test_what_was_put_together_behind_a_group_that_failed_leaves_nothing_behind(
+    failing: int, after: int, direct: bool
+) -> None:
+    """Its place in the log, and what it says of the entry before it, are those of a log that never
+    came to be.
+    """
     limits = StoreLimits(direct=direct)
 
     async def main() -> None:
@@ -92,7 +102,9 @@ def test_what_was_put_together_behind_a_group_that_failed_leaves_nothing_behind(
                 if number == 1 + failing:
                     disk.fail_write(errno.ENOSPC, after=after)
             await asyncio.wait(futures)
-            assert [future.exception() is None for future in futures] == [number < failing for number in range(2 + failing)]
+            assert [future.exception() is None for future in futures] == [
+                number < failing for number in range(2 + failing)
+            ]
             expected = b"1" * 200 * failing
             assert content(store) == expected
             await submit(store, b"on", 9)
@@ -104,14 +116,19 @@ def test_what_was_put_together_behind_a_group_that_failed_leaves_nothing_behind(
 
 
 def test_d2_power_cut_while_two_sessions_wait_for_one_sync() -> None:
-    """History 1 of the delivery rules: a run is in the group commit, its source registers anew, then the power goes."""
+    """History 1 of the delivery rules: a run is in the group commit, its source registers anew,
+    then the power goes.
+    """
 
     async def main() -> None:
         disk = MemoryDisk()
         async with running(disk, delay=1.0, clean=False) as store:
             await store.create(SEGMENT)
             await submit(store, b"first", 1)
-            acknowledged, answer = submit(store, b"second", 2), asyncio.create_task(store.number(SEGMENT, WRITER))
+            acknowledged, answer = (
+                submit(store, b"second", 2),
+                asyncio.create_task(store.number(SEGMENT, WRITER)),
+            )
             after: list[MemoryDisk] = []
 
             def cut_power(point: str) -> None:

@@ -15,7 +15,16 @@ from logdrive.store.errors import (
     StoreInUseError,
 )
 from logdrive.store.limits import StoreLimits
-from tests.logdrive.store.harness import OTHER, PATH, SEGMENT, WRITER, content, opened, running, submit
+from tests.logdrive.store.harness import (
+    OTHER,
+    PATH,
+    SEGMENT,
+    WRITER,
+    content,
+    opened,
+    running,
+    submit,
+)
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
@@ -79,7 +88,9 @@ def test_a_number_is_compared_with_what_was_submitted_last_pending_or_not() -> N
             second = store.append(SEGMENT, b"b", writer=WRITER, expected=10, number=20, events=1)
             for expected, number in ((ABSENT, 30), (10, 30), (20, 20), (20, 15), (None, 20)):
                 with pytest.raises(NumberMismatchError) as refused:
-                    store.append(SEGMENT, b"x", writer=WRITER, expected=expected, number=number, events=1)
+                    store.append(
+                        SEGMENT, b"x", writer=WRITER, expected=expected, number=number, events=1
+                    )
                 assert refused.value.current == 20
             assert not first.done()
             assert store.submitted(SEGMENT, WRITER) == 20
@@ -125,11 +136,20 @@ def test_an_offset_is_compared_after_the_number_with_all_that_is_submitted() -> 
             await store.create(SEGMENT)
             submit(store, b"12345", 1)
             with pytest.raises(NumberMismatchError):
-                store.append(SEGMENT, b"x", writer=WRITER, expected=7, number=8, events=1, expected_offset=99)
+                store.append(
+                    SEGMENT, b"x", writer=WRITER, expected=7, number=8, events=1, expected_offset=99
+                )
             with pytest.raises(OffsetMismatchError) as refused:
-                store.append(SEGMENT, b"x", writer=WRITER, expected=1, number=2, events=1, expected_offset=0)
+                store.append(
+                    SEGMENT, b"x", writer=WRITER, expected=1, number=2, events=1, expected_offset=0
+                )
             assert refused.value.current == 5
-            assert await store.append(SEGMENT, b"x", writer=WRITER, expected=1, number=2, events=1, expected_offset=5) == 6
+            assert (
+                await store.append(
+                    SEGMENT, b"x", writer=WRITER, expected=1, number=2, events=1, expected_offset=5
+                )
+                == 6
+            )
 
     run(main())
 
@@ -210,7 +230,8 @@ def test_attributes_are_compared_and_set_and_writers_are_attributes() -> None:
             assert not await store.update(SEGMENT, OTHER, ABSENT, 4)
             won, lost = store.update(SEGMENT, OTHER, 3, 5), store.update(SEGMENT, OTHER, 3, 6)
             await asyncio.sleep(0.5)
-            assert not lost.done()  # a lost race counts as done (S3), so the winner must be durable first
+            # a lost race counts as done (S3), so the winner must be durable first
+            assert not lost.done()
             assert (await won, await lost) == (True, False)
             assert store.attribute(SEGMENT, OTHER) == 5
             await submit(store, b"x", 9, writer=OTHER)
@@ -245,7 +266,9 @@ def test_tail_waits_end_with_data_with_a_seal_or_with_time() -> None:
             started = loop.time()
             assert not await store.wait(SEGMENT, 0, 10.0)
             assert loop.time() - started == 10.0
-            waits = [asyncio.create_task(store.wait(SEGMENT, offset, 60.0)) for offset in (0, 0, 2, 3)]
+            waits = [
+                asyncio.create_task(store.wait(SEGMENT, offset, 60.0)) for offset in (0, 0, 2, 3)
+            ]
             waits[1].cancel()
             await submit(store, b"abc", 1)
             await asyncio.sleep(0)
@@ -279,7 +302,9 @@ def test_an_append_beyond_the_limit_is_refused_before_it_is_queued() -> None:
             await store.create(SEGMENT)
             for data, events in ((bytes(11), 1), (b"x", -1), (b"x", 1 << 32)):
                 with pytest.raises(ValueError, match="up to"):
-                    store.append(SEGMENT, data, writer=WRITER, expected=None, number=1, events=events)
+                    store.append(
+                        SEGMENT, data, writer=WRITER, expected=None, number=1, events=events
+                    )
             assert store.submitted(SEGMENT, WRITER) == ABSENT
             assert await submit(store, bytes(10), 1) == 10
 

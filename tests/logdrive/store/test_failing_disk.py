@@ -9,9 +9,20 @@ import pytest
 
 from logdrive.errors import StorageError, TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
-from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
+from tests.logdrive.store.harness import (
+    FIRST_FILE,
+    OTHER,
+    PATH,
+    SEGMENT,
+    WRITER,
+    content,
+    filled,
+    opened,
+    running,
+    submit,
+)
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
@@ -33,7 +44,8 @@ def test_a_full_disk_fails_what_is_pending_and_the_store_goes_on() -> None:
             assert store.submitted(SEGMENT, WRITER) == await store.number(SEGMENT, WRITER) == 1
             assert content(store) == b"kept"
             assert store.segments() == [SEGMENT]
-            assert await submit(store, b" small", 5) == 10  # what fits goes in, from the number that stands
+            # what fits goes in, from the number that stands
+            assert await submit(store, b" small", 5) == 10
             disk.capacity = None
             assert await submit(store, bytes(200), 6) == 210
             assert await store.create("other")
@@ -91,7 +103,9 @@ def test_a_roll_on_a_full_disk_fails_until_there_is_room() -> None:
             used = sum(disk.stat(f"{PATH}/{name}").size for name in disk.names(PATH))
             for capacity in (used, used + 30):
                 disk.capacity = capacity
-                for size in (200, 1):  # the small one would fit in the old file, but no log may go on beside a new file's name
+                # the small one would fit in the old file, but no log may go on beside a new file's
+                # name
+                for size in (200, 1):
                     with pytest.raises(TransientError, match="can't begin"):
                         await submit(store, bytes(size), 2)
                 assert disk.names(PATH) == ["lock", FIRST_FILE.rpartition("/")[2]]
@@ -129,13 +143,19 @@ def test_a_failed_sync_is_final() -> None:
         asking = asyncio.create_task(store.number(SEGMENT, WRITER))
         futures = [submit(store, b"lost", 2), submit(store, b"lost", 3)]
         await asyncio.sleep(0)
-        with pytest.raises(StorageError, match=rf"{FIRST_FILE} could not be synced: Input/output error"):
+        with pytest.raises(
+            StorageError, match=rf"{FIRST_FILE} could not be synced: Input/output error"
+        ):
             await task
         broken_ones: list[asyncio.Future[Any]] = [*futures, waiting, asking]
         for broken in broken_ones:
             with pytest.raises(StorageError):
                 await broken
-        for ask in (lambda: submit(store, b"x", 4), lambda: store.create("other"), lambda: store.read(SEGMENT, 0, 1)):
+        for ask in (
+            lambda: submit(store, b"x", 4),
+            lambda: store.create("other"),
+            lambda: store.read(SEGMENT, 0, 1),
+        ):
             with pytest.raises(StorageError):
                 ask()
         with pytest.raises(StorageError):
@@ -145,7 +165,9 @@ def test_a_failed_sync_is_final() -> None:
         return await _nothing_unsynced_is_believed(disk)
 
     async def _nothing_unsynced_is_believed(disk: MemoryDisk) -> None:
-        """The next process would find in the page cache what the disk never got, and sync it to no effect."""
+        """The next process would find in the page cache what the disk never got, and sync it to no
+        effect.
+        """
         for found in (disk.killed(), disk.crash(Random(1))):
             async with running(found, clean=False) as store:
                 assert await store.number(SEGMENT, WRITER) == 1
@@ -179,7 +201,8 @@ def test_a_sync_that_fails_in_a_roll_is_final(syncs_before: int) -> None:
 def test_damage_met_by_a_reader_is_named_and_the_rest_stays_readable() -> None:
     async def main() -> None:
         disk = MemoryDisk()
-        async with running(disk, StoreLimits(direct=False)) as store:  # so that the last byte is data
+        # so that the last byte is data
+        async with running(disk, StoreLimits(direct=False)) as store:
             await store.create(SEGMENT)
             for number in range(1, 4):
                 await submit(store, b"%d" % number * 10, number)
@@ -188,7 +211,7 @@ def test_damage_met_by_a_reader_is_named_and_the_rest_stays_readable() -> None:
             assert store.read(SEGMENT, 0, 10) == b"1" * 10
             assert store.read(SEGMENT, 20, 10) == b"3" * 10
             for offset, limit in ((0, 30), (10, 1), (19, 5)):
-                with pytest.raises(DamagedError, match=FIRST_FILE):
+                with pytest.raises(StoreDamagedError, match=FIRST_FILE):
                     store.read(SEGMENT, offset, limit)
             await submit(store, b"on", 4, writer=OTHER)
             assert store.submitted(SEGMENT, OTHER) == 4
@@ -199,7 +222,9 @@ def test_damage_met_by_a_reader_is_named_and_the_rest_stays_readable() -> None:
 
 
 def test_nothing_is_known_of_a_writer_whose_first_run_failed() -> None:
-    """History 3 of the delivery rules: two first runs in flight, the first fails in the sink, the second is not stored (P2, D3)."""
+    """History 3 of the delivery rules: two first runs in flight, the first fails in the sink, the
+    second is not stored (P2, D3).
+    """
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -217,7 +242,9 @@ def test_nothing_is_known_of_a_writer_whose_first_run_failed() -> None:
 
 
 def test_a_write_taken_back_does_not_come_back_before_the_next_file() -> None:
-    """The cut must be durable before a file begins where it ends, or a crash leaves the old file overlapping the new one."""
+    """The cut must be durable before a file begins where it ends, or a crash leaves the old file
+    overlapping the new one.
+    """
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -236,7 +263,9 @@ def test_a_write_taken_back_does_not_come_back_before_the_next_file() -> None:
 
 
 def test_whichever_sync_fails_nothing_acknowledged_is_lost_and_nothing_else_believed() -> None:
-    """One of the log, of a new file, of a directory, or of an index, while files are freed and indexes written."""
+    """One of the log, of a new file, of a directory, or of an index, while files are freed and
+    indexes written.
+    """
     limits = StoreLimits(log_file=1500, copy=300)
     told = 0
 

@@ -1,4 +1,6 @@
-"""SIGKILL of a real process on a real disk: what it acknowledged is there, once, and the next one goes on."""
+"""SIGKILL of a real process on a real disk: what it acknowledged is there, once, and the next one
+goes on.
+"""
 
 import asyncio
 import os
@@ -27,7 +29,9 @@ STORE_POINTS = [point for point in POINTS if point.startswith("store.")]
 def _start(directory: Path, count: int, fault: str = "") -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "tests.logdrive.store.appender", str(directory), str(count)]
     environment = {**os.environ, "LOGDRIVE_FAULT": fault}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def _acknowledged(output: str) -> dict[int, int]:
@@ -39,11 +43,15 @@ def _acknowledged(output: str) -> dict[int, int]:
 
 
 def _check(directory: Path, told: dict[int, int]) -> None:
-    """The segment is the records of both writers, each in order from 1 without hole, at least as far as acknowledged."""
+    """The segment is the records of both writers, each in order from 1 without hole, at least as
+    far as acknowledged.
+    """
 
     async def main() -> None:
         executor = ThreadExecutor("sync")
-        store = await Store.open(str(directory), disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=LIMITS)
+        store = await Store.open(
+            str(directory), disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=LIMITS
+        )
         try:
             info = store.info(SEGMENT)
             if info is None:

@@ -1,7 +1,8 @@
-"""Random lives of a store, ended by power cuts and kills at any step, compared with a model that is a list.
+"""Random lives of a store, ended by power cuts and kills at any step, compared with a model that is
+a list.
 
-After each death the store must hold the outcome of some beginning of all submissions, whole ones only, that has at least all
-that was acknowledged; and must go on from there.
+After each death the store must hold the outcome of some beginning of all submissions, whole ones
+only, that has at least all that was acknowledged; and must go on from there.
 """
 
 import asyncio
@@ -19,7 +20,13 @@ from logdrive.errors import TransientError
 from logdrive.host import faults
 from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.errors import (
+    NoSuchSegmentError,
+    NumberMismatchError,
+    OffsetMismatchError,
+    SegmentSealedError,
+    SegmentTruncatedError,
+)
 from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import PATH, running
@@ -30,11 +37,16 @@ from tests.support.virtual_time import run
 WRITERS = [UUID(int=n) for n in range(1, 5)]
 SEGMENTS = ["a/b/0", "a/b/1", "c"]
 INDEX = f"{PATH}/index"
-LIMITS = StoreLimits(log_file=3000, group=800, read_ahead=300, open_files=2, copy=200, page=36, pages=2, numbers=1)
+LIMITS = StoreLimits(
+    log_file=3000, group=800, read_ahead=300, open_files=2, copy=200, page=36, pages=2, numbers=1
+)
 
 
 class Life:
-    """One run of the store from open to death. The state that the next submission must meet is the model's, pending included."""
+    """One run of the store from open to death.
+
+    The state that the next submission must meet is the model's, pending included.
+    """
 
     def __init__(self, random: Random, disk: MemoryDisk, ledger: Ledger) -> None:
         self.random = random
@@ -49,11 +61,16 @@ class Life:
         faults.on_reach = self._reach
         if any("/log-" in path for path in self.disk.paths()):
             damages = verify(self.disk, PATH).damages
-            assert all("the index" in damage.reason and self._may_be_spoilt(damage.file) for damage in damages), damages
+            assert all(
+                "the index" in damage.reason and self._may_be_spoilt(damage.file)
+                for damage in damages
+            ), damages
         self._spoil()
         clean = self.random.random() < 0.2
         try:
-            async with running(self.disk, LIMITS, delay=self.random.choice((0.0, 0.01)), clean=clean) as store:
+            async with running(
+                self.disk, LIMITS, delay=self.random.choice((0.0, 0.01)), clean=clean
+            ) as store:
                 found = state_of(store, WRITERS)
                 self.ledger.steps = self.ledger.matching(found)
                 self.ledger.acknowledged = len(self.ledger.steps)
@@ -72,8 +89,14 @@ class Life:
             faults.on_reach = None
 
     def _spoil(self) -> None:
-        """Flip a bit of the newer index, or of one of the two copies of a file of the index, or remove that."""
-        there = [path for path in self.disk.paths() if self._may_be_spoilt(path) and self.disk.stat(path).size]
+        """Flip a bit of the newer index, or of one of the two copies of a file of the index, or
+        remove that.
+        """
+        there = [
+            path
+            for path in self.disk.paths()
+            if self._may_be_spoilt(path) and self.disk.stat(path).size
+        ]
         for path in there:
             if self.random.random() < 0.1:
                 self.disk.flip_bit(path, self.random.randrange(self.disk.stat(path).size))
@@ -84,7 +107,9 @@ class Life:
         return path == INDEX or path.endswith(".a")
 
     def _reach(self, name: str) -> None:
-        """Die at some passage of a fault point: what comes after on this disk is done by a ghost."""
+        """Die at some passage of a fault point: what comes after on this disk is done by a
+        ghost.
+        """
         self.passed.add(name)
         self._dies_in -= 1
         if self._dies_in == 0:
@@ -93,7 +118,9 @@ class Life:
     def _die(self) -> None:
         if self.death is None:
             self._look()
-            disk = self.disk.killed() if self.random.random() < 0.3 else self.disk.crash(self.random)
+            disk = (
+                self.disk.killed() if self.random.random() < 0.3 else self.disk.crash(self.random)
+            )
             self.death = (disk, self.ledger.copy())
 
     async def _step(self, store: Store) -> None:
@@ -135,7 +162,10 @@ class Life:
         self._waiting.append(future)
 
     def _look(self) -> None:
-        """Take in what became of what was submitted. (A future's callbacks come a turn too late for that.)"""
+        """Take in what became of what was submitted.
+
+        (A future's callbacks come a turn too late for that.)
+        """
         while self._waiting and self._waiting[0].done():
             future = self._waiting.popleft()
             if future.cancelled() or future.exception() is None:
@@ -157,7 +187,13 @@ class Life:
         events = self.random.randrange(1, 5)
         offset = len(state.content) if self.random.random() < 0.2 else None
         future = store.append(
-            name, [data[:cut], data[cut:]], writer=writer, expected=current, number=number, events=events, expected_offset=offset
+            name,
+            [data[:cut], data[cut:]],
+            writer=writer,
+            expected=current,
+            number=number,
+            events=events,
+            expected_offset=offset,
         )
         self._submit(Submitted(Kind.APPEND, name, data, writer, number, events), future)
 
@@ -184,7 +220,13 @@ class Life:
             return
         name = self.random.choice(sorted(state))
         segment = state[name]
-        offset = self.random.choice((segment.start, len(segment.content), self.random.randint(segment.start, len(segment.content))))
+        offset = self.random.choice(
+            (
+                segment.start,
+                len(segment.content),
+                self.random.randint(segment.start, len(segment.content)),
+            )
+        )
         future = store.truncate(name, offset)
         if offset != segment.start:
             self._submit(Submitted(Kind.TRUNCATE, name, start=offset), future)
@@ -205,7 +247,9 @@ class Life:
             with pytest.raises(ValueError, match="into itself"):
                 store.merge(source, source)
             return
-        self._submit(Submitted(Kind.MERGE, target[0], source=source), store.merge(target[0], source))
+        self._submit(
+            Submitted(Kind.MERGE, target[0], source=source), store.merge(target[0], source)
+        )
 
     def _refused(self, store: Store) -> None:
         state = self._state()
@@ -218,13 +262,25 @@ class Life:
             current = segment.number(writer)
             if segment.sealed:
                 with pytest.raises(SegmentSealedError):
-                    store.append(name, b"x", writer=writer, expected=current, number=current + 1, events=1)
+                    store.append(
+                        name, b"x", writer=writer, expected=current, number=current + 1, events=1
+                    )
                 continue
             with pytest.raises(NumberMismatchError) as refused:
-                store.append(name, b"x", writer=writer, expected=current + 3, number=current + 4, events=1)
+                store.append(
+                    name, b"x", writer=writer, expected=current + 3, number=current + 4, events=1
+                )
             assert refused.value.current == current
             with pytest.raises(OffsetMismatchError) as elsewhere:
-                store.append(name, b"x", writer=writer, expected=current, number=current + 1, events=1, expected_offset=1 << 40)
+                store.append(
+                    name,
+                    b"x",
+                    writer=writer,
+                    expected=current,
+                    number=current + 1,
+                    events=1,
+                    expected_offset=1 << 40,
+                )
             assert elsewhere.value.current == len(segment.content)
 
     def _trouble(self, store: Store) -> None:
@@ -241,12 +297,18 @@ class Life:
                 continue
             self._look()
             found = state_of(store, WRITERS)[name]
-            assert {writer: number for writer, number in told.items() if number != ABSENT} == found.numbers
-            assert found.content == after(self.ledger.steps[: self.ledger.acknowledged])[name].content
+            assert {
+                writer: number for writer, number in told.items() if number != ABSENT
+            } == found.numbers
+            assert (
+                found.content == after(self.ledger.steps[: self.ledger.acknowledged])[name].content
+            )
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_store_holds_what_it_acknowledged_and_nothing_by_halves_after_any_crash(seed: int) -> None:
+def test_a_store_holds_what_it_acknowledged_and_nothing_by_halves_after_any_crash(
+    seed: int,
+) -> None:
     _live(seed, set())
 
 

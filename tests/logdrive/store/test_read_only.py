@@ -1,4 +1,6 @@
-"""A file system that becomes read-only: nothing is acknowledged that is not kept, what is there is served, and all goes on after it."""
+"""A file system that becomes read-only: nothing is acknowledged that is not kept, what is there is
+served, and all goes on after it.
+"""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +14,17 @@ from logdrive.host.executor import ThreadExecutor
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
-from tests.logdrive.store.harness import FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
+from tests.logdrive.store.harness import (
+    FIRST_FILE,
+    PATH,
+    SEGMENT,
+    WRITER,
+    content,
+    filled,
+    opened,
+    running,
+    submit,
+)
 from tests.support.ext4 import ext4
 from tests.support.remounted_disk import RemountedDisk
 from tests.support.tmpfs import tmpfs
@@ -96,7 +108,7 @@ def test_a_store_closes_without_its_disk_and_a_start_is_refused_in_one_line() ->
     run(main())
 
 
-# Real ones --------------------------------------------------------------------------------------------------------------
+# Real ones --------------------------------------------------------------------------------------
 
 
 async def at(path: Path) -> tuple[Store, "asyncio.Task[None]", ThreadExecutor]:
@@ -138,7 +150,9 @@ def test_a_mount_that_is_read_only_can_be_verified_and_refuses_a_start(tmp_path:
         assert asyncio.run(main(path)) == b"kept"
 
 
-def test_a_file_system_that_fails_under_a_running_store_costs_nothing_acknowledged(tmp_path: Path) -> None:
+def test_a_file_system_that_fails_under_a_running_store_costs_nothing_acknowledged(
+    tmp_path: Path,
+) -> None:
     async def broken(path: Path) -> None:
         store, task, executor = await at(path)
         await store.create(SEGMENT)

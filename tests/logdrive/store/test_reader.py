@@ -1,4 +1,6 @@
-"""Reads: any range, over entries, other segments' entries between, files, small and large, with few files open."""
+"""Reads: any range, over entries, other segments' entries between, files, small and large, with few
+files open.
+"""
 
 import asyncio
 from random import Random
@@ -6,14 +8,21 @@ from random import Random
 import pytest
 
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, running, submit
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 
-@pytest.mark.parametrize("limits", [StoreLimits(), StoreLimits(log_file=500, open_files=1, read_ahead=150), StoreLimits(read_ahead=1)])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        StoreLimits(),
+        StoreLimits(log_file=500, open_files=1, read_ahead=150),
+        StoreLimits(read_ahead=1),
+    ],
+)
 def test_any_range_over_entries_and_files_is_read_back(limits: StoreLimits) -> None:
     async def main() -> None:
         random, expected = Random(11), {SEGMENT: b"", "other": b""}
@@ -30,7 +39,10 @@ def test_any_range_over_entries_and_files_is_read_back(limits: StoreLimits) -> N
             await future
             for _ in range(300):
                 name = random.choice(list(expected))
-                offset, limit = random.randrange(len(expected[name]) + 5), random.choice((0, 1, 8, 100, 1000, 1 << 30))
+                offset, limit = (
+                    random.randrange(len(expected[name]) + 5),
+                    random.choice((0, 1, 8, 100, 1000, 1 << 30)),
+                )
                 assert store.read(name, offset, limit) == expected[name][offset : offset + limit]
             with pytest.raises(ValueError, match="negative"):
                 store.read(SEGMENT, -1, 5)
@@ -54,7 +66,8 @@ def test_an_entry_read_in_small_pieces_is_read_and_checked_once() -> None:
 def test_the_rest_of_an_entry_is_what_was_checked_whatever_the_disk_does_meanwhile() -> None:
     async def main() -> None:
         disk = MemoryDisk()
-        async with running(disk, StoreLimits(direct=False)) as store:  # so that the last byte is data
+        # so that the last byte is data
+        async with running(disk, StoreLimits(direct=False)) as store:
             await store.create(SEGMENT)
             data = Random(1).randbytes(10_000)
             await submit(store, data, 1)
@@ -64,8 +77,10 @@ def test_the_rest_of_an_entry_is_what_was_checked_whatever_the_disk_does_meanwhi
             for number in range(2, 6):
                 await submit(store, bytes(5 << 20), number)
                 store.read(SEGMENT, store.info(SEGMENT).length - 1, 1)  # type: ignore[union-attr]
-            assert sum(map(len, store._reader._kept.values())) <= store._reader._kept_bytes <= 16 << 20
-            with pytest.raises(DamagedError):
+            assert (
+                sum(map(len, store._reader._kept.values())) <= store._reader._kept_bytes <= 16 << 20
+            )
+            with pytest.raises(StoreDamagedError):
                 store.read(SEGMENT, 10, 10_000)
 
     run(main())
@@ -75,8 +90,10 @@ def kept(store: Store) -> list[bytes]:
     return [bytes(data) for data in store._reader._kept.values()]
 
 
-def test_only_segments_that_are_followed_are_kept_in_memory_and_not_what_the_store_reads_for_itself() -> None:
-    """The log goes past the page cache, so readers at a tail need that; all others are not to pay for it."""
+def test_only_segments_followed_are_kept_in_memory_and_not_what_store_reads_for_itself() -> None:
+    """The log goes past the page cache, so readers at a tail need that; all others are not to pay
+    for it.
+    """
 
     async def main() -> None:
         async with running(MemoryDisk()) as store:
@@ -96,7 +113,7 @@ def test_only_segments_that_are_followed_are_kept_in_memory_and_not_what_the_sto
     run(main())
 
 
-def test_who_reads_far_behind_the_tail_keeps_nothing_there_that_would_be_gone_when_he_comes() -> None:
+def test_who_reads_far_behind_tail_keeps_nothing_there_that_would_be_gone_when_he_comes() -> None:
     async def main() -> None:
         async with running(MemoryDisk()) as store:
             await store.create(SEGMENT)
@@ -120,7 +137,9 @@ def test_what_was_kept_for_a_follower_goes_some_time_after_him() -> None:
             store.follow(SEGMENT, 0)
             await asyncio.gather(*(submit(store, b"a", number) for number in range(1, 1002)))
             assert len(kept(store)) == 1000
-            await asyncio.gather(*(submit(store, b"b", number, segment="other") for number in range(1, 1001)))
+            await asyncio.gather(
+                *(submit(store, b"b", number, segment="other") for number in range(1, 1001))
+            )
             assert kept(store) == []
 
     run(main())

@@ -1,4 +1,6 @@
-"""Log files that nobody needs are removed, sparse ones after what is left in them was copied; and no start misses what is gone."""
+"""Log files that nobody needs are removed, sparse ones after what is left in them was copied; and
+no start misses what is gone.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -9,11 +11,20 @@ import pytest
 from logdrive.errors import TransientError
 from logdrive.host import faults
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.reclaim import _Victim
 from logdrive.store.verify.verify import verify
-from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, opened, running, submit
+from tests.logdrive.store.harness import (
+    FIRST_FILE,
+    OTHER,
+    PATH,
+    SEGMENT,
+    WRITER,
+    opened,
+    running,
+    submit,
+)
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
@@ -49,7 +60,11 @@ def test_files_whose_bytes_are_all_cut_off_are_removed_as_the_log_grows() -> Non
             assert store.recovery.index == "used"
             info = store.info(SEGMENT)
             assert info is not None
-            assert (info.start, info.length, await store.number(SEGMENT, WRITER)) == (180_000, 180_000, 200)
+            assert (info.start, info.length, await store.number(SEGMENT, WRITER)) == (
+                180_000,
+                180_000,
+                200,
+            )
 
     run(main())
 
@@ -81,7 +96,10 @@ def test_a_small_segment_that_lives_long_is_copied_forward_and_holds_no_file() -
                 await passing(store, 6, number * 6 - 5)
             assert store.read(KEPT, 0, 10_000) == expected
             assert FIRST_FILE not in logs(disk)
-            assert sum(disk.stat(path).size for path in logs(disk)) < 4 * len(expected) + 5 * LIMITS.log_file
+            assert (
+                sum(disk.stat(path).size for path in logs(disk))
+                < 4 * len(expected) + 5 * LIMITS.log_file
+            )
         async with running(disk, LIMITS) as store:
             assert store.read(KEPT, 0, 10_000) == expected
             assert store.read(KEPT, 17, 100) == expected[17:117]
@@ -90,7 +108,7 @@ def test_a_small_segment_that_lives_long_is_copied_forward_and_holds_no_file() -
     run(main())
 
 
-def test_one_search_finds_all_that_several_segments_have_in_a_file_at_offsets_of_their_own() -> None:
+def test_one_search_finds_all_several_segments_have_in_file_at_offsets_of_their_own() -> None:
     """Long segments come before short ones: where the search is in one says nothing of the next."""
 
     async def main() -> None:
@@ -116,7 +134,9 @@ def test_one_search_finds_all_that_several_segments_have_in_a_file_at_offsets_of
             assert searched.count(0) == 1
             assert FIRST_FILE not in logs(disk)
             for name, count in parts.items():
-                assert store.read(name, 0, 1000) == b"".join(b"%02d" % number for number in range(1, count + 1))
+                assert store.read(name, 0, 1000) == b"".join(
+                    b"%02d" % number for number in range(1, count + 1)
+                )
 
     run(main())
 
@@ -160,7 +180,9 @@ def test_what_a_merge_moved_is_copied_forward_too() -> None:
 
 
 @pytest.mark.parametrize("harm", ["remove", "flip"])
-def test_once_files_were_freed_either_index_is_enough_and_without_both_a_start_is_refused(harm: str) -> None:
+def test_once_files_were_freed_either_index_is_enough_and_without_both_a_start_is_refused(
+    harm: str,
+) -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with running(disk, LIMITS, clean=False) as store:
@@ -178,13 +200,17 @@ def test_once_files_were_freed_either_index_is_enough_and_without_both_a_start_i
                 assert (store.recovery.index, store.read(KEPT, 0, 100)) == ("used", b"kept")
         for path in INDEXES:
             spoil(disk, path, harm)
-        with pytest.raises(DamagedError, match=r"was freed, and the index is .*restore index and index.old"):
+        with pytest.raises(
+            StoreDamagedError, match=r"was freed, and the index is .*restore index and index.old"
+        ):
             await opened(disk, LIMITS)
 
     run(main())
 
 
-def test_an_index_that_was_damaged_meanwhile_never_takes_the_place_of_a_good_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_was_damaged_meanwhile_never_takes_the_place_of_a_good_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whenever the next index is being written, a kill leaves one that a start can use."""
     left: list[MemoryDisk] = []
 
@@ -196,7 +222,11 @@ def test_an_index_that_was_damaged_meanwhile_never_takes_the_place_of_a_good_one
             await passing(store, 100)
             disk.flip_bit(INDEXES[0], 30)
             with monkeypatch.context() as patched:
-                patched.setattr(faults, "reach", lambda point: left.append(disk.killed()) if "index" in point else None)
+                patched.setattr(
+                    faults,
+                    "reach",
+                    lambda point: left.append(disk.killed()) if "index" in point else None,
+                )
                 await passing(store, 20, 101)
         for one in left:
             async with running(one, LIMITS) as store:
@@ -227,7 +257,7 @@ def test_a_missing_file_in_which_something_lives_is_refused_by_name() -> None:
         for path in there[:-1]:
             one = disk.killed()
             one.remove(path)
-            with pytest.raises(DamagedError, match=r"missing|was freed") as refused:
+            with pytest.raises(StoreDamagedError, match=r"missing|was freed") as refused:
                 await opened(one, LIMITS)
             assert refused.value.path in there
 
@@ -237,14 +267,15 @@ def test_a_missing_file_in_which_something_lives_is_refused_by_name() -> None:
 def test_a_damaged_survivor_is_told_and_keeps_its_file_and_nothing_else() -> None:
     async def main() -> None:
         disk = MemoryDisk()
-        async with running(disk, replace(LIMITS, direct=False)) as store:  # so that the last byte is data
+        # so that the last byte is data
+        async with running(disk, replace(LIMITS, direct=False)) as store:
             await created(store)
             await submit(store, b"kept", 1, segment=KEPT, writer=OTHER)
             disk.flip_bit(FIRST_FILE, disk.stat(FIRST_FILE).size - 1)
             await passing(store, 100)
             assert FIRST_FILE in logs(disk)
             assert len(logs(disk)) <= 5
-            with pytest.raises(DamagedError):
+            with pytest.raises(StoreDamagedError):
                 store.read(KEPT, 0, 4)
 
     run(main())
@@ -274,7 +305,9 @@ def test_copies_that_the_disk_does_not_take_cost_nothing_but_time() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("point", [point for point in faults.POINTS if point.startswith(("store.free.", "store.index."))])
+@pytest.mark.parametrize(
+    "point", [point for point in faults.POINTS if point.startswith(("store.free.", "store.index."))]
+)
 def test_power_cut_at_any_step_of_freeing_loses_nothing(point: str) -> None:
     async def main() -> None:
         left: list[MemoryDisk] = []

@@ -1,4 +1,6 @@
-"""Starts after crashes and damage: a torn tail is cut and told, damage is refused, nothing acknowledged is lost."""
+"""Starts after crashes and damage: a torn tail is cut and told, damage is refused, nothing
+acknowledged is lost.
+"""
 
 import asyncio
 import errno
@@ -10,10 +12,21 @@ import pytest
 
 from logdrive.errors import StorageError
 from logdrive.store.engine import Store
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import ENTRY_HEAD, FILE_HEAD, VERSION
-from tests.logdrive.store.harness import ABSENT, FIRST_FILE, PATH, SEGMENT, WRITER, content, filled, opened, running, submit
+from tests.logdrive.store.harness import (
+    ABSENT,
+    FIRST_FILE,
+    PATH,
+    SEGMENT,
+    WRITER,
+    content,
+    filled,
+    opened,
+    running,
+    submit,
+)
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
@@ -45,7 +58,9 @@ def test_a_tail_torn_at_any_byte_is_cut_and_told() -> None:
                 assert await store.number(SEGMENT, WRITER) == kept
                 report = store.recovery
                 torn = 0 < size - last < end - last
-                assert (report.cut_bytes, report.cut_file, report.cut_offset) == ((size - last, FIRST_FILE, last) if torn else (0, "", 0))
+                assert (report.cut_bytes, report.cut_file, report.cut_offset) == (
+                    (size - last, FIRST_FILE, last) if torn else (0, "", 0)
+                )
                 assert ("torn bytes cut" in str(report)) == torn
                 await submit(store, b"again", 3)
             async with running(disk) as store:
@@ -65,7 +80,7 @@ def test_a_bit_flipped_anywhere_before_the_last_group_is_refused_naming_file_and
             disk = whole.killed()
             disk.flip_bit(FIRST_FILE, offset, offset % 8)
             damaged = disk.content(FIRST_FILE)
-            with pytest.raises(DamagedError, match=FIRST_FILE) as refused:
+            with pytest.raises(StoreDamagedError, match=FIRST_FILE) as refused:
                 await opened(disk)
             assert refused.value.offset == max([0, *(start for start in starts if start <= offset)])
             assert disk.content(FIRST_FILE) == damaged != before
@@ -73,7 +88,7 @@ def test_a_bit_flipped_anywhere_before_the_last_group_is_refused_naming_file_and
     run(main())
 
 
-def test_a_bit_flipped_in_the_last_group_is_cut_after_a_crash_but_refused_after_a_clean_stop() -> None:
+def test_bit_flipped_in_last_group_is_cut_after_a_crash_but_refused_after_a_clean_stop() -> None:
     async def main() -> None:
         batches = [b"first", b"second"]
         for clean in (False, True):
@@ -83,12 +98,13 @@ def test_a_bit_flipped_in_the_last_group_is_cut_after_a_crash_but_refused_after_
                 disk = whole.killed()
                 disk.flip_bit(FIRST_FILE, offset)
                 if clean and offset < place(batches, 1) + ENTRY_HEAD:
-                    with pytest.raises(DamagedError):
+                    with pytest.raises(StoreDamagedError):
                         await opened(disk)
                     continue
                 async with running(disk) as store:
-                    if clean:  # a start reads no data that the index covers; whoever reads it is told
-                        with pytest.raises(DamagedError):
+                    # a start reads no data that the index covers; whoever reads it is told
+                    if clean:
+                        with pytest.raises(StoreDamagedError):
                             content(store)
                     else:
                         assert content(store) == b"first"
@@ -118,7 +134,9 @@ def test_the_end_of_a_group_without_its_beginning_is_a_torn_tail() -> None:
 
 
 def test_entries_of_a_history_that_was_cut_never_come_back() -> None:
-    """The cut at a start is lost by a second crash: the old tail stands, aligned, behind the new entry, but does not link to it."""
+    """The cut at a start is lost by a second crash: the old tail stands, aligned, behind the new
+    entry, but does not link to it.
+    """
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -151,17 +169,17 @@ def test_a_log_file_that_is_missing_or_cut_is_refused() -> None:
         for path in logs[:-1]:
             gone = whole.killed()
             gone.remove(path)
-            with pytest.raises(DamagedError, match="missing"):
+            with pytest.raises(StoreDamagedError, match="missing"):
                 await opened(gone, SMALL)
             short = whole.killed()
             short.cut(path, short.stat(path).size - 1)
-            with pytest.raises(DamagedError, match="cut"):
+            with pytest.raises(StoreDamagedError, match="cut"):
                 await opened(short, SMALL)
         flipped = whole.killed()
         flipped.remove(INDEX)
         flipped.remove(OLDER)
         flipped.flip_bit(logs[0], flipped.stat(logs[0]).size - 1)
-        with pytest.raises(DamagedError, match="goes on in another file"):
+        with pytest.raises(StoreDamagedError, match="goes on in another file"):
             await opened(flipped, SMALL)
 
     run(main())
@@ -188,7 +206,7 @@ def test_a_roll_cut_short_at_any_byte_of_the_new_head_is_taken_back() -> None:
                 assert content(store).endswith(b"again")
         torn.flip_bit(FIRST_FILE, end - 1)
         torn.remove(INDEX)
-        with pytest.raises(DamagedError):
+        with pytest.raises(StoreDamagedError):
             await opened(torn)
 
     run(main())
@@ -201,18 +219,18 @@ def test_damage_before_a_file_begun_in_vain_is_still_damage() -> None:
         end = disk.stat(FIRST_FILE).size
         disk.write(f"{PATH}/log-{end:016x}", b"LOG", durable=True)
         disk.flip_bit(FIRST_FILE, end - 1)
-        with pytest.raises(DamagedError, match="covers"):
+        with pytest.raises(StoreDamagedError, match="covers"):
             await opened(disk)
 
     run(main())
 
 
-def test_a_head_damaged_in_a_file_with_entries_is_refused_even_where_it_is_the_only_file() -> None:
+def test_a_head_damaged_in_a_file_with_entries_is_refused_even_where_it_is_only_file() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         await filled(disk, [b"first"])
         disk.flip_bit(FIRST_FILE, 3)
-        with pytest.raises(DamagedError, match="head is not whole"):
+        with pytest.raises(StoreDamagedError, match="head is not whole"):
             await opened(disk)
 
     run(main())
@@ -256,7 +274,9 @@ def test_the_index_is_only_a_cache_as_long_as_nothing_was_freed(harm: str, both:
         async with running(disk, SMALL) as store:
             assert (content(store), store.info(SEGMENT)) == expected
             report = store.recovery
-            assert report.index.replace(",", " ").split()[0] == {"gone": "missing"}.get(harm, "damaged")
+            assert report.index.replace(",", " ").split()[0] == {"gone": "missing"}.get(
+                harm, "damaged"
+            )
             assert ("index.old used" in report.index) == (not both)
             assert report.entries == (9 if both else 1)
             assert report.cut_bytes == 0
@@ -272,7 +292,7 @@ def test_an_index_that_knows_more_than_the_log_has_is_refused() -> None:
         for size in range(place(batches, 0), place(batches, 2)):
             short = disk.killed()
             short.cut(FIRST_FILE, size)
-            with pytest.raises(DamagedError, match="the index covers"):
+            with pytest.raises(StoreDamagedError, match="the index covers"):
                 await opened(short)
         disk.remove(FIRST_FILE)
         with pytest.raises(StorageError, match=r"log files.*are gone"):
@@ -282,7 +302,9 @@ def test_an_index_that_knows_more_than_the_log_has_is_refused() -> None:
 
 
 def test_an_index_of_another_history_is_not_used() -> None:
-    """The store was restored from a backup, all but its index; the log there now is longer, and not the one indexed."""
+    """The store was restored from a backup, all but its index; the log there now is longer, and not
+    the one indexed.
+    """
 
     async def main() -> None:
         one, two = MemoryDisk(), MemoryDisk()
@@ -297,7 +319,9 @@ def test_an_index_of_another_history_is_not_used() -> None:
 
 
 def test_what_a_killed_process_left_in_the_page_cache_is_synced_before_it_is_told() -> None:
-    """D2: SIGKILL between write and fdatasync, a start that tells the number, then the power is cut."""
+    """D2: SIGKILL between write and fdatasync, a start that tells the number, then the power is
+    cut.
+    """
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -331,7 +355,9 @@ def test_the_directory_of_a_new_store_outlives_a_crash_with_what_was_acknowledge
             await again.close()
 
     async def _deep(disk: MemoryDisk) -> Store:
-        store = await Store.open("/a/b/c", disk=disk, executor=InlineExecutor(), clock=VirtualClock(), random=Random(1))
+        store = await Store.open(
+            "/a/b/c", disk=disk, executor=InlineExecutor(), clock=VirtualClock(), random=Random(1)
+        )
         asyncio.get_running_loop().create_task(store.run(asyncio.Event()))
         return store
 
@@ -339,7 +365,9 @@ def test_the_directory_of_a_new_store_outlives_a_crash_with_what_was_acknowledge
 
 
 class _KilledAtSync(MemoryDisk):
-    """A disk of which a copy is taken whenever a directory is about to be synced: what a SIGKILL there leaves to the next start."""
+    """A disk of which a copy is taken whenever a directory is about to be synced: what a SIGKILL
+    there leaves to the next start.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -350,7 +378,7 @@ class _KilledAtSync(MemoryDisk):
         super().sync_directory(path)
 
 
-def test_the_name_of_a_file_begun_by_a_killed_process_is_synced_before_anything_in_it_is_acknowledged__D2() -> None:
+def test_name_file_begun_by_killed_process_synced_before_anything_in_acknowledged__D2() -> None:
     async def main() -> None:
         disk, limits = _KilledAtSync(), StoreLimits(log_file=3000)
         async with running(disk, limits, clean=False) as store:
@@ -398,7 +426,9 @@ def test_a_log_of_a_version_not_known_is_refused_by_number() -> None:
 
         disk = MemoryDisk([PATH])
         head = struct.pack("<8sII16sq24x", b"LOGDRIVE", VERSION + 1, 0, bytes(16), 0)
-        disk.write(FIRST_FILE, head[:12] + struct.pack("<I", zlib.crc32(head)) + head[16:], durable=True)
+        disk.write(
+            FIRST_FILE, head[:12] + struct.pack("<I", zlib.crc32(head)) + head[16:], durable=True
+        )
         with pytest.raises(StorageError, match=f"log format {VERSION + 1}"):
             await opened(disk)
 

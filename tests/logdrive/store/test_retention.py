@@ -1,4 +1,6 @@
-"""Retention cuts the oldest batches, whole ones only (S6), and nothing that a named reader still needs."""
+"""Retention cuts the oldest batches, whole ones only (S6), and nothing that a named reader still
+needs.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +20,7 @@ from logdrive.store.log.format import ENTRY_HEAD
 from logdrive.store.readers import reader_key
 from logdrive.store.retention import EVERY_SECONDS, Policy, Retention, first_of, stream_of
 from logdrive.store.running import Failure
-from logdrive.store.running import running as store_running
+from logdrive.store.running import open_store as store_running
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, running, submit
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
@@ -33,12 +35,25 @@ LIMITS = StoreLimits(log_file=10_000)
 def batch(records: Sequence[bytes]) -> bytes:
     """Return one batch as a receiver appends it."""
     data = framed_all(records)
-    header = BatchHeader(kind="data", source="00" * 16, records=len(records), events=1, size=len(data), received=1, store="00" * 16)
+    header = BatchHeader(
+        kind="data",
+        source="00" * 16,
+        records=len(records),
+        events=1,
+        size=len(data),
+        received=1,
+        store="00" * 16,
+    )
     return framed(header.encode()) + data
 
 
 def some_batch(number: int, size: int = 300) -> bytes:
-    return batch([block(number, number + 1, 1, "x" * size), block(number + 1, number + 2, 1, "y" * (number % 50))])
+    return batch(
+        [
+            block(number, number + 1, 1, "x" * size),
+            block(number + 1, number + 2, 1, "y" * (number % 50)),
+        ]
+    )
 
 
 async def applied(store: Store, *policies: Policy) -> None:
@@ -81,8 +96,12 @@ def test_a_size_keeps_the_newest_batches_of_all_segments_together__S6() -> None:
 
 
 @pytest.mark.parametrize("newest", range(1, 13))
-def test_the_oldest_batch_goes_first_whichever_segment_has_it_and_whichever_was_made_first(newest: int) -> None:
-    """Batches come to both by turns, two at a time; the segment made first has the newer ones of each four."""
+def test_oldest_batch_goes_first_whichever_segment_has_it_and_whichever_was_made_first(
+    newest: int,
+) -> None:
+    """Batches come to both by turns, two at a time; the segment made first has the newer ones of
+    each four.
+    """
 
     async def main() -> None:
         async with running(MemoryDisk()) as store:
@@ -150,7 +169,9 @@ def test_nothing_is_cut_that_a_named_reader_has_not_read() -> None:
             assert span(store)[0] == ends[3]
             assert span(store, SECOND)[0] == 0
             await store.seal(SEGMENT)
-            assert await store.update(SEGMENT, reader_key("copy"), ends[3] + 5, ends[10]), "on a sealed segment, too"
+            assert await store.update(SEGMENT, reader_key("copy"), ends[3] + 5, ends[10]), (
+                "on a sealed segment, too"
+            )
             with pytest.raises(SegmentSealedError):
                 store.update(SEGMENT, OTHER, None, 1)
             await applied(store, policy)
@@ -206,7 +227,9 @@ def test_a_damaged_batch_goes_with_the_others() -> None:
         disk = MemoryDisk()
         async with running(disk) as store:
             ends = await batches(store, SEGMENT, 3)
-            place = disk.stat(FIRST_FILE).size - ENTRY_HEAD - (ends[3] - ends[2]) - (ends[2] - ends[1])
+            place = (
+                disk.stat(FIRST_FILE).size - ENTRY_HEAD - (ends[3] - ends[2]) - (ends[2] - ends[1])
+            )
             disk.flip_bit(FIRST_FILE, place + 4)
             assert boundary_after(store, SEGMENT, ends[1]) == ends[2]
 
@@ -214,7 +237,9 @@ def test_a_damaged_batch_goes_with_the_others() -> None:
 
 
 @pytest.mark.parametrize("policy", [Policy("*/*", max_bytes=800), Policy("*/*", max_age_ms=3000)])
-def test_a_damaged_head_of_an_append_holds_back_neither_its_own_stream_nor_others(policy: Policy) -> None:
+def test_a_damaged_head_of_an_append_holds_back_neither_its_own_stream_nor_others(
+    policy: Policy,
+) -> None:
     async def main() -> None:
         disk, ends = MemoryDisk(), {}
         async with running(disk) as store:
@@ -251,41 +276,75 @@ def test_a_stream_whose_index_is_damaged_does_not_hold_back_the_others() -> None
 def test_other_streams_tables_and_transactions_are_left_alone() -> None:
     async def main() -> None:
         async with running(MemoryDisk()) as store:
-            others = (FOREIGN, f"{SEGMENT}#transaction.{1:032x}", "logs/group_kvtable/0.#epoch.0", "_system/x/0.#epoch.0")
+            others = (
+                FOREIGN,
+                f"{SEGMENT}#transaction.{1:032x}",
+                "logs/group_kvtable/0.#epoch.0",
+                "_system/x/0.#epoch.0",
+            )
             for segment in (SEGMENT, *others):
                 await batches(store, segment, 2)
-            await applied(store, Policy("logs/app", max_bytes=1), Policy("logs/foreign", max_bytes=1 << 40), Policy("*", max_bytes=1))
+            await applied(
+                store,
+                Policy("logs/app", max_bytes=1),
+                Policy("logs/foreign", max_bytes=1 << 40),
+                Policy("*", max_bytes=1),
+            )
             assert [span(store, segment)[0] for segment in others] == [0] * 4
             assert span(store)[0] > 0
-            assert [stream_of(segment) for segment in (SEGMENT, *others)] == ["logs/app", "logs/foreign", None, None, None]
+            assert [stream_of(segment) for segment in (SEGMENT, *others)] == [
+                "logs/app",
+                "logs/foreign",
+                None,
+                None,
+                None,
+            ]
 
     run(main())
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_running_store_with_retention_always_begins_with_a_batch_and_its_log_stays_small__S6(seed: int) -> None:
+def test_running_store_with_retention_always_begins_with_batch_and_its_log_stays_small__S6(
+    seed: int,
+) -> None:
     async def main() -> None:
         random, disk, failure = Random(seed), MemoryDisk(), Failure()
         limits = StoreLimits(log_file=20_000, copy=4000)
-        settings = {"disk": disk, "executor": InlineExecutor(0.001), "clock": VirtualClock(), "limits": limits}
+        settings = {
+            "disk": disk,
+            "executor": InlineExecutor(0.001),
+            "clock": VirtualClock(),
+            "limits": limits,
+        }
         numbers = 0
         for _ in range(3):
-            async with store_running(PATH, failure, **settings, retention=[Policy("*/*", max_bytes=30_000)]) as store:  # type: ignore[arg-type]
+            policy = Policy("*/*", max_bytes=30_000)
+            async with store_running(PATH, failure, **settings, retention=[policy]) as store:  # type: ignore[arg-type]
                 for segment in (SEGMENT, SECOND):
                     await store.create(segment)
                 for _ in range(200):
                     numbers += 1
-                    await submit(store, some_batch(numbers, random.randrange(2000)), numbers, segment=random.choice((SEGMENT, SECOND)))
+                    await submit(
+                        store,
+                        some_batch(numbers, random.randrange(2000)),
+                        numbers,
+                        segment=random.choice((SEGMENT, SECOND)),
+                    )
                     await asyncio.sleep(random.random())
                 await asyncio.sleep(2 * EVERY_SECONDS)
                 kept = 0
                 for segment in (SEGMENT, SECOND):
                     start, end = span(store, segment)
                     assert start > 0
-                    assert start == end or store.read(segment, start + 8, 18) == b'{"logdrive":{"v":1'
+                    assert (
+                        start == end or store.read(segment, start + 8, 18) == b'{"logdrive":{"v":1'
+                    )
                     kept += end - start
                 assert kept <= 30_000
-                assert sum(disk.stat(path).size for path in disk.paths()) < 4 * 40_000 + 3 * limits.log_file
+                assert (
+                    sum(disk.stat(path).size for path in disk.paths())
+                    < 4 * 40_000 + 3 * limits.log_file
+                )
 
     run(main())
 

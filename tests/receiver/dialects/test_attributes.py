@@ -1,4 +1,6 @@
-"""The attributes of a source: what is taken, and that nothing a writer can put there does harm further on (R4, E 7)."""
+"""The attributes of a source: what is taken, and that nothing a writer can put there does harm
+further on (R4, E 7).
+"""
 
 import orjson
 import pytest
@@ -22,7 +24,12 @@ def test_all_keys_are_optional_and_kept() -> None:
         "resend": True,
     }
     found = parse(orjson.dumps(given))
-    assert (found.host, found.path, found.tags, found.resend) == ("web-1", "/var/log/a", ("x",), True)
+    assert (found.host, found.path, found.tags, found.resend) == (
+        "web-1",
+        "/var/log/a",
+        ("x",),
+        True,
+    )
     assert found.fields == given["fields"]
     assert parse(b"{}").fields == {}
 

@@ -1,7 +1,5 @@
 """Deliberate bugs in the agent."""
 
-# ruff: noqa: E501 - what is replaced stands here as it stands there
-
 from tests.simulation.bugs.mutant import Mutant
 
 AGENT = (
@@ -20,19 +18,34 @@ AGENT = (
         "agent.resends_without_asking",
         "after a reconnect it goes on from its own number, whatever P says",
         "agent.sources.resume",
-        (("        return Resumed(told, _from(standing, told))\n", "        return Resumed(standing.number, standing.kept)\n"),),
+        (
+            (
+                "        return Resumed(told, _from(standing, told))\n",
+                "        return Resumed(standing.number, standing.kept)\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.trusts_its_checkpoint",
         "a P above its own position is taken for the position sent last",
         "agent.sources.resume",
-        (("        return Resumed(told, _from(standing, told))\n", "        return Resumed(told, standing.kept)\n"),),
+        (
+            (
+                "        return Resumed(told, _from(standing, told))\n",
+                "        return Resumed(told, standing.kept)\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.off_by_one",
         "reading goes on one byte too early after a partial line",
         "agent.inputs.files.file",
-        (("        self.position += end - len(tail)\n", "        self.position += end - len(tail) - (end < len(data))\n"),),
+        (
+            (
+                "        self.position += end - len(tail)\n",
+                "        self.position += end - len(tail) - (end < len(data))\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.regrown_file_not_noticed",
@@ -40,16 +53,19 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):\n            raise TruncatedError\n",
+                "        if not data.startswith(tail) or len(data) - len(tail) < min(limit, self.unread):\n            raise SourceTruncatedError\n",
                 "",
             ),
             (
-                '        """Compare all that was read before, without reading on. Raises `TruncatedError` (rule G4)."""\n',
+                '        """Compare all that was read before, without reading on.\n\n        Raises `SourceTruncatedError` (rule G4).\n        """\n',
                 '        """Compare nothing."""\n        return\n',
             ),
-            ("        if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:\n            raise TruncatedError\n", ""),
             (
-                "            if len(tail) < min(self.position, TAIL_BYTES) or (self._check and check_of(tail) != self._check):\n                raise TruncatedError\n",
+                "        if crc32(self.file.pread(self.first_line.span, 0)) != self.first_line.crc:\n            raise SourceTruncatedError\n",
+                "",
+            ),
+            (
+                "            if len(tail) < min(self.position, TAIL_BYTES) or (\n                self._check and check_of(tail) != self._check\n            ):\n                raise SourceTruncatedError\n",
                 "",
             ),
         ),
@@ -60,7 +76,7 @@ AGENT = (
         "agent.inputs.files.file",
         (
             (
-                "        if stat.size < self.seen:\n            raise TruncatedError\n",
+                "        if stat.size < self.seen:\n            raise SourceTruncatedError\n",
                 "        if stat.size < self.seen:\n            return\n",
             ),
         ),
@@ -114,7 +130,12 @@ AGENT = (
         "agent.next_life_under_the_same_name",
         "the life after a truncation takes the count of the one before",
         "agent.sources.incarnations",
-        (("member in self.members if member is not source)]) + 1\n", "member in self.members if member is not source)])\n"),),
+        (
+            (
+                "        return (\n            max(\n                [\n                    self.highest_ended,\n                    *(member.count for member in self.members if member is not source),\n                ]\n            )\n            + 1\n",
+                "        return max(\n            [self.highest_ended, *(member.count for member in self.members if member is not source)]\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.forgets_what_was_in_flight",
@@ -136,7 +157,10 @@ AGENT = (
         "an acknowledgement counts for what was sent again since",
         "agent.sources.source",
         (
-            ("        if epoch != self.epoch:\n            return False\n", "        if not self.kept:\n            return False\n"),
+            (
+                "        if epoch != self.epoch:\n            return False\n",
+                "        if not self.kept:\n            return False\n",
+            ),
             (
                 '        assert self.kept[0] is run, "runs are acknowledged in the order in which they were sent"\n',
                 "        run = self.kept[0]\n",
@@ -149,8 +173,8 @@ AGENT = (
         "agent.sources.source",
         (
             (
-                "                if self.readable and self.generation is not None and self.generation.position != position_of(self.cursor):\n                    self.generation.go_to(self.cursor)\n                return Outcome",
-                "                return Outcome",
+                "                if (\n                    self.readable\n                    and self.generation is not None\n                    and self.generation.position != position_of(self.cursor)\n                ):\n                    self.generation.go_to(self.cursor)\n",
+                "",
             ),
         ),
     ),

@@ -1,7 +1,5 @@
 """Deliberate bugs that show where something comes between two disk calls, where a call fails, or where a limit is met."""
 
-# ruff: noqa: E501 - what is replaced stands here as it stands there
-
 from tests.simulation.bugs.mutant import Mutant
 
 DISK_CALLS = (
@@ -32,7 +30,12 @@ DISK_CALLS = (
         "agent.handles_counted_for_ever",
         "a handle that is given back counts as open",
         "agent.inputs.files.tail",
-        (("            generation.close()\n            self._open -= 1\n", "            generation.close()\n"),),
+        (
+            (
+                "            generation.close()\n            self._open -= 1\n",
+                "            generation.close()\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.lack_of_handles_unnoticed",
@@ -62,8 +65,8 @@ DISK_CALLS = (
         "agent.inputs.files.locate",
         (
             (
-                "sorted(self._disk.names(directory))]\n        except FileNotFoundError:\n",
-                "sorted(self._disk.names(directory))]\n        except OSError:\n",
+                "            ]\n        except FileNotFoundError:\n",
+                "            ]\n        except OSError:\n",
             ),
         ),
     ),
@@ -84,7 +87,7 @@ DISK_CALLS = (
         "agent.inputs.files.tail",
         (
             (
-                "        if isinstance(error, TruncatedError):\n            self.truncated(followed)\n        else:\n            self._trouble(followed, error)\n",
+                "        if isinstance(error, SourceTruncatedError):\n            self.truncated(followed)\n        else:\n            self._trouble(followed, error)\n",
                 "        self.truncated(followed)\n",
             ),
         ),
@@ -104,7 +107,7 @@ DISK_CALLS = (
         "agent.end_found_late",
         "the end of a life that is found once its file can be looked at waits for the next connection",
         "agent.inputs.files.restore",
-        (("        self._tailer.want(source)  #", "        #"),),
+        (("        self._tailer.want(source)\n", ""),),
     ),
     Mutant(
         "agent.start_keeps_handles",

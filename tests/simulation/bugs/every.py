@@ -12,4 +12,16 @@ from tests.simulation.bugs.store import STORE
 from tests.simulation.bugs.streams import STREAMS
 from tests.simulation.bugs.times import TIMES
 
-MUTANTS = (*STORE, *STREAMS, *TIMES, *RECEIVER, *SINK, *AGENT, *PIPELINE, *DISK_CALLS, *PEERS, *HOLDINGS, *CONNECTIONS)
+MUTANTS = (
+    *STORE,
+    *STREAMS,
+    *TIMES,
+    *RECEIVER,
+    *SINK,
+    *AGENT,
+    *PIPELINE,
+    *DISK_CALLS,
+    *PEERS,
+    *HOLDINGS,
+    *CONNECTIONS,
+)

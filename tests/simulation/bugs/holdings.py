@@ -7,7 +7,12 @@ HOLDINGS = (
         "agent.deaf_after_unlink",
         "what is written to an open file after its last name went is not read",
         "agent.inputs.files.file",
-        (("        self._grow_to(stat.size, now)\n", "        if stat.links:\n            self._grow_to(stat.size, now)\n"),),
+        (
+            (
+                "        self._grow_to(stat.size, now)\n",
+                "        if stat.links:\n            self._grow_to(stat.size, now)\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.gone_while_away_not_told",
@@ -24,13 +29,23 @@ HOLDINGS = (
         "agent.truncated_while_away_not_told",
         "a life that was truncated while the agent was down is forgotten at its start",
         "agent.inputs.files.restore",
-        (("            self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))\n", ""),),
+        (
+            (
+                "            self._ended(entry, Mark(REMOVED if reborn else TRUNCATED, exact=False))\n",
+                "",
+            ),
+        ),
     ),
     Mutant(
         "agent.endings_not_kept",
         "the checkpoint leaves out the lives that have ended",
         "agent.sources.registry",
-        (("        return [*living, *self.ended.values(), *self.absent.values()]\n", "        return [*living, *self.absent.values()]\n"),),
+        (
+            (
+                "        return [*living, *self.ended.values(), *self.absent.values()]\n",
+                "        return [*living, *self.absent.values()]\n",
+            ),
+        ),
     ),
     Mutant(
         "agent.handle_dropped",
@@ -47,19 +62,34 @@ HOLDINGS = (
         "agent.idle_files_stay_open",
         "files that rest are not closed, however many are open",
         "agent.inputs.files.tail",
-        (("        if not (self._lacking or (idle and self._open > self._max_open)):\n", "        if not self._lacking:\n"),),
+        (
+            (
+                "        if not (self._lacking or (idle and self._open > self._max_open)):\n",
+                "        if not self._lacking:\n",
+            ),
+        ),
     ),
     Mutant(
         "receiver.failure_keeps_its_run",
         "a source keeps the error of its last run, and with it the run",
         "receiver.dialects.registration",
-        (("        self._failure = None if failure is None else str(failure)  #", "        self._failure = failure  #"),),
+        (
+            (
+                "        # the error itself leads to the run that failed\n        self._failure = None if failure is None else str(failure)\n",
+                "        self._failure = failure  # the error itself leads to the run that failed\n",
+            ),
+        ),
     ),
     Mutant(
         "receiver.memory_not_given_back",
         "what a lost connection had read of a window still counts",
         "receiver.memory_budget",
-        (("        self.hold(0)\n        self._memory.close(self)\n", "        self._memory.close(self)\n"),),
+        (
+            (
+                "        self.hold(0)\n        self._memory.close(self)\n",
+                "        self._memory.close(self)\n",
+            ),
+        ),
     ),
     Mutant(
         "sink.keeps_what_it_wrote",
@@ -82,36 +112,61 @@ HOLDINGS = (
         "freeing.empty_files_stay",
         "log files in which nothing lives are not removed",
         "logdrive.store.reclaim",
-        (("        empty = [base for base in self._files.ends if not self._files.live[base]]\n", "        empty: list[int] = []\n"),),
+        (
+            (
+                "        empty = [base for base in self._files.ends if not self._files.live[base]]\n",
+                "        empty: list[int] = []\n",
+            ),
+        ),
     ),
     Mutant(
         "retention.youngest_first",
         "retention cuts the segment whose oldest batch is the youngest",
         "logdrive.store.retention",
         (
-            ("        oldest = [(self._time(cut), row) for", "        oldest = [(-self._time(cut), row) for"),
             (
-                "(time_ms := self._time(cut)) != told:\n                heappush(oldest, (time_ms, row))",
-                "(time_ms := self._time(cut)) != -told:\n                heappush(oldest, (-time_ms, row))",
+                "        oldest = [(self._time(cut), row) for row, cut in enumerate(cuts) if cut.at < cut.limit]\n",
+                "        oldest = [(-self._time(cut), row) for row, cut in enumerate(cuts) if cut.at < cut.limit]\n",
+            ),
+            (
+                "            _exceeds(kept, policy.max_bytes) or (before is not None and oldest[0][0] < before)\n",
+                "            _exceeds(kept, policy.max_bytes) or (before is not None and -oldest[0][0] < before)\n",
+            ),
+            (
+                "                and (time_ms := self._time(cut)) != told\n",
+                "                and (time_ms := self._time(cut)) != -told\n",
+            ),
+            (
+                "                heappush(oldest, (time_ms, row))  # another segment has the name by now\n",
+                "                heappush(oldest, (-time_ms, row))  # another segment has the name by now\n",
             ),
             (
                 "                    heappush(oldest, (self._time(cut), row))\n",
                 "                    heappush(oldest, (-self._time(cut), row))\n",
             ),
-            ("oldest[0][0] < before", "-oldest[0][0] < before"),
         ),
     ),
     Mutant(
         "retention.too_young",
         "retention cuts what is half as old as it may be",
         "logdrive.store.retention",
-        (("self._clock.now_ms() - policy.max_age_ms if", "self._clock.now_ms() - policy.max_age_ms // 2 if"),),
+        (
+            (
+                "        before = self._clock.now_ms() - policy.max_age_ms if policy.max_age_ms is not None else None\n",
+                "        before = (\n            self._clock.now_ms() - policy.max_age_ms // 2 if policy.max_age_ms is not None else None\n        )\n",
+            ),
+        ),
     ),
     Mutant(
         "retention.age_overlooked",
         "retention leaves what is too old where the size is none too much",
         "logdrive.store.retention",
-        (("        if before is None and not _exceeds(kept, policy.max_bytes):\n", "        if not _exceeds(kept, policy.max_bytes):\n"),),
+        (
+            (
+                "        if before is None and not _exceeds(kept, policy.max_bytes):\n",
+                "        if not _exceeds(kept, policy.max_bytes):\n",
+            ),
+        ),
     ),
     Mutant(
         "pipeline.line_end_mistaken",
@@ -123,12 +178,22 @@ HOLDINGS = (
         "pipeline.open_ends_overlooked",
         "an end that nobody saw counts as seen",
         "logdrive.pipeline.decode.headers",
-        (('            row.mark_exact = bool(mark.get("end_exact", True))\n', "            row.mark_exact = True\n"),),
+        (
+            (
+                '            row.mark_exact = bool(mark.get("end_exact", True))\n',
+                "            row.mark_exact = True\n",
+            ),
+        ),
     ),
     Mutant(
         "pipeline.wrong_part_kept",
         "of an event that is there in part already, its beginning is kept instead of the rest",
         "logdrive.pipeline.bronze.trim_rows",
-        (('    text = exact[start - row["start"] : end - row["start"]]\n', "    text = exact[: end - start]\n"),),
+        (
+            (
+                '    text = exact[start - row["start"] : end - row["start"]]\n',
+                "    text = exact[: end - start]\n",
+            ),
+        ),
     ),
 )

@@ -8,8 +8,14 @@ PEERS = (
         "a connection on which nothing is heard any more is kept for ever",
         "agent.delivery.session",
         (
-            ("            if now - self._heard > settings.timeout_seconds:\n", "            if False:\n"),
-            ("            if now - self._moved > settings.stall_seconds:\n", "            if False:\n"),
+            (
+                "            if now - self._heard > settings.timeout_seconds:\n",
+                "            if False:\n",
+            ),
+            (
+                "            if now - self._moved > settings.stall_seconds:\n",
+                "            if False:\n",
+            ),
         ),
     ),
     Mutant(
@@ -22,7 +28,12 @@ PEERS = (
         "receiver.short_window_waited_for",
         "a plain window that is never filled is never acknowledged",
         "receiver.dialects.lumberjack",
-        (("        return _QUIET_SECONDS if self._link.acks.open else None\n", "        return None\n"),),
+        (
+            (
+                "        return _QUIET_SECONDS if self._link.acks.open else None\n",
+                "        return None\n",
+            ),
+        ),
     ),
     Mutant(
         "receiver.broken_envelope_fails",
@@ -37,7 +48,7 @@ PEERS = (
         (
             (
                 "    return orjson.dumps(record)\n",
-                "    return orjson.dumps({key: int(value) if value.isdecimal() else value for key, value in record.items()})\n",
+                "    return orjson.dumps(\n        {key: int(value) if value.isdecimal() else value for key, value in record.items()}\n    )\n",
             ),
         ),
     ),

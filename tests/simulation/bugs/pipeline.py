@@ -7,7 +7,12 @@ PIPELINE = (
         "pipeline.cover_forgotten",
         "what is there already is kept again",
         "logdrive.pipeline.decode.coverage",
-        (("        return subtract([(start, end)], touched)\n", "        return [(start, end)]\n"),),
+        (
+            (
+                "        return subtract([(start, end)], touched)\n",
+                "        return [(start, end)]\n",
+            ),
+        ),
     ),
     Mutant(
         "pipeline.gaps_not_counted",

@@ -15,8 +15,12 @@ RECEIVER = (
         "receiver.dialects.registration",
         (
             (
-                "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is State.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+                "    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING\n                                  ▲                                         │\n                                  │                                  number read: P\n                                  │                                         ▼\n                                  └────────── a run that follows ──────  REFUSING\n",
+                "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
+            ),
+            (
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
             ),
         ),
     ),
@@ -24,7 +28,12 @@ RECEIVER = (
         "receiver.takes_what_does_not_follow",
         "a run is appended although it does not begin at the stored number",
         "receiver.writers",
-        (("        return submitted is not None and previous == max(submitted, 0)\n", "        return submitted is not None\n"),),
+        (
+            (
+                "        return submitted is not None and previous == max(submitted, 0)\n",
+                "        return submitted is not None\n",
+            ),
+        ),
     ),
     Mutant(
         "receiver.goes_on_after_failure",
@@ -32,10 +41,17 @@ RECEIVER = (
         "receiver.dialects.registration",
         (
             (
-                "        elif self.state is State.LIVE and era == self._era:\n            self._refuse(window, error)\n",
-                "        elif self.state is State.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+                "    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING\n                                  ▲                                         │\n                                  │                                  number read: P\n                                  │                                         ▼\n                                  └────────── a run that follows ──────  REFUSING\n",
+                "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
             ),
-            ("        if self.state in (State.LIVE, State.REFUSING) and self._writer.follows(received.run.previous):", "        if True:"),
+            (
+                "        if self.state in (\n            RegistrationState.LIVE,\n            RegistrationState.REFUSING,\n        ) and self._writer.follows(received.run.previous):\n",
+                "        if True:\n",
+            ),
+            (
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._refuse(window, error)\n",
+                "        elif self.state is RegistrationState.LIVE and era == self._era:\n            self._link.acks.release(window)\n",
+            ),
         ),
     ),
     Mutant(
@@ -43,6 +59,10 @@ RECEIVER = (
         "after a failed run nobody is told from where to go on",
         "receiver.dialects.registration",
         (
+            (
+                "    OPENING ──number read: P──▶ LIVE ──a run does not follow, or fails──▶ ASKING\n                                  ▲                                         │\n                                  │                                  number read: P\n                                  │                                         ▼\n                                  └────────── a run that follows ──────  REFUSING\n",
+                "    OPENING ──number read: P──▶ LIVE ──a run that does not follow, or fails──▶ ASKING ──number read: P──▶ REFUSING\n                                  ▲                                                                        │\n                                  └────────────────────── a run that follows ──────────────────────────────┘\n",
+            ),
             (
                 "        self._link.services.counters.positions_corrected += 1\n        self._tell(number)\n",
                 "        self._link.services.counters.positions_corrected += 1\n",
@@ -54,14 +74,22 @@ RECEIVER = (
         "plain Lumberjack windows are acknowledged before they are durable",
         "receiver.dialects.lumberjack",
         (
-            ("        window = link.acks.hold()\n", "        window = link.acks.hold()\n        link.acks.release(window)\n"),
-            ("            self._link.acks.release(window)\n        else:  #", "            pass\n        else:  #"),
+            (
+                "        window = link.acks.hold()\n",
+                "        window = link.acks.hold()\n        link.acks.release(window)\n",
+            ),
+            ("            self._link.acks.release(window)\n", "            pass\n"),
         ),
     ),
     Mutant(
         "receiver.header_of_the_wrong_place",
         "a header's previous position is one byte too high",
         "receiver.batch",
-        (("            previous=position_of(run.previous),\n", "            previous=position_of(run.previous) + (run.previous > 0),\n"),),
+        (
+            (
+                "            previous=position_of(run.previous),\n",
+                "            previous=position_of(run.previous) + (run.previous > 0),\n",
+            ),
+        ),
     ),
 )

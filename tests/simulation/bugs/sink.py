@@ -1,7 +1,5 @@
 """Deliberate bugs in the sink onto a shared store."""
 
-# ruff: noqa: E501 - what is replaced stands here as it stands there
-
 from tests.simulation.bugs.mutant import Mutant
 
 SINK = (
@@ -44,8 +42,8 @@ SINK = (
         "logdrive.services.pravega.client.channel",
         (
             (
-                "        heed_cancelling()\n        return failure\n",
-                "        if asyncio.current_task().cancelling():\n            raise ExceptionGroup('given up', [failure])\n        return failure\n",
+                "        raise_if_cancelled()\n",
+                '        if asyncio.current_task().cancelling():\n            raise ExceptionGroup("given up", [failure])\n',
             ),
         ),
     ),

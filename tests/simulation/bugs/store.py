@@ -9,8 +9,8 @@ STORE = (
         "logdrive.store.log.log",
         (
             (
-                "            file.datasync()\n        except OSError as error:\n            with contextlib",
-                "            pass\n        except OSError as error:\n            with contextlib",
+                '        faults.reach("store.commit.before_sync")\n        try:\n            file.datasync()\n        except OSError as error:\n',
+                '        faults.reach("store.commit.before_sync")\n        try:\n            pass\n        except OSError as error:\n',
             ),
         ),
     ),
@@ -20,9 +20,7 @@ STORE = (
         "logdrive.store.log.log",
         (
             (
-                "            with contextlib.suppress(OSError):  # the next start must not take for durable what only the page cache has\n"
-                "                file.truncate(self.tip.position - self.files.bases[-1])\n"
-                '            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error\n',
+                '            # the next start must not take for durable what only the page cache has\n            with contextlib.suppress(OSError):\n                file.truncate(self.tip.position - self.files.bases[-1])\n            raise self._over(f"{self._path()} could not be synced: {error.strerror}") from error\n',
                 "            del error\n",
             ),
         ),
@@ -37,7 +35,12 @@ STORE = (
         "store.name_not_synced",
         "a new log file's name is not synced",
         "logdrive.store.log.log",
-        (("            file.datasync()\n            self._disk.sync_directory(self.files.directory)\n", "            file.datasync()\n"),),
+        (
+            (
+                "            file.datasync()\n            self._disk.sync_directory(self.files.directory)\n",
+                "            file.datasync()\n",
+            ),
+        ),
     ),
     Mutant(
         "store.failed_write_kept",
@@ -68,8 +71,12 @@ STORE = (
         "logdrive.store.engine",
         (
             (
-                "while self._submissions.pending(segment, writer.bytes) is not None or self._submissions.comes_or_goes(segment):",
-                "while self._submissions.comes_or_goes(segment):",
+                "        limits: StoreLimits = StoreLimits(),\n",
+                "        limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen\n",
+            ),
+            (
+                "        while self._submissions.pending(\n            segment, writer.bytes\n        ) is not None or self._submissions.comes_or_goes(segment):\n",
+                "        while self._submissions.comes_or_goes(segment):\n",
             ),
             (
                 "        return self._index.number(self._durable(segment), writer.bytes)\n",
@@ -94,9 +101,14 @@ STORE = (
         "logdrive.services.pravega.server.segments.appending",
         (
             ("                await asyncio.wait([front.durable])\n", "                pass\n"),
-            ("                if not item.durable.done():\n                    break\n", ""),
-            ("                error = item.durable.exception()\n", "                error = None\n"),
-            ("item.durable.result()", "0"),
+            (
+                "                if not item.durable.done():\n                    break\n                error = item.durable.exception()\n",
+                "                error = None\n",
+            ),
+            (
+                "        acks.append(\n            DataAppended(\n                writer.id, item.number, writer.acknowledged, item.request_id, item.durable.result()\n            )\n        )\n",
+                "        acks.append(DataAppended(writer.id, item.number, writer.acknowledged, item.request_id, 0))\n",
+            ),
         ),
     ),
 )

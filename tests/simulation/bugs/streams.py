@@ -1,7 +1,5 @@
 """Deliberate bugs in what becomes of streams: retention, the freeing of log files, scaling; and in tables."""
 
-# ruff: noqa: E501 - what is replaced stands here as it stands there
-
 from tests.simulation.bugs.mutant import Mutant
 
 STREAMS = (
@@ -11,7 +9,7 @@ STREAMS = (
         "logdrive.store.retention",
         (
             (
-                "        return min([length, needed, *(start if position == ABSENT else max(start, position) for position in positions)])\n",
+                "        return min(\n            [\n                length,\n                needed,\n                *(start if position == ABSENT else max(start, position) for position in positions),\n            ]\n        )\n",
                 "        return min(length, needed)\n",
             ),
         ),
@@ -38,7 +36,10 @@ STREAMS = (
         "a log file is removed although a start from the index there would need it",
         "logdrive.store.reclaim",
         (
-            ("        if end > self._checkpoint.needed_from and not await self._checkpoint.write():\n", "        if False:\n"),
+            (
+                "        if end > self._checkpoint.needed_from and not await self._checkpoint.write():\n",
+                "        if False:\n",
+            ),
             (
                 "        if end > self._checkpoint.needed_from:\n            return False  #",
                 "        if False:\n            return False  #",
@@ -52,7 +53,7 @@ STREAMS = (
         (
             (
                 "        empty = [base for base in self._files.ends if not self._files.live[base]]\n",
-                "        empty = [base for base, end in self._files.ends.items() if self._files.live[base] * _SPARSE < end - base]\n",
+                "        empty = [\n            base\n            for base, end in self._files.ends.items()\n            if self._files.live[base] * _SPARSE < end - base\n        ]\n",
             ),
         ),
     ),
@@ -78,12 +79,22 @@ STREAMS = (
         "table.nothing_compared",
         "a table's conditional update is made whatever the key's version is",
         "logdrive.services.pravega.server.tables.table",
-        (("            if found.version != key.version:\n", "            if found.version < key.version:\n"),),
+        (
+            (
+                "            if found.version != key.version:\n",
+                "            if found.version < key.version:\n",
+            ),
+        ),
     ),
     Mutant(
         "table.answered_early",
         "a table's update is acknowledged before it is durable",
         "logdrive.services.pravega.server.tables.tables",
-        (("            await settled(table.pending)\n            return written\n", "            return written\n"),),
+        (
+            (
+                "            await settled(table.pending)\n            return written\n",
+                "            return written\n",
+            ),
+        ),
     ),
 )

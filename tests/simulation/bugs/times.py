@@ -7,19 +7,34 @@ TIMES = (
         "times.silent_not_waited_for",
         "a watermark does not wait for a writer that has noted nothing further",
         "logdrive.services.pravega.server.streams.watermarks",
-        (("            if judged.ahead and not judged.silent:\n", "            if judged.ahead:\n"),),
+        (
+            (
+                "            if judged.ahead and not judged.silent:\n",
+                "            if judged.ahead:\n",
+            ),
+        ),
     ),
     Mutant(
         "times.latest_noted",
         "a watermark begins with the latest time that was noted, not with the earliest",
         "logdrive.services.pravega.server.streams.watermarks",
-        (("+ 1 if last is not None else 1, min(times), max(times)", "+ 1 if last is not None else 1, max(times), max(times)"),),
+        (
+            (
+                "+ 1 if last is not None else 1, min(times), max(times)",
+                "+ 1 if last is not None else 1, max(times), max(times)",
+            ),
+        ),
     ),
     Mutant(
         "times.place_of_the_last_writer",
         "a watermark's place is where the writer looked at last was, not where the furthest was",
         "logdrive.services.pravega.server.streams.watermarks",
-        (("            positions[segment] = max(offset, positions.get(segment, 0))\n", "            positions[segment] = offset\n"),),
+        (
+            (
+                "            positions[segment] = max(offset, positions.get(segment, 0))\n",
+                "            positions[segment] = offset\n",
+            ),
+        ),
     ),
     Mutant(
         "times.place_of_an_older_epoch",
@@ -47,12 +62,22 @@ TIMES = (
         "times.place_of_a_commit",
         "the time of a transaction is noted with a place before what it committed",
         "logdrive.services.pravega.server.streams.writer_times",
-        (("position = {number: info.length for", "position = {number: info.start for"),),
+        (
+            (
+                "                position = {\n                    number: info.length for number, info in ends.items() if info is not None\n                }\n",
+                "                position = {number: info.start for number, info in ends.items() if info is not None}\n",
+            ),
+        ),
     ),
     Mutant(
         "times.left_and_waited_for",
         "a writer that left is waited for",
         "logdrive.services.pravega.server.streams.watermarks",
-        (("        elif noted.leaving or now - since >= patience:\n", "        elif now - since >= patience:\n"),),
+        (
+            (
+                "        elif noted.leaving or now - since >= patience:\n",
+                "        elif now - since >= patience:\n",
+            ),
+        ),
     ),
 )

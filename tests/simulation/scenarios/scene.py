@@ -1,4 +1,6 @@
-"""The stage for scripted histories: the simulator's world without a drawn plan, and hands that do things at exact moments."""
+"""The stage for scripted histories: the simulator's world without a drawn plan, and hands that do
+things at exact moments.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,8 +10,8 @@ from typing import Any
 
 from logdrive.model.units import KIB
 from logdrive.pipeline.audit.audit import Verdict
-from logdrive.pipeline.audit.sources import Source
-from logdrive.services.pravega.client.controller import Controller
+from logdrive.pipeline.audit.sources import AuditedSource
+from logdrive.services.pravega.client.controller import ControllerClient
 from tests.simulation.files import Applications, Life
 from tests.simulation.history import World
 from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM, AgentHost
@@ -49,7 +51,9 @@ class Scene(World):
         """Let the balancer pass all new connections to *receiver*."""
         self.network.resolve = lambda host: receiver if host == "balancer" else host
 
-    async def until(self, so: Callable[[], bool], within: float = 60.0, *, every: float = _LOOK_SECONDS) -> None:
+    async def until(
+        self, so: Callable[[], bool], within: float = 60.0, *, every: float = _LOOK_SECONDS
+    ) -> None:
         """Return as soon as it is *so*, which is looked at *every* so many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
@@ -60,12 +64,16 @@ class Scene(World):
         self._look()
 
     async def settled(self, within: float = 120.0) -> None:
-        """Return once every running agent has found what is new, and has had all acknowledged that it knows of for a while."""
+        """Return once every running agent has found what is new, and has had all acknowledged that
+        it knows of for a while.
+        """
         quiet = 0
 
         def still() -> bool:
             nonlocal quiet
-            settled = all(agent.settled for agent in self.agents if agent.running) and all(beat.settled for beat in self.beats)
+            settled = all(agent.settled for agent in self.agents if agent.running) and all(
+                beat.settled for beat in self.beats
+            )
             quiet = quiet + 1 if settled else 0
             return quiet > _QUIET_LOOKS
 
@@ -84,7 +92,10 @@ class Scene(World):
         del self.processes[agent.name]
 
     async def rest(self) -> Verdict:
-        """Let everything arrive, judge it, and return what the audit says. Nothing runs afterwards."""
+        """Let everything arrive, judge it, and return what the audit says.
+
+        Nothing runs afterwards.
+        """
         await self.conclude()
         return self.tables.verdict()
 
@@ -100,16 +111,20 @@ class Scene(World):
             await scaled(controller, how, Random(1))
 
     async def given_up(self) -> None:
-        """Let the stream begin with the segments that it has now; return once all before them are deleted."""
+        """Let the stream begin with the segments that it has now; return once all before them are
+        deleted.
+        """
         async with self._controller() as controller:
             now = {segment.name for segment in await controller.current(SCOPE, STREAM)}
             await give_up_the_past(controller)
-        self.tables.given_up.update(dict.fromkeys(place for place in self.tables.seen if place[1] not in now))
+        self.tables.given_up.update(
+            dict.fromkeys(place for place in self.tables.seen if place[1] not in now)
+        )
 
-    def _controller(self) -> AbstractAsyncContextManager[Controller]:
+    def _controller(self) -> AbstractAsyncContextManager[ControllerClient]:
         return reaching(self.network.host(OPERATOR))(self.store.name, CONTROLLER_PORT, None, None)
 
-    def content(self, source: Source) -> bytes:
+    def content(self, source: AuditedSource) -> bytes:
         """Return what the tables have of *source*."""
         return b"".join(row.data for row in self.tables.bronze().rows.get(source.source, ()))
 
@@ -129,13 +144,24 @@ async def scene(
     controlled: bool = False,
     **output: Any,
 ) -> AsyncIterator[Scene]:
-    """Start so many of each, and yield them. *output* adds to the agents' settings of that table."""
+    """Start so many of each, and yield them.
+
+    *output* adds to the agents' settings of that table.
+    """
     names = tuple(f"receiver{number}" for number in range(1, receivers + 1))
     hosts = ["balancer:5044"] if balanced else [f"{name}:5044" for name in names]
-    settings = {"hosts": hosts, "windows_in_flight": 8, "window_bytes": WINDOW_BYTES, "compression": "none", **output}
+    settings = {
+        "hosts": hosts,
+        "windows_in_flight": 8,
+        "window_bytes": WINDOW_BYTES,
+        "compression": "none",
+        **output,
+    }
     plan = Plan(
         seed=1,
-        agents=tuple(AgentPlan(f"agent{number}", settings, 300.0, start) for number in range(1, agents + 1)),
+        agents=tuple(
+            AgentPlan(f"agent{number}", settings, 300.0, start) for number in range(1, agents + 1)
+        ),
         receivers=names,
         beats=tuple(f"beat{number}" for number in range(1, beats + 1)),
         shared=shared,
@@ -164,14 +190,22 @@ async def scene(
 
 def lines(first: int, count: int, what: str = "line") -> bytes:
     """Return numbered lines of 8 bytes beside *what*."""
-    return b"".join(b"%s %06d\n" % (what.encode(), number) for number in range(first, first + count))
+    return b"".join(
+        b"%s %06d\n" % (what.encode(), number) for number in range(first, first + count)
+    )
 
 
-def of_path(verdict: Verdict, path: str) -> list[Source]:
+def of_path(verdict: Verdict, path: str) -> list[AuditedSource]:
     """Return what the audit has of the lives of *path*, in the order of their beginning."""
     return [source for source in verdict.by_source if source.path == path]
 
 
-def told(source: Source) -> list[tuple[int, int, str, bool]]:
-    """Return the gaps of *source*, but for those of no bytes, which say that an end is not known (ADR 5)."""
-    return [(gap.start, gap.end, gap.reason, gap.end_exact) for gap in source.gaps if gap.end > gap.start]
+def told(source: AuditedSource) -> list[tuple[int, int, str, bool]]:
+    """Return the gaps of *source*, but for those of no bytes, which say that an end is not known
+    (ADR 5).
+    """
+    return [
+        (gap.start, gap.end, gap.reason, gap.end_exact)
+        for gap in source.gaps
+        if gap.end > gap.start
+    ]

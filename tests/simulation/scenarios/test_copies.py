@@ -1,5 +1,8 @@
-"""Histories of delivery.md §7 about copies and compressed files (6, 7, 14, 27). The agent takes a copy for another source as yet: these
-must fail until rule G5 is built, and say so when it is."""
+"""Histories of delivery.md §7 about copies and compressed files (6, 7, 14, 27).
+
+The agent takes a copy for another source as yet: these must fail until rule G5 is built, and say so
+when it is.
+"""
 
 import asyncio
 import gzip
@@ -23,8 +26,9 @@ until_copies = pytest.mark.xfail(
 @until_copies
 @in_virtual_time
 async def test_history_06_the_unread_bytes_of_a_truncated_life_come_from_its_copy() -> None:
-    """A file is copied and truncated with half a line in it that was seen and not shipped: the copy is read on from there, under the
-    same source, and nothing is lost (G5, G3)."""
+    """A file is copied and truncated with half a line in it that was seen and not shipped: the copy
+    is read on from there, under the same source, and nothing is lost (G5, G3).
+    """
     async with scene() as world:
         life = world.append("a", lines(0, 200))
         await world.settled()
@@ -40,8 +44,10 @@ async def test_history_06_the_unread_bytes_of_a_truncated_life_come_from_its_cop
 @until_copies
 @in_virtual_time
 async def test_history_07_two_lives_with_one_first_line_of_which_one_is_left_as_gz() -> None:
-    """A life is rotated and compressed, the next one has the same header and is shorter, the checkpoint is lost: the compressed one is
-    not read again, and neither is read on from the other's position (G5, G3)."""
+    """A life is rotated and compressed, the next one has the same header and is shorter, the
+    checkpoint is lost: the compressed one is not read again, and neither is read on from the
+    other's position (G5, G3).
+    """
     async with scene() as world:
         first = world.append("a", HEADER + lines(0, 2000, "first"))
         await world.settled()
@@ -51,7 +57,9 @@ async def test_history_07_two_lives_with_one_first_line_of_which_one_is_left_as_
         world.agent.forget(power=False, down=1.0)
         world.append("a", lines(1000, 3000, "second"))
         verdict = await world.rest()
-        assert sorted(one.bytes for one in verdict.by_source) == sorted((len(first.data), len(second.data)))
+        assert sorted(one.bytes for one in verdict.by_source) == sorted(
+            (len(first.data), len(second.data))
+        )
 
 
 @until_copies
@@ -85,7 +93,9 @@ async def test_history_14_a_gz_beside_its_plain_file() -> None:
 @until_copies
 @in_virtual_time
 async def test_history_14_a_gz_without_a_checkpoint() -> None:
-    """The checkpoint is lost, and of what was shipped only the compressed file is left: it is known by its bytes (G5, D4)."""
+    """The checkpoint is lost, and of what was shipped only the compressed file is left: it is known
+    by its bytes (G5, D4).
+    """
     async with scene() as world:
         life = world.append("a", lines(0, 200))
         await world.settled()
@@ -101,7 +111,9 @@ async def test_history_14_a_gz_without_a_checkpoint() -> None:
 @until_copies
 @in_virtual_time
 async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_only_in_its_copy() -> None:
-    """The receiver is away while lines are written, copied and truncated: the end record waits until the copy was read (G3, G5)."""
+    """The receiver is away while lines are written, copied and truncated: the end record waits
+    until the copy was read (G3, G5).
+    """
     async with scene() as world:
         life = world.append("a", lines(0, 200))
         await world.settled()
@@ -120,6 +132,8 @@ async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_only_in_its_
 def _compress(world: Scene, life: Life, *, keep: bool = False) -> None:
     """Rotate *life* and put its compressed form beside it, or in its place."""
     world.applications.rotate("a", late=0, seed=1)
-    world.agent.disk.write(f"{LOGS}/a.log.{life.number}.gz", gzip.compress(bytes(life.data), mtime=0))
+    world.agent.disk.write(
+        f"{LOGS}/a.log.{life.number}.gz", gzip.compress(bytes(life.data), mtime=0)
+    )
     if not keep:
         world.applications.remove("a", seed=1)

@@ -1,4 +1,6 @@
-"""Histories of delivery.md §7 about what becomes of files: truncated, renamed, unlinked, moved, damaged (6, 9, 16, 17, 23, 26, 27)."""
+"""Histories of delivery.md §7 about what becomes of files: truncated, renamed, unlinked, moved,
+damaged (6, 9, 16, 17, 23, 26, 27).
+"""
 
 import asyncio
 from dataclasses import replace
@@ -21,8 +23,9 @@ LINE = 12
 
 @in_virtual_time
 async def test_history_06_truncated_and_regrown_past_the_position_between_two_polls() -> None:
-    """Between two looks a file is cut to nothing and outgrows its old length, with the same first line and without: noticed, all of
-    both lives arrives (G4)."""
+    """Between two looks a file is cut to nothing and outgrows its old length, with the same first
+    line and without: noticed, all of both lives arrives (G4).
+    """
     async with scene(agents=2) as world:
         for agent, header in zip(world.agents, (HEADER, b""), strict=True):
             agent.applications.append("a", HEADER + lines(0, 100, "first"))
@@ -46,13 +49,17 @@ async def test_history_06_rewritten_at_the_same_length() -> None:
         world.append("a", HEADER + lines(0, 100, "two"))
         await world.settled()
         verdict = await world.rest()
-        assert sorted((one.state, one.lost_bytes) for one in verdict.by_source) == [("ended", 0), ("open", 0)]
+        assert sorted((one.state, one.lost_bytes) for one in verdict.by_source) == [
+            ("ended", 0),
+            ("open", 0),
+        ]
 
 
 @in_virtual_time
 async def test_history_06_the_unread_bytes_of_a_truncated_life_are_a_gap() -> None:
-    """A file is truncated with half a line in it that was seen and not yet shipped, and no copy was left: a gap whose end is not
-    known (P4)."""
+    """A file is truncated with half a line in it that was seen and not yet shipped, and no copy was
+    left: a gap whose end is not known (P4).
+    """
     async with scene() as world:
         world.append("a", lines(0, 100))
         await world.settled()
@@ -68,8 +75,9 @@ async def test_history_06_the_unread_bytes_of_a_truncated_life_are_a_gap() -> No
 
 @in_virtual_time
 async def test_history_06_truncated_while_the_agent_was_away() -> None:
-    """Lines were seen and could not be sent; the agent is killed, the file truncated and regrown past the position: what the
-    checkpoint knows of is a gap, at least (G4, P4)."""
+    """Lines were seen and could not be sent; the agent is killed, the file truncated and regrown
+    past the position: what the checkpoint knows of is a gap, at least (G4, P4).
+    """
     async with scene() as world:
         world.append("a", lines(0, 100))
         await world.settled()
@@ -83,13 +91,18 @@ async def test_history_06_truncated_while_the_agent_was_away() -> None:
         world.agent.start()
         verdict = await world.rest()
         (old,) = [one for one in verdict.by_source if one.ended]
-        assert (old.bytes, told(old)) == (100 * LINE, [(100 * LINE, 150 * LINE, "truncated", False)])
+        assert (old.bytes, told(old)) == (
+            100 * LINE,
+            [(100 * LINE, 150 * LINE, "truncated", False)],
+        )
 
 
 @in_virtual_time
 async def test_an_end_that_is_found_late_is_told_on_the_connection_that_stands() -> None:
-    """While the agent is away a file is truncated; when it starts the file can't be looked at, and it can once the agent is
-    connected and rests: the end of the life that is over is told then, not with the next connection (G3, G4)."""
+    """While the agent is away a file is truncated; when it starts the file can't be looked at, and
+    it can once the agent is connected and rests: the end of the life that is over is told then, not
+    with the next connection (G3, G4).
+    """
     async with scene() as world:
         world.append("a", lines(0, 100))
         await world.settled()
@@ -103,7 +116,9 @@ async def test_an_end_that_is_found_late_is_told_on_the_connection_that_stands()
 
 @in_virtual_time
 async def test_a_file_that_could_not_be_read_at_the_start_holds_no_handle() -> None:
-    """Each look for a file whose first line can't be read gives its handle back: otherwise none is left when it can (G1)."""
+    """Each look for a file whose first line can't be read gives its handle back: otherwise none is
+    left when it can (G1).
+    """
     async with scene() as world:
         life = world.append("a", lines(0, 100))
         await world.settled()
@@ -119,9 +134,13 @@ async def test_a_file_that_could_not_be_read_at_the_start_holds_no_handle() -> N
 
 @pytest.mark.parametrize("paths", ["/logs/a.log", "/logs/a.log*"])
 @in_virtual_time
-async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_killed_in_it(paths: str) -> None:
-    """Rename-and-create, to a name that no input asks for or that one does, while the application writes to the old file for a minute;
-    in it the agent is killed: it looks for the inode, and reads both to their ends (G1)."""
+async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_killed_in_it(
+    paths: str,
+) -> None:
+    """Rename-and-create, to a name that no input asks for or that one does, while the application
+    writes to the old file for a minute; in it the agent is killed: it looks for the inode, and
+    reads both to their ends (G1).
+    """
     async with scene() as world:
         await world.down(world.agent)
         world.agent.settings["input"][0]["paths"] = [paths]
@@ -137,14 +156,19 @@ async def test_history_09_renamed_and_written_to_for_a_minute_with_the_agent_kil
                 world.agent.kill(down=5.0)
         verdict = await world.rest()
         assert verdict.complete
-        assert sorted((one.bytes, one.state) for one in verdict.by_source) == [(len(new.data), "open"), (len(old.data), "open")]
+        assert sorted((one.bytes, one.state) for one in verdict.by_source) == [
+            (len(new.data), "open"),
+            (len(old.data), "open"),
+        ]
 
 
 @pytest.mark.parametrize("away", [False, True])
 @in_virtual_time
 async def test_history_09_an_unlinked_log_that_is_written_on_to(away: bool) -> None:
-    """A log is removed while its application has it open and writes on: read for as long as that lasts, ended when it rests, and not
-    before all of it is stored, should the receiver be away meanwhile (G1, G3)."""
+    """A log is removed while its application has it open and writes on: read for as long as that
+    lasts, ended when it rests, and not before all of it is stored, should the receiver be away
+    meanwhile (G1, G3).
+    """
     async with scene() as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
@@ -166,9 +190,14 @@ async def test_history_09_an_unlinked_log_that_is_written_on_to(away: bool) -> N
 
 @pytest.mark.parametrize("bound", [{"keep_removed_bytes": 200 * LINE}, {"keep_removed_days": 0.02}])
 @in_virtual_time
-async def test_history_26_deleted_files_that_nobody_takes_are_held_within_bounds(bound: dict[str, float]) -> None:
-    """Two logs are deleted while no receiver takes anything. Beyond so many bytes the first is let go, beyond so many days both are,
-    and what was not read of it is a gap; what is deleted and was read to its end is no matter of bounds."""
+async def test_history_26_deleted_files_that_nobody_takes_are_held_within_bounds(
+    bound: dict[str, float],
+) -> None:
+    """Two logs are deleted while no receiver takes anything.
+
+    Beyond so many bytes the first is let go, beyond so many days both are, and what was not read of
+    it is a gap; what is deleted and was read to its end is no matter of bounds.
+    """
     async with scene() as world:
         await world.down(world.agent)
         world.agent.settings["agent"] |= bound
@@ -186,18 +215,25 @@ async def test_history_26_deleted_files_that_nobody_takes_are_held_within_bounds
         let_go = ("a.log", "b.log") if "keep_removed_days" in bound else ("a.log",)
         for life in world.applications.lives:
             if life.name in let_go and life.witness is not None:
-                life.witness = replace(life.witness, held=False)  # the one way in which a file that is open need not be read to its end
+                # the one way in which a file that is open need not be read to its end
+                life.witness = replace(life.witness, held=False)
         world.receiver.start()
         verdict = await world.rest()
         for source in verdict.by_source:
-            gaps = [(10 * LINE, 160 * LINE, "removed", True)] if source.path is not None and source.path.endswith(let_go) else []
+            gaps = (
+                [(10 * LINE, 160 * LINE, "removed", True)]
+                if source.path is not None and source.path.endswith(let_go)
+                else []
+            )
             assert (source.ended, told(source)) == ("removed", gaps)
 
 
 @in_virtual_time
 async def test_history_16_a_first_line_without_newline_that_grows_later() -> None:
-    """A file without a whole first line has no name yet, however long it rests; once it has one, its unfinished last line is shipped
-    after a quiet time, and what makes it whole follows (G2, P3)."""
+    """A file without a whole first line has no name yet, however long it rests; once it has one,
+    its unfinished last line is shipped after a quiet time, and what makes it whole follows (G2,
+    P3).
+    """
     async with scene() as world:
         life = world.append("a", b"the beginning")
         await asyncio.sleep(60)
@@ -214,8 +250,10 @@ async def test_history_16_a_first_line_without_newline_that_grows_later() -> Non
 
 @in_virtual_time
 async def test_history_16_ship_of_a_file_without_a_first_line() -> None:
-    """`ship` of such a file takes end of file as the end of its line, and ends it (P3): a second run sends nothing; once the line has
-    become another it is another source (G2), for no name could have told them apart before."""
+    """`ship` of such a file takes end of file as the end of its line, and ends it (P3): a second
+    run sends nothing; once the line has become another it is another source (G2), for no name could
+    have told them apart before.
+    """
     async with scene() as world:
         await world.retire(world.agent)
         host = world.agent
@@ -227,14 +265,18 @@ async def test_history_16_ship_of_a_file_without_a_first_line() -> None:
         await _shipped(world, host)
         assert (await _shipped(world, host)).bytes == 0
         sources = of_path(await world.read(), "/logs/a.log")
-        assert sorted(world.content(one) for one in sources) == [b"no line yet", b"no line yet, but now\n"]
+        assert sorted(world.content(one) for one in sources) == [
+            b"no line yet",
+            b"no line yet, but now\n",
+        ]
         assert sorted((one.bytes, one.ended) for one in sources) == [(11, "shipped"), (21, None)]
 
 
 @in_virtual_time
 async def test_history_17_a_reboot_that_changes_device_numbers() -> None:
-    """Power is cut; afterwards devices have other numbers, and the host another name: the sources are the same, for the checkpoint
-    says so (G2)."""
+    """Power is cut; afterwards devices have other numbers, and the host another name: the sources
+    are the same, for the checkpoint says so (G2).
+    """
     async with scene() as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
@@ -251,8 +293,9 @@ async def test_history_17_a_reboot_that_changes_device_numbers() -> None:
 
 @in_virtual_time
 async def test_history_23_a_block_of_nuls_after_a_crash() -> None:
-    """After a power cut a file has 400 KiB of NULs without a line end in them, six times as long in JSON: cut so that every record and
-    every run keeps to its limit, none of it missing (R3)."""
+    """After a power cut a file has 400 KiB of NULs without a line end in them, six times as long in
+    JSON: cut so that every record and every run keeps to its limit, none of it missing (R3).
+    """
     async with scene() as world:
         life = world.append("a", lines(0, 100))
         await world.settled()
@@ -269,7 +312,9 @@ async def test_history_23_a_block_of_nuls_after_a_crash() -> None:
 
 @in_virtual_time
 async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_in_memory() -> None:
-    """A life is truncated while its last lines are on their way: they are sent, then its end, and no gap (G3)."""
+    """A life is truncated while its last lines are on their way: they are sent, then its end, and
+    no gap (G3).
+    """
     async with scene(sync_seconds=3.0) as world:
         first = world.append("a", HEADER + lines(0, 1000))
         await world.until(lambda: world.agent.in_flight > 0)
@@ -284,8 +329,10 @@ async def test_history_27_the_end_of_a_truncated_life_whose_tail_is_in_memory() 
 
 @in_virtual_time
 async def test_history_27_lives_that_come_and_go_while_the_receiver_is_away() -> None:
-    """The receiver is away while a file is truncated and written anew, three times: each life is open until its bytes or its gap
-    are stored, then ends, and the next runs beside it as the next count (G3, P4)."""
+    """The receiver is away while a file is truncated and written anew, three times: each life is
+    open until its bytes or its gap are stored, then ends, and the next runs beside it as the next
+    count (G3, P4).
+    """
     async with scene() as world:
         lives = [world.append("a", HEADER + lines(0, 10))]
         await world.settled()

@@ -1,4 +1,6 @@
-"""Histories of delivery.md §7 about where to go on: alike lives, first starts, clones, snapshots, renewed certificates (2, 4, 5, 21)."""
+"""Histories of delivery.md §7 about where to go on: alike lives, first starts, clones, snapshots,
+renewed certificates (2, 4, 5, 21).
+"""
 
 import asyncio
 from datetime import UTC, datetime
@@ -17,8 +19,10 @@ HEADER = b"#Version: 1.0, the same in every life\n"
 
 @in_virtual_time
 async def test_history_02_copytruncated_and_its_checkpoint_lost() -> None:
-    """A file with a constant header is shipped, copytruncated, shipped for a while, and outgrows its first life while the checkpoint
-    is lost: no byte of the second life is taken for one of the first (G3, D4). A hundredth of the size, the same places."""
+    """A file with a constant header is shipped, copytruncated, shipped for a while, and outgrows
+    its first life while the checkpoint is lost: no byte of the second life is taken for one of the
+    first (G3, D4). A hundredth of the size, the same places.
+    """
     async with scene() as world:
         first = world.append("a", HEADER + lines(0, 7000, "first"))
         await world.settled()
@@ -28,7 +32,10 @@ async def test_history_02_copytruncated_and_its_checkpoint_lost() -> None:
         world.agent.forget(power=False, down=1.0)
         world.append("a", lines(2000, 7000, "second"))
         verdict = await world.rest()
-        assert [(source.bytes, source.ended) for source in sorted(verdict.by_source, key=lambda source: source.bytes)] == [
+        assert [
+            (source.bytes, source.ended)
+            for source in sorted(verdict.by_source, key=lambda source: source.bytes)
+        ] == [
             (len(first.data), "truncated"),
             (len(second.data), None),
         ]
@@ -37,7 +44,9 @@ async def test_history_02_copytruncated_and_its_checkpoint_lost() -> None:
 
 @in_virtual_time
 async def test_history_02_truncated_while_the_agent_is_away_and_its_checkpoint_lost() -> None:
-    """The same, but nobody saw the truncation: the first life stays open, the second is another count (G3, D4)."""
+    """The same, but nobody saw the truncation: the first life stays open, the second is another
+    count (G3, D4).
+    """
     async with scene() as world:
         first = world.append("a", HEADER + lines(0, 1000, "first"))
         await world.settled()
@@ -54,12 +63,15 @@ async def test_history_02_truncated_while_the_agent_is_away_and_its_checkpoint_l
 @pytest.mark.parametrize("seconds", [0.02, 2.0])
 @in_virtual_time
 async def test_history_04_from_the_end_killed_before_anything_was_shipped(seconds: float) -> None:
-    """`start = "end"`, no receiver yet, lines are written, SIGKILL soon or at once, more lines, another start: what came after the first
-    look is shipped, what stood there before is told as not wanted, to the byte (P2)."""
+    """`start = "end"`, no receiver yet, lines are written, SIGKILL soon or at once, more lines,
+    another start: what came after the first look is shipped, what stood there before is told as not
+    wanted, to the byte (P2).
+    """
     async with scene(start="end") as world:
         await world.down(world.receiver)
         await world.down(world.agent)
-        world.agent.disk.remove("/state/checkpoint.json")  # this start found nothing and was not the first one
+        # this start found nothing and was not the first one
+        world.agent.disk.remove("/state/checkpoint.json")
         skipped = lines(0, 100)
         life = world.append("a", skipped + b"half a li")
         short = world.append("short", b"no line yet")
@@ -77,15 +89,19 @@ async def test_history_04_from_the_end_killed_before_anything_was_shipped(second
         found = {source.path: source for source in verdict.by_source}
         assert told(found["/logs/a.log"]) == [(0, len(skipped), "not_wanted", True)]
         assert found["/logs/a.log"].kept[0][0] == len(skipped)
-        assert [found[f"/logs/{whole.name}"].bytes for whole in (short, later)] == [len(short.data), len(later.data)]
+        assert [found[f"/logs/{whole.name}"].bytes for whole in (short, later)] == [
+            len(short.data),
+            len(later.data),
+        ]
         assert found["/logs/a.log"].bytes == len(life.data) - len(skipped)
         assert verdict.complete
 
 
 @in_virtual_time
 async def test_history_05_two_clones_with_one_certificate_and_one_template_file() -> None:
-    """Two hosts made from one image, template file, agent id and certificate included, write on: each line of either arrives, once
-    (P1, D4), though both name their sources alike."""
+    """Two hosts made from one image, template file, agent id and certificate included, write on:
+    each line of either arrives, once (P1, D4), though both name their sources alike.
+    """
     async with scene(agents=2) as world:
         for agent in world.agents:
             agent.pose_as("web")
@@ -105,13 +121,17 @@ async def test_history_05_two_clones_with_one_certificate_and_one_template_file(
             other.applications.append("a", lines(1000 + number, 1, "other"))
             await asyncio.sleep(1)
         verdict = await world.rest()
-        assert sorted(source.bytes for source in verdict.by_source) == sorted(len(host.applications.lives[0].data) for host in world.agents)
+        assert sorted(source.bytes for source in verdict.by_source) == sorted(
+            len(host.applications.lives[0].data) for host in world.agents
+        )
         assert verdict.complete
 
 
 @in_virtual_time
 async def test_history_05_two_clones_that_have_nothing_but_the_template_yet() -> None:
-    """Both clones ship the template before either writes a line: they share a source until they differ (P1, D4)."""
+    """Both clones ship the template before either writes a line: they share a source until they
+    differ (P1, D4).
+    """
     async with scene(agents=2) as world:
         one, other = world.agents
         for agent in world.agents:
@@ -124,15 +144,17 @@ async def test_history_05_two_clones_that_have_nothing_but_the_template_yet() ->
         other.start()
         await asyncio.sleep(10)
         one.applications.append("a", lines(0, 300, "one"))
-        other.applications.append("a", lines(0, 300, "two"))  # as long, so that only the check tells
+        # as long, so that only the check tells
+        other.applications.append("a", lines(0, 300, "two"))
         verdict = await world.rest()
         assert verdict.complete
 
 
 @in_virtual_time
 async def test_history_05_a_host_restored_from_a_snapshot() -> None:
-    """A host is set back to an image of before, checkpoint and log file alike, and writes other lines to the same places: they are
-    not taken for those that the store has (P1, D4)."""
+    """A host is set back to an image of before, checkpoint and log file alike, and writes other
+    lines to the same places: they are not taken for those that the store has (P1, D4).
+    """
     async with scene() as world:
         world.append("a", lines(0, 100))
         await world.settled()
@@ -144,13 +166,17 @@ async def test_history_05_a_host_restored_from_a_snapshot() -> None:
         world.applications.found()
         new = world.append("a", lines(100, 300, "new "))
         verdict = await world.rest()
-        assert sorted(source.bytes for source in verdict.by_source) == sorted([len(gone.data), len(new.data)])
+        assert sorted(source.bytes for source in verdict.by_source) == sorted(
+            [len(gone.data), len(new.data)]
+        )
         assert verdict.complete
 
 
 @in_virtual_time
 async def test_history_21_a_certificate_renewed_with_its_names_in_another_order() -> None:
-    """The agent's certificate is renewed, same names, other order, and its checkpoint is lost: its sources are the same (D6)."""
+    """The agent's certificate is renewed, same names, other order, and its checkpoint is lost: its
+    sources are the same (D6).
+    """
     names = ["b.example", "a.example", "c.example"]
     before, after = _identity(names), _identity(sorted(names))
     async with scene() as world:
@@ -169,16 +195,27 @@ async def test_history_21_a_certificate_renewed_with_its_names_in_another_order(
 
 def _identity(names: list[str]) -> str:
     now = datetime.now(UTC)
-    issued = issue(issue_authority("CA", now=now, days=1), names[0], names, usage=ExtendedKeyUsageOID.CLIENT_AUTH, now=now, days=1)
+    issued = issue(
+        issue_authority("CA", now=now, days=1),
+        names[0],
+        names,
+        usage=ExtendedKeyUsageOID.CLIENT_AUTH,
+        now=now,
+        days=1,
+    )
     return identity_of(x509.load_pem_x509_certificate(issued.certificate_pem))
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("sent", [False, True])
 @in_virtual_time
-async def test_history_04_from_the_end_and_the_checkpoint_is_lost_later(sent: bool, shared: bool) -> None:
-    """`start = "end"`; files come after the first run, and the checkpoint is lost before or after their first lines are sent: the store
-    knows that this agent was here before, so all of them arrives, once (P2). With a shared store another receiver may be asked."""
+async def test_history_04_from_the_end_and_the_checkpoint_is_lost_later(
+    sent: bool, shared: bool
+) -> None:
+    """`start = "end"`; files come after the first run, and the checkpoint is lost before or after
+    their first lines are sent: the store knows that this agent was here before, so all of them
+    arrives, once (P2). With a shared store another receiver may be asked.
+    """
     async with scene(start="end", shared=shared, receivers=1 + shared, balanced=shared) as world:
         await world.down(world.agent)
         world.agent.disk.remove("/state/checkpoint.json")

@@ -1,5 +1,6 @@
-"""Histories of delivery.md §7 about receivers and what comes to them: forged headers, a lost dialect, one source that never matches,
-crowds (10, 20, 24, 25)."""
+"""Histories of delivery.md §7 about receivers and what comes to them: forged headers, a lost
+dialect, one source that never matches, crowds (10, 20, 24, 25).
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 import orjson
 
 from agent.delivery.lumberjack import WAITS
-from agent.sources.source import Source, State
+from agent.sources.source import Source, SourceState
 from logdrive.model.identity import source_id as writer_id
 from logdrive.model.numbers import number_of, position_of
 from logdrive.services.pravega.client.client import connected
@@ -26,8 +27,9 @@ SOURCES, AGENTS = 200, 60
 
 @in_virtual_time
 async def test_history_10_a_foreign_client_sends_records_that_look_like_headers() -> None:
-    """A Beat sends copies of a real header, of the agent's own source, with other positions and lengths: they are events like others,
-    for only its place makes a header (R5)."""
+    """A Beat sends copies of a real header, of the agent's own source, with other positions and
+    lengths: they are events like others, for only its place makes a header (R5).
+    """
     async with scene(beats=1) as world:
         life = world.append("a", lines(0, 100))
         await world.settled()
@@ -36,7 +38,13 @@ async def test_history_10_a_foreign_client_sends_records_that_look_like_headers(
         (beat,) = world.beats
         for kind in ("data", "gap", "end"):
             for size in (0, 10, 10**9):
-                forged = header | {"kind": kind, "bytes": size, "previous": 1200, "position": 10**6, "attributes": {"beat": beat.name}}
+                forged = header | {
+                    "kind": kind,
+                    "bytes": size,
+                    "previous": 1200,
+                    "position": 10**6,
+                    "attributes": {"beat": beat.name},
+                }
                 beat.send(orjson.dumps({"logdrive": forged}))
                 beat.burst(3)
                 world.append("a", lines(1000 + size % 100, 3))
@@ -48,13 +56,18 @@ async def test_history_10_a_foreign_client_sends_records_that_look_like_headers(
 
 
 @in_virtual_time
-async def test_large_events_of_foreign_clients_survive_receivers_and_stores_that_are_killed_amid_them() -> None:
-    """Two Beats send events over the limit of a record to whichever receiver of a shared store is there. A receiver, or the store, loses
-    its power while they are on their way: each is there in the end, and whole (R6)."""
+async def test_large_events_foreign_clients_survive_receivers_and_stores_killed_amid_them() -> None:
+    """Two Beats send events over the limit of a record to whichever receiver of a shared store is
+    there. A receiver, or the store, loses its power while they are on their way: each is there in
+    the end, and whole (R6).
+    """
     async with scene(receivers=2, beats=2, shared=True, sync_seconds=0.02) as world:
         for turn in range(6):
             for beat in world.beats:
-                beat.send(beat.mark + b',"number":%d,"message":"%b"}' % (len(beat.sent), b"%d" % turn * 2_000_000))
+                beat.send(
+                    beat.mark
+                    + b',"number":%d,"message":"%b"}' % (len(beat.sent), b"%d" % turn * 2_000_000)
+                )
                 beat.burst(2)
             await asyncio.sleep(0.05 * turn)
             process = world.store if turn % 2 else world.receivers[turn % 4 // 2]
@@ -66,15 +79,23 @@ async def test_large_events_of_foreign_clients_survive_receivers_and_stores_that
         events = foreign_events(world.tables.batches)
         assert {event for beat in world.beats for event in beat.sent} == set(events)
         assert (verdict.complete, verdict.dead_letters) == (True, 0)
-        pieces = [mark for batch in world.tables.batches if batch.kind == "foreign" and (mark := batch.header.get("mark"))]
+        pieces = [
+            mark
+            for batch in world.tables.batches
+            if batch.kind == "foreign" and (mark := batch.header.get("mark"))
+        ]
         whole = sum(piece["end"] == piece["bytes"] for piece in pieces)
         assert len({piece["event"] for piece in pieces}) > whole, "none was cut short"
 
 
 @in_virtual_time
 async def test_history_20_a_balancer_drops_alpn_for_an_hour() -> None:
-    """For an hour what agents and receivers agree on is lost on the way. One agent may fall back, but its source was registered under
-    logdrive/1: it waits, and status says why. The other may not, and waits with a file that is new. All arrives afterwards, once (D8)."""
+    """For an hour what agents and receivers agree on is lost on the way.
+
+    One agent may fall back, but its source was registered under logdrive/1: it waits, and status
+    says why. The other may not, and waits with a file that is new. All arrives afterwards, once
+    (D8).
+    """
     async with scene(agents=2) as world:
         fallible, strict = world.agents
         await world.down(fallible)
@@ -99,8 +120,10 @@ async def test_history_20_a_balancer_drops_alpn_for_an_hour() -> None:
 
 @in_virtual_time
 async def test_history_24_one_source_that_can_never_match_among_many() -> None:
-    """Whatever position the receiver tells of one source, somebody changes it in the store before the next run is there. After three
-    positions it is refused for a minute (E 6); 200 others, not 10,000 as in the history, go on meanwhile (D3)."""
+    """Whatever position the receiver tells of one source, somebody changes it in the store before
+    the next run is there. After three positions it is refused for a minute (E 6); 200 others, not
+    10,000 as in the history, go on meanwhile (D3).
+    """
     async with scene(delay=0.02) as world:
         for number in range(SOURCES):
             world.append(f"{number:03d}", lines(0, 2))
@@ -117,8 +140,10 @@ async def test_history_24_one_source_that_can_never_match_among_many() -> None:
             await asyncio.sleep(1)
         await asyncio.sleep(3)
         assert (counters.positions_corrected, counters.refused) == (3, {RefusalCode.NO_PROGRESS: 1})
-        assert (bad.state, bad.problem[:13]) == (State.PAUSED, "refused (E 6)")
-        others = [one.bytes for one in (await world.read()).by_source if one.path != "/logs/bad.log"]
+        assert (bad.state, bad.problem[:13]) == (SourceState.PAUSED, "refused (E 6)")
+        others = [
+            one.bytes for one in (await world.read()).by_source if one.path != "/logs/bad.log"
+        ]
         assert others == [len(lines(0, 7))] * SOURCES
         assert not meddling.done()
         meddling.cancel()
@@ -128,8 +153,10 @@ async def test_history_24_one_source_that_can_never_match_among_many() -> None:
 
 @in_virtual_time
 async def test_history_25_many_sources_at_a_line_a_second() -> None:
-    """Many files, 200 instead of 10,000, each of which gets a line a second: registered without breaking a limit, and lines of many
-    share windows, so that a second costs few acknowledgements (D9)."""
+    """Many files, 200 instead of 10,000, each of which gets a line a second: registered without
+    breaking a limit, and lines of many share windows, so that a second costs few acknowledgements
+    (D9).
+    """
     async with scene() as world:
         names = [f"{number:03d}" for number in range(SOURCES)]
         for name in names:
@@ -149,8 +176,10 @@ async def test_history_25_many_sources_at_a_line_a_second() -> None:
 
 @in_virtual_time
 async def test_history_25_many_agents_reconnect_at_once() -> None:
-    """The receiver is killed and comes back; 60 agents, instead of 1,000, come back with it, each with lines that it could not send
-    meanwhile: all arrive, each source registered a few times, and nobody is refused (D9)."""
+    """The receiver is killed and comes back; 60 agents, instead of 1,000, come back with it, each
+    with lines that it could not send meanwhile: all arrive, each source registered a few times, and
+    nobody is refused (D9).
+    """
     async with scene(agents=AGENTS) as world:
         for agent in world.agents:
             agent.applications.append("a", lines(0, 3))
@@ -162,14 +191,20 @@ async def test_history_25_many_agents_reconnect_at_once() -> None:
         world.receiver.start()
         await world.settled()
         counters = _counters(world)
-        assert (counters.connections_open, counters.protocol_errors, counters.refused) == (AGENTS, 0, {})
+        assert (counters.connections_open, counters.protocol_errors, counters.refused) == (
+            AGENTS,
+            0,
+            {},
+        )
         assert counters.sources_registered == AGENTS
         verdict = await world.rest()
         assert (verdict.complete, verdict.sources) == (True, AGENTS)
 
 
 async def _meddle(world: Scene, source: Source, counters: Counters) -> None:
-    """Give a source's number in the store the check 0, or take it back, whenever a position was told. Either fits the file (D4)."""
+    """Give a source's number in the store the check 0, or take it back, whenever a position was
+    told. Either fits the file (D4).
+    """
     assert source.generation is not None
     name = writer_id(source.origin, world.agent.identity)
     segment = next(batch.segment for batch in world.tables.batches if batch.source == str(name))
@@ -203,7 +238,11 @@ def _let_alpn_through(world: Scene, through: bool) -> None:
 
 def _source_of(world: Scene, path: str) -> Source:
     assert world.agent.agent is not None
-    return next(one for one in world.agent.agent.book.sources if one.generation is not None and one.generation.place.path == path)
+    return next(
+        one
+        for one in world.agent.agent.book.sources
+        if one.generation is not None and one.generation.place.path == path
+    )
 
 
 def _counters(world: Scene) -> Counters:

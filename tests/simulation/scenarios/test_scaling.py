@@ -1,5 +1,7 @@
-"""History 12 of delivery.md §7, with an embedded store and with one over the network: a stream is scaled between two runs of a source,
-and the segment before, with the source's number in it, may be gone by then (S3)."""
+"""History 12 of delivery.md §7, with an embedded store and with one over the network: a stream is
+scaled between two runs of a source, and the segment before, with the source's number in it, may be
+gone by then (S3).
+"""
 
 import asyncio
 
@@ -16,9 +18,13 @@ at_both = pytest.mark.parametrize("shared", [False, True], ids=["embedded", "ser
 
 @at_both
 @in_virtual_time
-async def test_history_12_a_scale_between_the_old_sessions_append_and_the_new_sessions_run(shared: bool) -> None:
-    """The stream is split, the connection is cut, and the new session is told the number that the old one left in a segment
-    that is sealed by now; so again and again, with segments that are merged. Nothing is sent twice, and nothing left out."""
+async def test_history_12_a_scale_between_old_sessions_append_and_the_new_sessions_run(
+    shared: bool,
+) -> None:
+    """The stream is split, the connection is cut, and the new session is told the number that the
+    old one left in a segment that is sealed by now; so again and again, with segments that are
+    merged. Nothing is sent twice, and nothing left out.
+    """
     async with scene(shared=shared, controlled=True, delay=0.02) as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
@@ -30,14 +36,19 @@ async def test_history_12_a_scale_between_the_old_sessions_append_and_the_new_se
         verdict = await world.rest()
         assert verdict.complete
         assert [(one.bytes, told(one)) for one in verdict.by_source] == [(len(life.data), [])]
-        assert len(_segments(world)) >= 4, "each scaling of all segments, and each merging, moves the source"
+        assert len(_segments(world)) >= 4, (
+            "each scaling of all segments, and each merging, moves the source"
+        )
 
 
 @at_both
 @in_virtual_time
-async def test_history_12_a_run_on_its_way_into_a_segment_that_is_sealed_meanwhile(shared: bool) -> None:
-    """The session stays; its receiver learns of the scaling by the runs that are refused, reads the number where the source goes
-    now, and tells it: the agent goes on there."""
+async def test_history_12_a_run_on_its_way_into_a_segment_that_is_sealed_meanwhile(
+    shared: bool,
+) -> None:
+    """The session stays; its receiver learns of the scaling by the runs that are refused, reads the
+    number where the source goes now, and tells it: the agent goes on there.
+    """
     async with scene(shared=shared, controlled=True, delay=0.05, sync_seconds=0.05) as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
@@ -48,7 +59,9 @@ async def test_history_12_a_run_on_its_way_into_a_segment_that_is_sealed_meanwhi
             await world.scaled()
             await world.settled()
         assert world.receiver.counters is not None
-        assert world.receiver.counters.sink_failures + world.receiver.counters.runs_refused >= 1, "some run was on its way"
+        assert world.receiver.counters.sink_failures + world.receiver.counters.runs_refused >= 1, (
+            "some run was on its way"
+        )
         verdict = await world.rest()
         assert verdict.complete
         assert [one.bytes for one in verdict.by_source] == [len(life.data)]
@@ -59,9 +72,11 @@ async def test_history_12_a_run_on_its_way_into_a_segment_that_is_sealed_meanwhi
 @pytest.mark.parametrize("read", [True, False], ids=["read", "unread"])
 @in_virtual_time
 async def test_history_12_the_predecessor_deleted_by_retention(shared: bool, read: bool) -> None:
-    """Before the source has sent anything to the segment that follows, the one before is deleted, and with it the source's number:
-    that is lost, and the agent opens as at another store, with a gap for what went before (D5). Whether its bytes are lost, the
-    audit knows by what the reader has of them."""
+    """Before the source has sent anything to the segment that follows, the one before is deleted,
+    and with it the source's number: that is lost, and the agent opens as at another store, with a
+    gap for what went before (D5). Whether its bytes are lost, the audit knows by what the reader
+    has of them.
+    """
     async with scene(shared=shared, controlled=True, delay=0.02) as world:
         world.append("a", lines(0, 10))
         await world.settled()
@@ -74,7 +89,9 @@ async def test_history_12_the_predecessor_deleted_by_retention(shared: bool, rea
         await world.settled()
         (source,) = (await world.read()).by_source
         assert told(source) == [(0, 10 * LINE, "elsewhere", True)]
-        assert (source.bytes, source.lost_bytes) == ((20 * LINE, 0) if read else (10 * LINE, 10 * LINE))
+        assert (source.bytes, source.lost_bytes) == (
+            (20 * LINE, 0) if read else (10 * LINE, 10 * LINE)
+        )
         world.append("a", lines(20, 10))
         await world.settled()
         (source,) = (await world.read()).by_source
@@ -84,8 +101,9 @@ async def test_history_12_the_predecessor_deleted_by_retention(shared: bool, rea
 @at_both
 @in_virtual_time
 async def test_history_12_the_segment_is_deleted_under_a_session_that_stays(shared: bool) -> None:
-    """The same, but the session that has the source registered in the deleted segment lives on, and sends a run to it: the run is
-    refused and the number is lost, and no program ends."""
+    """The same, but the session that has the source registered in the deleted segment lives on, and
+    sends a run to it: the run is refused and the number is lost, and no program ends.
+    """
     async with scene(shared=shared, controlled=True, delay=0.02) as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
@@ -101,7 +119,9 @@ async def test_history_12_the_segment_is_deleted_under_a_session_that_stays(shar
 @at_both
 @in_virtual_time
 async def test_a_foreign_writer_goes_on_in_the_segments_that_follow(shared: bool) -> None:
-    """Nobody registers a source meanwhile, by which a receiver would learn of the scaling: it learns of it by what is refused (S3)."""
+    """Nobody registers a source meanwhile, by which a receiver would learn of the scaling: it
+    learns of it by what is refused (S3).
+    """
     async with scene(shared=shared, controlled=True, beats=1, delay=0.02) as world:
         for how in ("all", "split", "all", "merge"):
             world.beats[0].burst(10)
@@ -115,4 +135,6 @@ async def test_a_foreign_writer_goes_on_in_the_segments_that_follow(shared: bool
 
 def _segments(world: Scene) -> list[str]:
     """Return the segments in which the one source has batches."""
-    return list(dict.fromkeys(batch.segment for batch in world.tables.batches if batch.kind == "data"))
+    return list(
+        dict.fromkeys(batch.segment for batch in world.tables.batches if batch.kind == "data")
+    )

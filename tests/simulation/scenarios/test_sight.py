@@ -1,4 +1,6 @@
-"""Histories of files that the agent could not see for a while: without a handle, or while it was away (rules G1, G2, G4, P4)."""
+"""Histories of files that the agent could not see for a while: without a handle, or while it was
+away (rules G1, G2, G4, P4).
+"""
 
 import asyncio
 from dataclasses import replace
@@ -14,7 +16,9 @@ LINE = 12
 
 @in_virtual_time
 async def test_history_09_files_without_handles_move_to_another_watched_directory() -> None:
-    """logrotate's `olddir`, and more files than may be open: all go on where they were, nothing is sent twice (G1)."""
+    """logrotate's `olddir`, and more files than may be open: all go on where they were, nothing is
+    sent twice (G1).
+    """
     async with scene() as world:
         await world.down(world.agent)
         world.agent.plan = replace(world.agent.plan, max_open_files=2)
@@ -35,11 +39,14 @@ async def test_history_09_files_without_handles_move_to_another_watched_director
         await asyncio.sleep(60)
         verdict = await world.rest()
         assert verdict.complete
-        assert sorted(source.bytes for source in verdict.by_source) == sorted(len(life.data) for life in lives)
+        assert sorted(source.bytes for source in verdict.by_source) == sorted(
+            len(life.data) for life in lives
+        )
 
 
 async def _away(world: Scene, *, unlink: bool) -> int:
-    """Let lines be seen and not sent, and others with the same first line stand in their place at the next start.
+    """Let lines be seen and not sent, and others with the same first line stand in their place at
+    the next start.
 
     Return how many bytes were seen.
     """
@@ -64,8 +71,12 @@ async def _away(world: Scene, *, unlink: bool) -> int:
 
 @pytest.mark.parametrize("unlink", [False, True])
 @in_virtual_time
-async def test_history_06_another_life_with_the_same_first_line_took_the_place_of_unsent_lines(unlink: bool) -> None:
-    """While the agent was away, under the same inode: the birth time tells it, or the bytes before the end seen last (G2, G4)."""
+async def test_history_06_another_life_with_same_first_line_took_place_of_unsent_lines(
+    unlink: bool,
+) -> None:
+    """While the agent was away, under the same inode: the birth time tells it, or the bytes before
+    the end seen last (G2, G4).
+    """
     async with scene() as world:
         seen = await _away(world, unlink=unlink)
         verdict = await world.rest()
@@ -77,8 +88,10 @@ async def test_history_06_another_life_with_the_same_first_line_took_the_place_o
 
 
 @in_virtual_time
-async def test_history_06_another_life_with_the_same_first_line_of_which_nothing_else_was_known() -> None:
-    """Only the first line was ever read: no byte tells the lives apart, so there is an end that nobody saw (P4)."""
+async def test_history_06_another_life_with_same_first_line_of_which_nothing_else_known() -> None:
+    """Only the first line was ever read: no byte tells the lives apart, so there is an end that
+    nobody saw (P4).
+    """
     async with scene() as world:
         world.append("a", HEADER)
         await world.settled()

@@ -1,11 +1,12 @@
-"""Histories of delivery.md §7 about what is durable, and whose number counts: commits, failed writes, backups, sessions that overlap,
-several stores (1, 3, 8, 11, 13)."""
+"""Histories of delivery.md §7 about what is durable, and whose number counts: commits, failed
+writes, backups, sessions that overlap, several stores (1, 3, 8, 11, 13).
+"""
 
 import asyncio
 
 import pytest
 
-from agent.sources.source import Source, State
+from agent.sources.source import Source, SourceState
 from tests.receiver.world import in_virtual_time
 from tests.simulation.reader import Tables, TakenBackError
 from tests.simulation.scenarios.scene import Scene, lines, of_path, scene, told
@@ -18,8 +19,10 @@ LINE = 12
 @pytest.mark.parametrize("point", ["store.commit.before_sync", "store.commit.after_sync"])
 @in_virtual_time
 async def test_history_01_power_is_cut_while_a_second_connection_asks(point: str) -> None:
-    """Connection 1's run is in the group commit, connection 2 registers: it hears no P, and nobody an ack, before the sync has
-    returned (D2). There power is cut; with or without that run on the disk, each line arrives once."""
+    """Connection 1's run is in the group commit, connection 2 registers: it hears no P, and nobody
+    an ack, before the sync has returned (D2). There power is cut; with or without that run on the
+    disk, each line arrives once.
+    """
     async with scene() as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
@@ -30,11 +33,11 @@ async def test_history_01_power_is_cut_while_a_second_connection_asks(point: str
         await world.until(lambda: source.sent == 1)
         await asyncio.sleep(1)
         world.network.cut("agent1")
-        await world.until(lambda: source.state is State.ASKING)
+        await world.until(lambda: source.state is SourceState.ASKING)
         assert _source(world).acknowledged.bytes == len(lines(0, 10))
         world.receiver.arm(point, 1, power=True, down=1.0)
         await world.until(lambda: not world.receiver.running)
-        assert (source.state, source.number) == (State.ASKING, before)
+        assert (source.state, source.number) == (SourceState.ASKING, before)
         verdict = await world.rest()
         assert verdict.complete
         assert [one.bytes for one in verdict.by_source] == [len(life.data)]
@@ -42,8 +45,9 @@ async def test_history_01_power_is_cut_while_a_second_connection_asks(point: str
 
 @in_virtual_time
 async def test_history_03_the_first_of_many_first_runs_fails_in_the_sink() -> None:
-    """A new source's first runs are on their way, the disk has no room for the first of them: those that followed are refused, not
-    stored, and all are sent again (P2, D3)."""
+    """A new source's first runs are on their way, the disk has no room for the first of them: those
+    that followed are refused, not stored, and all are sent again (P2, D3).
+    """
     async with scene(delay=0.05) as world:
         await asyncio.sleep(3)
         life = world.append("a", lines(0, 200_000))
@@ -60,10 +64,15 @@ async def test_history_03_the_first_of_many_first_runs_fails_in_the_sink() -> No
 
 @pytest.mark.parametrize("restart", [False, True])
 @in_virtual_time
-async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ended(restart: bool) -> None:
-    """A file is shipped, removed, its end stored; then the store is set back to a backup of before. A reader finds that what it has
-    read is void (R5), the audit does not show the life as ended, and once its agent connects, started anew or not, lists what is
-    gone with it (D9, G6, A3); a file that is still there is sent again (D5)."""
+async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ended(
+    restart: bool,
+) -> None:
+    """A file is shipped, removed, its end stored; then the store is set back to a backup of before.
+
+    A reader finds that what it has read is void (R5), the audit does not show the life as ended,
+    and once its agent connects, started anew or not, lists what is gone with it (D9, G6, A3); a
+    file that is still there is sent again (D5).
+    """
     async with scene() as world:
         went = world.append("gone", lines(0, 100))
         stays = world.append("stays", lines(0, 10))
@@ -74,12 +83,14 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
         await world.settled()
         world.applications.unlink("gone", late=0, seed=1)
         await asyncio.sleep(10)
-        world.append("stays", lines(20, 10))  # so that the ended one is not the one acknowledged last
+        # so that the ended one is not the one acknowledged last
+        world.append("stays", lines(20, 10))
         await world.settled()
         assert [one.state for one in of_path(await world.read(), "/logs/gone.log")] == ["ended"]
 
         assert went.witness is not None
-        world.set_back, went.witness.held = True, False  # what the store will have lost, nobody has open any more
+        # what the store will have lost, nobody has open any more
+        world.set_back, went.witness.held = True, False
         if restart:
             await world.down(world.agent)
         world.network.partition("agent1", "receiver1")
@@ -95,8 +106,14 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
         world.network.heal("agent1", "receiver1")
         await asyncio.sleep(60)  # nothing is written meanwhile: connecting is enough
         for verdict in await world.read(), await world.rest():
-            (gone,), (kept,) = of_path(verdict, "/logs/gone.log"), of_path(verdict, "/logs/stays.log")
-            assert (gone.state, told(gone)) == ("ended", [(100 * LINE, 200 * LINE, "removed", True)])
+            (gone,), (kept,) = (
+                of_path(verdict, "/logs/gone.log"),
+                of_path(verdict, "/logs/stays.log"),
+            )
+            assert (gone.state, told(gone)) == (
+                "ended",
+                [(100 * LINE, 200 * LINE, "removed", True)],
+            )
             assert kept.gaps == []
         assert kept.bytes == len(stays.data)
 
@@ -104,15 +121,19 @@ async def test_history_08_the_store_restored_from_a_backup_after_a_life_had_ende
 @pytest.mark.parametrize("first", ["new", "late"])
 @in_virtual_time
 async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver(first: str) -> None:
-    """The agent's host loses power while a run is on its way, and comes back with more lines: the new session cuts them otherwise.
-    The old session's run arrives after the new one is registered, before its first run or after it, and is refused (S2)."""
+    """The agent's host loses power while a run is on its way, and comes back with more lines: the
+    new session cuts them otherwise. The old session's run arrives after the new one is registered,
+    before its first run or after it, and is refused (S2).
+    """
     async with scene(delay=0.2) as world:
         life = world.append("a", lines(0, 10))
         await world.settled()
         old = await _left_half_open(world, first=10)
         world.receiver.executor.delay = 3.0
         world.append("a", lines(11, 5))
-        await world.until(lambda: world.agent.running and any(source.sent for source in _sources(world)))
+        await world.until(
+            lambda: world.agent.running and any(source.sent for source in _sources(world))
+        )
         await asyncio.sleep(1 if first == "new" else 0)
         old.resume()
         await asyncio.sleep(1)
@@ -125,19 +146,27 @@ async def test_history_11_a_half_open_session_and_its_successor_on_one_receiver(
 
 @pytest.mark.parametrize("first", ["new", "late"])
 @in_virtual_time
-async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers_and_back(first: str) -> None:
-    """The same with two receivers that share a store: the agent leaves a run on its way to the first, goes on at the second, leaves
-    one there and goes back. Neither late run is stored, though each receiver takes it for the next (S2)."""
+async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers_and_back(
+    first: str,
+) -> None:
+    """The same with two receivers that share a store: the agent leaves a run on its way to the
+    first, goes on at the second, leaves one there and goes back. Neither late run is stored, though
+    each receiver takes it for the next (S2).
+    """
     async with scene(delay=0.2, receivers=2, balanced=True, shared=True) as world:
         world.balance("receiver1")
         life = world.append("a", lines(0, 10))
         await world.settled()
-        for number, (here, there) in enumerate((("receiver1", "receiver2"), ("receiver2", "receiver1"))):
+        for number, (here, there) in enumerate(
+            (("receiver1", "receiver2"), ("receiver2", "receiver1"))
+        ):
             old = await _left_half_open(world, first=100 + 10 * number)
             assert here in old.hosts
             world.balance(there)
             world.append("a", lines(101 + 10 * number, 5))
-            await world.until(lambda: world.agent.running and any(source.sent for source in _sources(world)))
+            await world.until(
+                lambda: world.agent.running and any(source.sent for source in _sources(world))
+            )
             if first == "new":
                 await world.settled()
             old.resume()
@@ -145,7 +174,9 @@ async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers
             await world.settled()
         for receiver in world.receivers:
             assert receiver.counters is not None
-            assert receiver.counters.positions_corrected == 1, "the late run met a later one's number"
+            assert receiver.counters.positions_corrected == 1, (
+                "the late run met a later one's number"
+            )
         verdict = await world.rest()
         assert verdict.complete
         assert [one.bytes for one in verdict.by_source] == [len(life.data)]
@@ -153,8 +184,10 @@ async def test_history_11_a_half_open_session_and_its_successor_on_two_receivers
 
 @in_virtual_time
 async def test_history_11_to_the_other_receiver_and_back_again_and_again() -> None:
-    """Two receivers share a store, the agent's connection is passed to and fro, now at rest, now in the midst of it: each time the
-    number is read anew from the store, for what a receiver remembers of a source is old by then (S2)."""
+    """Two receivers share a store, the agent's connection is passed to and fro, now at rest, now in
+    the midst of it: each time the number is read anew from the store, for what a receiver remembers
+    of a source is old by then (S2).
+    """
     async with scene(delay=0.02, receivers=2, balanced=True, shared=True) as world:
         life = world.append("a", lines(0, 10))
         for turn in range(12):
@@ -169,8 +202,10 @@ async def test_history_11_to_the_other_receiver_and_back_again_and_again() -> No
 
 @in_virtual_time
 async def test_history_13_to_another_embedded_store_and_back() -> None:
-    """Two receivers with a store each; every few seconds, in the midst of it, the agent's connection is passed to the other one: it
-    goes on there at once, nothing is doubled, and neither says more of the other's bytes than that they are elsewhere (D3, D5)."""
+    """Two receivers with a store each; every few seconds, in the midst of it, the agent's
+    connection is passed to the other one: it goes on there at once, nothing is doubled, and neither
+    says more of the other's bytes than that they are elsewhere (D3, D5).
+    """
     async with scene(delay=0.02, receivers=2, balanced=True) as world:
         life = world.append("a", lines(0, 10))
         for turn in range(8):
@@ -180,8 +215,14 @@ async def test_history_13_to_another_embedded_store_and_back() -> None:
             await asyncio.sleep(0.3)
             world.append("a", lines(1000 * turn + 500, 3000))
             await asyncio.sleep(2)
-        registered = sum(receiver.counters.sources_registered for receiver in world.receivers if receiver.counters is not None)
-        assert registered < 8 + 8 * 3, "eight counts at first, and then one question a connection, or few more"
+        registered = sum(
+            receiver.counters.sources_registered
+            for receiver in world.receivers
+            if receiver.counters is not None
+        )
+        assert registered < 8 + 8 * 3, (
+            "eight counts at first, and then one question a connection, or few more"
+        )
         verdict = await world.rest()
         assert verdict.complete
         assert {gap.reason for gap in verdict.gaps} == {"elsewhere"}
@@ -200,7 +241,9 @@ def _source(world: Scene) -> Source:
 
 
 async def _left_half_open(world: Scene, first: int) -> Connection:
-    """Cut the agent's power with a run of one line on its way, and return the connection that nobody has told the receiver is dead."""
+    """Cut the agent's power with a run of one line on its way, and return the connection that
+    nobody has told the receiver is dead.
+    """
     connection = world.network.connections("agent1")[-1]
     world.agent.arm("agent.window.after_send", 1, power=True, down=0.5)
     world.append("a", lines(first, 1))

@@ -23,7 +23,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a segment store or a controller listens. Plain TCP without *tls*. Pickles, to travel to workers.
+    """Where a segment store or a controller listens.
+
+    Plain TCP without *tls*. Pickles, to travel to workers.
 
     *token* is what the one wants to see, *login* what the other does, where they ask.
     """
@@ -40,7 +42,10 @@ class Target:
 
 
 class BlockingClient:
-    """One connection with an event loop of its own, which runs during calls only. Entering raises `TransientError` where nobody answers."""
+    """One connection with an event loop of its own, which runs during calls only.
+
+    Entering raises `TransientError` where nobody answers.
+    """
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -55,7 +60,12 @@ class BlockingClient:
             undo.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
             self._runner.run(self._connection.aclose())
         finally:
@@ -63,14 +73,18 @@ class BlockingClient:
 
     async def _connect(self) -> None:
         target = self._target
-        connecting = connected(SystemTransport(), target.host, target.port, target.tls, token=target.token_of)
+        connecting = connected(
+            SystemTransport(), target.host, target.port, target.tls, token=target.token_of
+        )
         self._client = await self._connection.enter_async_context(connecting)
 
     def call(self, operation: Callable[[SegmentClient], Awaitable[T]]) -> T:
         """Return what *operation* does on the connection, and raise what it raises."""
         client = self._client
         assert client is not None, "not entered"
-        found: list[T] = []  # not the task's result: where that is long, the runner spends seconds on its repr for signal handlers
+        # not the task's result: where that is long, the runner spends seconds on its repr for
+        # signal handlers
+        found: list[T] = []
 
         async def main() -> None:
             found.append(await operation(client))
@@ -79,9 +93,13 @@ class BlockingClient:
         return found[0]
 
     def fetch(self, segment: str, start: int, end: int) -> bytes:
-        """Return the bytes of [start, end) of *segment*, all of which must be there. Fastest for 4 to 32 MiB at a time."""
+        """Return the bytes of [start, end) of *segment*, all of which must be there.
+
+        Fastest for 4 to 32 MiB at a time.
+        """
 
         async def read(client: SegmentClient) -> list[Part]:
             return [piece async for piece in client.read_range(segment, start, end)]
 
-        return b"".join(self.call(read))  # one buffer that grew with each piece would be moved in memory time and again
+        # one buffer that grew with each piece would be moved in memory time and again
+        return b"".join(self.call(read))

@@ -6,23 +6,23 @@ from collections.abc import Callable
 from typing import Final
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.host.cancel import heed_cancelling
+from logdrive.host.cancel import raise_if_cancelled
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
-from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.net.stream import ByteStream
+from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, WIRE_VERSION, Hello, KeepAlive
 from logdrive.wire.pravega.layout import Message
 
 _PORTION_BYTES: Final = 256 * KIB
 
 
-class Link:
+class RequestChannel:
     """One connection. *unasked* gets what answers no request, such as acknowledgements."""
 
-    def __init__(self, stream: Stream, unasked: Callable[[Message], None]) -> None:
+    def __init__(self, stream: ByteStream, unasked: Callable[[Message], None]) -> None:
         self._stream, self._unasked = stream, unasked
-        self._frames = FrameReader()
+        self._frames = MessageReader()
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._outgoing: list[Part] = []
@@ -30,16 +30,20 @@ class Link:
         self._failure: LogdriveError | None = None
         self.greeted = asyncio.Event()
         self.moved = 0
-        """How often something was read, or a part of what is to be written was taken: it stands still where the service is gone."""
+        """How often something was read, or a part of what is to be written was taken: it stands
+        still where the service is gone.
+        """
         self.send(Hello())
 
     async def run(self) -> LogdriveError:
-        """Carry messages until the connection ends; then all that waits fails with the reason, which is returned."""
+        """Carry messages until the connection ends; then all that waits fails with the reason,
+        which is returned.
+        """
         failure: LogdriveError = TransientError(f"{self._stream.peer.address}: closed here")
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._write(), name="pravega-client-write")
-                await self._read()  # here, not in a task: see `heed_cancelling`
+                await self._read()  # here, not in a task: see `raise_if_cancelled`
         except* LogdriveError as failures:
             first = failures.exceptions[0]
             failure = first if isinstance(first, LogdriveError) else failure
@@ -48,7 +52,7 @@ class Link:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(failure)
-        heed_cancelling()
+        raise_if_cancelled()
         return failure
 
     def check(self) -> None:
@@ -61,13 +65,19 @@ class Link:
         return next(self._ids)
 
     def send(self, message: Message) -> None:
-        """Queue a message; what stands together in the queue is written together. Raises what ended the connection."""
+        """Queue a message; what stands together in the queue is written together.
+
+        Raises what ended the connection.
+        """
         self.check()
         self._outgoing += encode(message, self._frames.peer_version)
         self._more.set()
 
     def ask(self, make: Callable[[int], Message]) -> "asyncio.Future[Message]":
-        """Send the request that *make* builds around a new id; the future ends with its answer. Cancel it to stop waiting."""
+        """Send the request that *make* builds around a new id; the future ends with its answer.
+
+        Cancel it to stop waiting.
+        """
         request_id = self.next_id()
         self.send(make(request_id))
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -87,13 +97,16 @@ class Link:
             await self._write_outgoing()
 
     async def _write_outgoing(self) -> None:
-        """Write what is queued; apart from the waiting for more, which would keep all of it in memory."""
+        """Write what is queued; apart from the waiting for more, which would keep all of it in
+        memory.
+        """
         parts, self._outgoing = self._outgoing, []
         *portions, last = _portions(parts)
         for portion in portions:
             await self._stream.write(portion)
             self.moved += 1
-        await self._stream.write(last)  # which a dead connection may seem to take, too: the answer counts
+        # which a dead connection may seem to take, too: the answer counts
+        await self._stream.write(last)
 
     async def _read(self) -> None:
         while data := await self._stream.read():
@@ -113,13 +126,19 @@ class Link:
 
     def _greeted(self, hello: Hello) -> None:
         if hello.low > WIRE_VERSION or hello.high < OLDEST_COMPATIBLE:
-            spoken = f"{hello.low} to {hello.high}, this client {OLDEST_COMPATIBLE} to {WIRE_VERSION}"
-            raise TransientError(f"{self._stream.peer.address}: the service speaks wire versions {spoken}")
+            spoken = (
+                f"{hello.low} to {hello.high}, this client {OLDEST_COMPATIBLE} to {WIRE_VERSION}"
+            )
+            raise TransientError(
+                f"{self._stream.peer.address}: the service speaks wire versions {spoken}"
+            )
         self.greeted.set()
 
 
 def _portions(parts: list[Part]) -> list[list[Part]]:
-    """Return *parts* in portions of about 256 KiB, so that a slow connection can be told from a dead one."""
+    """Return *parts* in portions of about 256 KiB, so that a slow connection can be told from a
+    dead one.
+    """
     portions, size = [list[Part]()], 0
     for part in parts:
         whole = part if len(part) <= _PORTION_BYTES else memoryview(part)

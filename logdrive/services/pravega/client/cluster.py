@@ -1,7 +1,8 @@
 """The connections to one streaming service, shared by the sinks onto its streams.
 
-Behind the address is a segment store, which then has all segments, or a controller, which tells which segment store has which. To
-each segment store there are a few connections, kept for as long as the context lasts.
+Behind the address is a segment store, which then has all segments, or a controller, which tells
+which segment store has which. To each segment store there are a few connections, kept for as long
+as the context lasts.
 """
 
 import asyncio
@@ -17,12 +18,19 @@ from logdrive.model.units import MIB
 from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
-from logdrive.services.pravega.client.controller import Controller, Controllers, Endpoint, Login, NoSuchStreamError, StreamSegment
+from logdrive.services.pravega.client.controller import (
+    ControllerClient,
+    Controllers,
+    Login,
+    SegmentStoreAddress,
+    StreamSegment,
+    UnknownStreamError,
+)
 from logdrive.services.pravega.client.discovery import is_controller
-from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.client.pooled_connection import Lane, Outage
-from logdrive.services.pravega.client.tokens import Tokens
+from logdrive.services.pravega.client.pooled_connection import Outage, PooledConnection
+from logdrive.services.pravega.client.tokens import StreamTokens
 from logdrive.services.pravega.client.writers import no_token
 
 T = TypeVar("T")
@@ -32,8 +40,12 @@ _LANES: Final = 4
 _RETRY_SECONDS: Final = 1.0
 
 
-class Service:
-    """One service. *in_flight* counts bytes not acknowledged; *controller* is None where there is none, known once `found`."""
+class Cluster:
+    """One service.
+
+    *in_flight* counts bytes not acknowledged; *controller* is None where there is none, known once
+    `found`.
+    """
 
     def __init__(
         self,
@@ -51,37 +63,44 @@ class Service:
         self.clock, self._random, self._login, self._controllers = clock, random, login, controllers
         self._finding = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
-        self._stores: dict[Endpoint, list[Lane]] = {}
-        self._homes: dict[str, Endpoint] = {}
+        self._stores: dict[SegmentStoreAddress, list[PooledConnection]] = {}
+        self._homes: dict[str, SegmentStoreAddress] = {}
         self.outage = Outage(f"{target.host}:{target.port}")
-        self.tokens: Tokens | None = None
-        self.controller: Controller | None = None
+        self.tokens: StreamTokens | None = None
+        self.controller: ControllerClient | None = None
         self.in_flight_bytes, self.in_flight = in_flight_bytes, 0
 
-    # What is there -----------------------------------------------------------------------------------------------------
+    # What is there -------------------------------------------------------------------------------
 
-    async def found(self) -> Controller | None:
-        """Return the controller, if it is one that the address names; waits for the service as long as it takes."""
+    async def found(self) -> ControllerClient | None:
+        """Return the controller, if it is one that the address names; waits for the service as long
+        as it takes.
+        """
         async with self._finding:
             if self.controller is None and not self._stores:
                 if await self.persist(self._ask_port):
-                    there = self._controllers(self._target.host, self._target.port, self._target.tls, self._login)
+                    there = self._controllers(
+                        self._target.host, self._target.port, self._target.tls, self._login
+                    )
                     self.controller = await self._stack.enter_async_context(there)
-                    self.tokens = Tokens(self.controller, self.clock)
+                    self.tokens = StreamTokens(self.controller, self.clock)
                     self.spawn(self.tokens.run(), "pravega-tokens")
                 else:
-                    self._lanes(Endpoint(self._target.host, self._target.port))
+                    self._lanes(SegmentStoreAddress(self._target.host, self._target.port))
         return self.controller
 
     async def _ask_port(self) -> bool:
         return await is_controller(self._transport, self._target)
 
     async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return what *ask* does, once the service does it. Raises `ConfigError` for certificates that can't be loaded."""
+        """Return what *ask* does, once the service does it.
+
+        Raises `ConfigError` for certificates that can't be loaded.
+        """
         while True:
             try:
                 return await ask()
-            except (TransientError, RefusedError, NoSuchStreamError) as error:
+            except (TransientError, RequestRefusedError, UnknownStreamError) as error:
                 self.outage.began(str(error))
                 await self.clock.sleep(_RETRY_SECONDS)
 
@@ -97,27 +116,35 @@ class Service:
             if not isinstance(error, asyncio.CancelledError):
                 raise error or RuntimeError("a task of the service ended by itself")
 
-    # Connections -------------------------------------------------------------------------------------------------------
+    # Connections ---------------------------------------------------------------------------------
 
-    def lane(self, segment: str) -> Lane:
-        """Return the connection of *segment*: always the same one, so that what one process appends to it keeps its order.
+    def lane(self, segment: str) -> PooledConnection:
+        """Return the connection of *segment*: always the same one, so that what one process appends
+        to it keeps its order.
 
         Raises `TransientError` where it is not known which segment store has it.
         """
-        home = self._homes.get(segment) if self.controller is not None else next(iter(self._stores), None)
+        home = (
+            self._homes.get(segment)
+            if self.controller is not None
+            else next(iter(self._stores), None)
+        )
         if home is None:
             raise TransientError(f"no segment store is known for {segment}")
         lanes = self._stores[home]
         return lanes[crc32(segment.encode()) % len(lanes)]
 
-    async def locate(self, segment: StreamSegment) -> Lane:
-        """Return the connection of *segment*, once the controller has told which segment store has it. Raises `TransientError`."""
+    async def locate(self, segment: StreamSegment) -> PooledConnection:
+        """Return the connection of *segment*, once the controller has told which segment store has
+        it. Raises `TransientError`.
+        """
         controller = self.controller
         if controller is None or self.tokens is None:
             return self.lane(segment.name)
         await self.tokens.fresh(segment.scope, segment.stream)
         home = self._homes.get(segment.name)
-        if home is None or self.lane(segment.name).client is None:  # a segment store that is away may be so for good
+        # a segment store that is away may be so for good
+        if home is None or self.lane(segment.name).client is None:
             self._homes[segment.name] = home = await controller.endpoint(segment)
             self._lanes(home)
         return self.lane(segment.name)
@@ -132,29 +159,42 @@ class Service:
             self.tokens.refused(segment)
 
     async def asked(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
-        """Return what *ask* does at the segment store of *segment*, once it is there and does it. Raises `ConfigError`."""
+        """Return what *ask* does at the segment store of *segment*, once it is there and does it.
+
+        Raises `ConfigError`.
+        """
         lane = self.lane(segment)
         found = await self.persist(lambda: _answer(lane, ask))
         lane.proved()
         return found
 
-    def _lanes(self, endpoint: Endpoint) -> list[Lane]:
+    def _lanes(self, endpoint: SegmentStoreAddress) -> list[PooledConnection]:
         if endpoint not in self._stores:
             target = Target(endpoint.host, endpoint.port, self._target.tls)
             token = self.tokens.of if self.tokens is not None else no_token
-            made = [Lane(self._transport, target, self.outage, clock=self.clock, random=self._random, token=token) for _ in range(_LANES)]
+            made = [
+                PooledConnection(
+                    self._transport,
+                    target,
+                    self.outage,
+                    clock=self.clock,
+                    random=self._random,
+                    token=token,
+                )
+                for _ in range(_LANES)
+            ]
             self._stores[endpoint] = made
             for number, lane in enumerate(made):
                 self.spawn(lane.run(), f"pravega-lane-{endpoint.host}:{endpoint.port}-{number}")
         return self._stores[endpoint]
 
 
-async def _answer(lane: Lane, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+async def _answer(lane: PooledConnection, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
     return await ask(await lane.up())
 
 
 @contextlib.asynccontextmanager
-async def served(
+async def open_cluster(
     transport: Transport,
     target: Target,
     *,
@@ -163,11 +203,20 @@ async def served(
     in_flight_bytes: int = IN_FLIGHT_BYTES,
     login: Login | None = None,
     controllers: Controllers = over_grpc,
-) -> AsyncIterator[Service]:
-    """Keep connections to the service at *target* while the context lasts, whether it is there or not."""
+) -> AsyncIterator[Cluster]:
+    """Keep connections to the service at *target* while the context lasts, whether it is there or
+    not.
+    """
     async with contextlib.AsyncExitStack() as stack:
-        service = Service(
-            transport, target, stack, clock=clock, random=random, in_flight_bytes=in_flight_bytes, login=login, controllers=controllers
+        service = Cluster(
+            transport,
+            target,
+            stack,
+            clock=clock,
+            random=random,
+            in_flight_bytes=in_flight_bytes,
+            login=login,
+            controllers=controllers,
         )
         try:
             yield service

@@ -1,6 +1,8 @@
-"""What a Pravega controller tells of a stream, whoever asks it: which segments there are, which follow which, and where they are.
+"""What a Pravega controller tells of a stream, whoever asks it: which segments there are, which
+follow which, and where they are.
 
-The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, reached through `grpc_extra.over_grpc`.
+The one over gRPC is `logdrive.services.pravega.client.controller_grpc`, reached through
+`grpc_extra.over_grpc`.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from logdrive.wire.pravega.routing import segment_name
 _NUMBER_BITS: Final = 32
 
 
-class NoSuchStreamError(LogdriveError):
+class UnknownStreamError(LogdriveError):
     """The controller knows no such stream."""
 
 
@@ -28,7 +30,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class SegmentStoreAddress:
     """Where a segment store listens."""
 
     host: str
@@ -37,7 +39,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class StreamSegment:
-    """One segment of a stream: keys in (low, high] go to it. *id* is the epoch that made it, then its number in 32 bits."""
+    """One segment of a stream: keys in (low, high] go to it.
+
+    *id* is the epoch that made it, then its number in 32 bits.
+    """
 
     scope: str
     stream: str
@@ -69,11 +74,17 @@ class Successor:
     predecessors: tuple[int, ...]
 
 
-class Controller(Protocol):
-    """One controller. All raise `TransientError` where it does not answer, `NoSuchStreamError`, and `RefusedError` where it won't."""
+class ControllerClient(Protocol):
+    """One controller.
+
+    All raise `TransientError` where it does not answer, `UnknownStreamError`, and `RefusedError`
+    where it won't.
+    """
 
     async def create(self, scope: str, stream: str, segments: int) -> None:
-        """Make the scope and the stream where they are not there yet, with a fixed number of segments."""
+        """Make the scope and the stream where they are not there yet, with a fixed number of
+        segments.
+        """
         ...
 
     async def current(self, scope: str, stream: str) -> list[StreamSegment]:
@@ -85,20 +96,24 @@ class Controller(Protocol):
         ...
 
     async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
-        """Return the segments that follow *segment*; none where it takes appends or the stream is sealed."""
+        """Return the segments that follow *segment*; none where it takes appends or the stream is
+        sealed.
+        """
         ...
 
-    async def endpoint(self, segment: StreamSegment) -> Endpoint:
+    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
         """Return the segment store that has *segment* now."""
         ...
 
     async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
-        """Return what the segment store wants to see for the stream, to *update* it or only to read; "" where it wants nothing."""
+        """Return what the segment store wants to see for the stream, to *update* it or only to
+        read; "" where it wants nothing.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Predecessors:
     """All segments that a stream still has: the ids of the *oldest*, and what came *later*, by id.
 
     Only of the later ones, and of those that take appends, is it told which keys they have.
@@ -108,8 +123,10 @@ class Past:
     later: dict[int, Successor]
 
 
-async def past_of(controller: Controller, scope: str, stream: str) -> Past:
-    """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not what was before it."""
+async def predecessors_of(controller: ControllerClient, scope: str, stream: str) -> Predecessors:
+    """Walk a stream from its oldest segments on; only what follows a segment can be asked for, not
+    what was before it.
+    """
     oldest = await controller.head(scope, stream)
     waiting, later = list(oldest), dict[int, Successor]()
     while waiting:
@@ -117,8 +134,10 @@ async def past_of(controller: Controller, scope: str, stream: str) -> Past:
             if found.segment.id not in later:
                 later[found.segment.id] = found
                 waiting.append(found.segment.id)
-    return Past(tuple(oldest), later)
+    return Predecessors(tuple(oldest), later)
 
 
-Controllers = Callable[[str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[Controller]]
+Controllers = Callable[
+    [str, int, ClientTls | None, Login | None], AbstractAsyncContextManager[ControllerClient]
+]
 """How a controller is reached: host, port, TLS and login in, the connection to it out."""

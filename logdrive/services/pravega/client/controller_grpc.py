@@ -1,4 +1,6 @@
-"""A Pravega controller over gRPC. Needs the extra `pravega`; import it through `grpc_extra.over_grpc`.
+"""A Pravega controller over gRPC.
+
+Needs the extra `pravega`; import it through `grpc_extra.over_grpc`.
 
 async with reached("127.0.0.1", 9090, None, None) as controller:
     await controller.create("logs", "app", segments=4)
@@ -18,8 +20,14 @@ from google.protobuf.message import Message
 from logdrive.errors import ConfigError, Mistake, TransientError
 from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
-from logdrive.services.pravega.client.controller import Endpoint, Login, NoSuchStreamError, StreamSegment, Successor
-from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.client.controller import (
+    Login,
+    SegmentStoreAddress,
+    StreamSegment,
+    Successor,
+    UnknownStreamError,
+)
+from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 
@@ -34,29 +42,50 @@ _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),  # an address that was written is the one that is connected to
 )
 _MISSING: Final = (grpc.StatusCode.NOT_FOUND,)
-_FORBIDDEN: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
+_FORBIDDEN: Final = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
 
 
 class GrpcController:
-    """Asks over one channel, which connects, and connects again, by itself. Implements `Controller`."""
+    """Asks over one channel, which connects, and connects again, by itself.
+
+    Implements `Controller`.
+    """
 
     def __init__(self, channel: grpc.aio.Channel, login: Login | None) -> None:
         self._login = () if login is None else (("authorization", _basic(login)),)
         self._calls = {
             name: channel.unary_unary(
-                f"/{SERVICE}/{name}", request_serializer=method.request.SerializeToString, response_deserializer=method.answer.FromString
+                f"/{SERVICE}/{name}",
+                request_serializer=method.request.SerializeToString,
+                response_deserializer=method.answer.FromString,
             )
             for name, method in METHODS.items()
         }
 
     async def create(self, scope: str, stream: str, segments: int) -> None:
-        """Make the scope and the stream where they are not there yet, with a fixed number of segments."""
+        """Make the scope and the stream where they are not there yet, with a fixed number of
+        segments.
+        """
         made = await self.call("createScope", pb.ScopeInfo(scope=scope), pb.CreateScopeStatus)
-        _check(made.status, (pb.CreateScopeStatus.SUCCESS, pb.CreateScopeStatus.SCOPE_EXISTS), f"to make the scope {scope}")
-        policy = pb.ScalingPolicy(scaleType=pb.ScalingPolicy.FIXED_NUM_SEGMENTS, minNumSegments=segments)
+        _check(
+            made.status,
+            (pb.CreateScopeStatus.SUCCESS, pb.CreateScopeStatus.SCOPE_EXISTS),
+            f"to make the scope {scope}",
+        )
+        policy = pb.ScalingPolicy(
+            scaleType=pb.ScalingPolicy.FIXED_NUM_SEGMENTS, minNumSegments=segments
+        )
         config = pb.StreamConfig(streamInfo=_stream(scope, stream), scalingPolicy=policy)
         status = (await self.call("createStream", config, pb.CreateStreamStatus)).status
-        _check(status, (pb.CreateStreamStatus.SUCCESS, pb.CreateStreamStatus.STREAM_EXISTS), f"to make the stream {scope}/{stream}")
+        _check(
+            status,
+            (pb.CreateStreamStatus.SUCCESS, pb.CreateStreamStatus.STREAM_EXISTS),
+            f"to make the stream {scope}/{stream}",
+        )
 
     async def current(self, scope: str, stream: str) -> list[StreamSegment]:
         """Return the segments that take appends, none for a sealed stream."""
@@ -70,21 +99,27 @@ class GrpcController:
         return [found.segmentId.segmentId for found in answer.segments]
 
     async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
-        """Return the segments that follow *segment*; none where it takes appends or the stream is sealed."""
+        """Return the segments that follow *segment*; none where it takes appends or the stream is
+        sealed.
+        """
         request = pb.SegmentId(streamInfo=_stream(scope, stream), segmentId=segment)
         answer = await self.call("getSegmentsImmediatelyFollowing", request, pb.SuccessorResponse)
         return [Successor(_segment(found.segment), tuple(found.value)) for found in answer.segments]
 
-    async def endpoint(self, segment: StreamSegment) -> Endpoint:
+    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
         """Return the segment store that has *segment* now."""
-        request = pb.SegmentId(streamInfo=_stream(segment.scope, segment.stream), segmentId=segment.id)
+        request = pb.SegmentId(
+            streamInfo=_stream(segment.scope, segment.stream), segmentId=segment.id
+        )
         answer = await self.call("getURI", request, pb.NodeUri)
         if not (answer.endpoint and 0 < answer.port < 1 << 16):
             raise TransientError(f"the controller names no segment store for {segment.name}")
-        return Endpoint(answer.endpoint, answer.port)
+        return SegmentStoreAddress(answer.endpoint, answer.port)
 
     async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
-        """Return what the segment store wants to see for the stream, to *update* it or only to read; "" where it wants nothing."""
+        """Return what the segment store wants to see for the stream, to *update* it or only to
+        read; "" where it wants nothing.
+        """
         access = pb.StreamInfo.READ_WRITE if update else pb.StreamInfo.READ
         wanted = pb.StreamInfo(scope=scope, stream=stream, accessOperation=access)
         return (await self.call("getDelegationToken", wanted, pb.DelegationToken)).delegationToken
@@ -92,25 +127,34 @@ class GrpcController:
     async def call(self, method: str, request: Message, answer: type[A]) -> A:
         """Return what *method* answers, which is an *answer*."""
         try:
-            found = await self._calls[method](request, timeout=_ANSWER_SECONDS, metadata=self._login)
+            found = await self._calls[method](
+                request, timeout=_ANSWER_SECONDS, metadata=self._login
+            )
         except grpc.aio.AioRpcError as error:
             words = f"the controller answers {method} with {error.code().name}: {error.details()}"
             if error.code() in _MISSING:
-                raise NoSuchStreamError(words) from error
+                raise UnknownStreamError(words) from error
             if error.code() in _FORBIDDEN:
-                raise RefusedError(words) from error
+                raise RequestRefusedError(words) from error
             raise TransientError(words) from error
         return cast(A, found)
 
 
 @contextlib.asynccontextmanager
-async def reached(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AsyncIterator[GrpcController]:
-    """Ask the controller at *host* for as long as the context lasts. Raises `ConfigError` where certificates can't be loaded."""
+async def reached(
+    host: str, port: int, tls: ClientTls | None, login: Login | None
+) -> AsyncIterator[GrpcController]:
+    """Ask the controller at *host* for as long as the context lasts.
+
+    Raises `ConfigError` where certificates can't be loaded.
+    """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if tls is None:
         channel = grpc.aio.insecure_channel(where, options=_OPTIONS)
     else:
-        name = () if tls.server_name is None else (("grpc.ssl_target_name_override", tls.server_name),)
+        name = (
+            () if tls.server_name is None else (("grpc.ssl_target_name_override", tls.server_name),)
+        )
         channel = grpc.aio.secure_channel(where, _credentials(tls), options=(*_OPTIONS, *name))
     async with channel:
         yield GrpcController(channel, login)
@@ -121,7 +165,10 @@ def _credentials(tls: ClientTls) -> grpc.ChannelCredentials:
     try:
         texts = [Path(path).read_bytes() for path in paths]
     except OSError as error:
-        raise ConfigError(str(error.filename), [Mistake("tls", str(error.filename), f"can't be read: {error.strerror}")]) from error
+        raise ConfigError(
+            str(error.filename),
+            [Mistake("tls", str(error.filename), f"can't be read: {error.strerror}")],
+        ) from error
     return grpc.ssl_channel_credentials(*texts)
 
 
@@ -135,9 +182,11 @@ def _stream(scope: str, stream: str) -> pb.StreamInfo:
 
 def _segment(found: pb.SegmentRange) -> StreamSegment:
     stream = found.segmentId.streamInfo
-    return StreamSegment(stream.scope, stream.stream, found.segmentId.segmentId, found.minKey, found.maxKey)
+    return StreamSegment(
+        stream.scope, stream.stream, found.segmentId.segmentId, found.minKey, found.maxKey
+    )
 
 
 def _check(status: int, good: Iterable[int], what: str) -> None:
     if status not in good:
-        raise RefusedError(f"the controller refuses {what} (status {status})")
+        raise RequestRefusedError(f"the controller refuses {what} (status {status})")

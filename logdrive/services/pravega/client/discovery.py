@@ -1,7 +1,9 @@
-"""What listens at a `pravega://` address: a segment store, or a controller that tells where the segment stores are.
+"""What listens at a `pravega://` address: a segment store, or a controller that tells where the
+segment stores are.
 
-A port speaks one of the two protocols, so it is asked and not configured. A segment store answers a Hello with its own. A
-controller speaks HTTP/2, whose server begins with a SETTINGS frame, whatever it is sent; over TLS it takes the ALPN "h2".
+A port speaks one of the two protocols, so it is asked and not configured. A segment store answers a
+Hello with its own. A controller speaks HTTP/2, whose server begins with a SETTINGS frame, whatever
+it is sent; over TLS it takes the ALPN "h2".
 """
 
 import asyncio
@@ -9,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from logdrive.errors import TransientError
-from logdrive.net.stream import Stream, Transport
+from logdrive.net.stream import ByteStream, Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import WIRE_VERSION, Hello
@@ -20,19 +22,24 @@ _ANSWER_SECONDS: Final = 10.0
 
 
 async def is_controller(transport: Transport, target: Target) -> bool:
-    """Tell whether *target* is a controller and not a segment store. Raises `TransientError` where neither answers."""
+    """Tell whether *target* is a controller and not a segment store.
+
+    Raises `TransientError` where neither answers.
+    """
     tls = None if target.tls is None else replace(target.tls, alpn=(_HTTP2,))
     stream = await transport.connect(target.host, target.port, tls)
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             return stream.peer.alpn == _HTTP2 or await _speaks_http2(stream)
     except TimeoutError as error:
-        raise TransientError(f"{stream.peer.address}: no greeting within {_ANSWER_SECONDS:g} s") from error
+        raise TransientError(
+            f"{stream.peer.address}: no greeting within {_ANSWER_SECONDS:g} s"
+        ) from error
     finally:
         await stream.close()
 
 
-async def _speaks_http2(stream: Stream) -> bool:
+async def _speaks_http2(stream: ByteStream) -> bool:
     hello = encode(Hello(), WIRE_VERSION)
     await stream.write(hello)
     heard = b""

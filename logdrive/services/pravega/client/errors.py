@@ -18,11 +18,11 @@ from logdrive.wire.pravega.layout import Message
 M = TypeVar("M", bound=Message)
 
 
-class RefusedError(LogdriveError):
+class RequestRefusedError(LogdriveError):
     """The service understood a request and won't serve it."""
 
 
-class TokenError(RefusedError):
+class TokenError(RequestRefusedError):
     """The service wants another token, or any."""
 
 
@@ -30,7 +30,7 @@ class WrongHostError(TransientError):
     """The segment is at another segment store by now."""
 
 
-class TruncatedError(LogdriveError):
+class TruncatedOffsetError(LogdriveError):
     """The bytes asked for were given up; the segment begins at *start* now."""
 
     def __init__(self, segment: str, start: int) -> None:
@@ -50,12 +50,15 @@ def expected(wanted: type[M], answer: Message) -> M:
         case WrongHost():
             raise WrongHostError(f"{answer.segment} is at another segment store")
         case SegmentIsTruncated():
-            raise TruncatedError(answer.segment, answer.start_offset)
+            raise TruncatedOffsetError(answer.segment, answer.start_offset)
         case AuthTokenCheckFailed():
-            raise TokenError("the service wants a token, or another one: its controller hands them out, to whom it knows")
+            raise TokenError(
+                "the service wants a token, or another one: its controller hands them "
+                "out, to whom it knows"
+            )
         case OperationUnsupported():
-            raise RefusedError(f"the service does not serve {answer.operation}")
+            raise RequestRefusedError(f"the service does not serve {answer.operation}")
         case ErrorMessage():
-            raise RefusedError(f"the service refused: {answer.text}")
+            raise RequestRefusedError(f"the service refused: {answer.text}")
         case _:
             raise TransientError(f"the service answered with {type(answer).__name__}")

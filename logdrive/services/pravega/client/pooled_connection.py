@@ -1,4 +1,6 @@
-"""One of a sink's connections to a streaming service: made anew whenever it ends, and never trusted to be alive by its silence."""
+"""One of a sink's connections to a streaming service: made anew whenever it ends, and never trusted
+to be alive by its silence.
+"""
 
 import asyncio
 from random import Random
@@ -7,10 +9,10 @@ from typing import Final
 import structlog
 
 from logdrive.errors import ConfigError, LogdriveError, TransientError
-from logdrive.host.cancel import heed_cancelling
+from logdrive.host.cancel import raise_if_cancelled
 from logdrive.host.clock import Clock
 from logdrive.net.backoff import Backoff
-from logdrive.net.stream import Stream, Transport
+from logdrive.net.stream import ByteStream, Transport
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import SegmentClient
 from logdrive.services.pravega.client.writers import TokenOf, no_token
@@ -22,7 +24,9 @@ _SILENCE_SECONDS: Final = 60.0
 
 
 class Outage:
-    """Whether the service can be appended to: told once when that ends, and once when it is so again, whatever is tried in between."""
+    """Whether the service can be appended to: told once when that ends, and once when it is so
+    again, whatever is tried in between.
+    """
 
     def __init__(self, service: str) -> None:
         self._log = structlog.get_logger("logdrive.sinks").bind(service=service)
@@ -41,11 +45,21 @@ class Outage:
             self._log.info("the streaming service answers again")
 
 
-class Lane:
-    """Keeps one connection. *client* is None while there is none; what was in flight on one that ended has failed."""
+class PooledConnection:
+    """Keeps one connection.
+
+    *client* is None while there is none; what was in flight on one that ended has failed.
+    """
 
     def __init__(
-        self, transport: Transport, target: Target, outage: Outage, *, clock: Clock, random: Random, token: TokenOf = no_token
+        self,
+        transport: Transport,
+        target: Target,
+        outage: Outage,
+        *,
+        clock: Clock,
+        random: Random,
+        token: TokenOf = no_token,
     ) -> None:
         self._transport, self._target, self._outage, self._clock = transport, target, outage, clock
         self._token = token
@@ -55,7 +69,10 @@ class Lane:
         self.client: SegmentClient | None = None
 
     async def up(self) -> SegmentClient:
-        """Return the connection, once there is one. Raises `ConfigError` where certificates can't be loaded."""
+        """Return the connection, once there is one.
+
+        Raises `ConfigError` where certificates can't be loaded.
+        """
         while self.client is None:
             if self._unusable is not None:
                 raise ConfigError(self._unusable.file, self._unusable.mistakes)
@@ -84,14 +101,18 @@ class Lane:
 
     async def _connection(self) -> LogdriveError:
         """Have one connection, and return why it ended."""
-        stream = await self._transport.connect(self._target.host, self._target.port, self._target.tls)
+        stream = await self._transport.connect(
+            self._target.host, self._target.port, self._target.tls
+        )
         failure: LogdriveError = TransientError(f"{stream.peer.address}: closed here")
         try:
             async with asyncio.TaskGroup() as tasks:
                 client = SegmentClient(stream, token=self._token)
                 tasks.create_task(self._watch(client, stream), name="pravega-lane-watch")
                 try:
-                    raise await client.run()  # raised, so that the body ends by it and has not to wait: see `heed_cancelling`
+                    # raised, so that the body ends by it and has not to wait: see
+                    # `raise_if_cancelled`
+                    raise await client.run()
                 finally:
                     self.client = None
         except* LogdriveError as failures:
@@ -99,16 +120,20 @@ class Lane:
             failure = first if isinstance(first, LogdriveError) else failure
         finally:
             await stream.close()
-        heed_cancelling()
+        raise_if_cancelled()
         return failure
 
-    async def _watch(self, client: SegmentClient, stream: Stream) -> None:
-        """Hand the connection out once it was greeted; raise `TransientError` when nothing moved on it for too long."""
+    async def _watch(self, client: SegmentClient, stream: ByteStream) -> None:
+        """Hand the connection out once it was greeted; raise `TransientError` when nothing moved on
+        it for too long.
+        """
         try:
             async with asyncio.timeout(_GREETING_SECONDS):
                 await client.greeted()
         except TimeoutError as error:
-            raise TransientError(f"{stream.peer.address}: no greeting within {_GREETING_SECONDS:g} s") from error
+            raise TransientError(
+                f"{stream.peer.address}: no greeting within {_GREETING_SECONDS:g} s"
+            ) from error
         self.client = client
         self._tell()
         moved, silence = client.moved, 0.0

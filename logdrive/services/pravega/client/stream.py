@@ -1,4 +1,6 @@
-"""Which segment a key belongs to now: the stream's current segments, asked for anew whenever one of them was sealed by scaling."""
+"""Which segment a key belongs to now: the stream's current segments, asked for anew whenever one of
+them was sealed by scaling.
+"""
 
 import asyncio
 from bisect import bisect_left
@@ -7,7 +9,7 @@ from collections.abc import Sequence
 import structlog
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.services.pravega.client.cluster import Service
+from logdrive.services.pravega.client.cluster import Cluster
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.wire.pravega.routing import fraction
 
@@ -15,9 +17,12 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class StreamMap:
-    """The segments of one stream at *service* that take appends. Without a controller they stay what they were at first."""
+    """The segments of one stream at *service* that take appends.
 
-    def __init__(self, segments: Sequence[StreamSegment], service: Service) -> None:
+    Without a controller they stay what they were at first.
+    """
+
+    def __init__(self, segments: Sequence[StreamSegment], service: Cluster) -> None:
         self._service = service
         self._sealed: dict[str, None] = {}
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
@@ -58,7 +63,9 @@ class StreamMap:
                     await self._refresh()
                 except LogdriveError as error:
                     if str(error) != reason:
-                        structlog.get_logger("logdrive.sinks").warning("the segments that follow are not known yet", reason=str(error))
+                        structlog.get_logger("logdrive.sinks").warning(
+                            "the segments that follow are not known yet", reason=str(error)
+                        )
                     reason = str(error)
                     await self._service.clock.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
@@ -68,7 +75,10 @@ class StreamMap:
         assert controller is not None
         found = await controller.current(first.scope, first.stream)
         if not found:
-            raise TransientError(f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri name another")
+            raise TransientError(
+                f"the stream {first.scope}/{first.stream} is sealed: let the sink's uri "
+                "name another"
+            )
         names = {segment.name: None for segment in found}
         if still := [name for name in self._sealed if name in names]:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
@@ -78,4 +88,6 @@ class StreamMap:
         self._take(found)
         self._changed.set()
         self._changed.clear()
-        structlog.get_logger("logdrive.sinks").info("the stream was scaled", stream=f"{first.scope}/{first.stream}", segments=len(found))
+        structlog.get_logger("logdrive.sinks").info(
+            "the stream was scaled", stream=f"{first.scope}/{first.stream}", segments=len(found)
+        )

@@ -1,7 +1,9 @@
-"""Delegation tokens: what a segment store wants to see with each request where the service asks who comes.
+"""Delegation tokens: what a segment store wants to see with each request where the service asks who
+comes.
 
-A token is a JWT that the controller signs for one stream; "" where the service asks nobody. One that ends soon is renewed before
-it is needed: a segment store closes the connection on a set-up with an expired one, some without a word.
+A token is a JWT that the controller signs for one stream; "" where the service asks nobody. One
+that ends soon is renewed before it is needed: a segment store closes the connection on a set-up
+with an expired one, some without a word.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ import orjson
 
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
-from logdrive.services.pravega.client.controller import Controller
+from logdrive.services.pravega.client.controller import ControllerClient
 
 _SPARE_MS: Final = 60_000
 _SPARE_PART: Final = 4  # of a token that lasts less than some minutes
@@ -22,10 +24,13 @@ _PAUSE_SECONDS: Final = 1.0
 _LONGEST_WAIT_MS: Final = 3_600_000
 
 
-class Tokens:
-    """The tokens of the streams that are read, or with *update* written, by stream. `run` renews them meanwhile."""
+class StreamTokens:
+    """The tokens of the streams that are read, or with *update* written, by stream.
 
-    def __init__(self, controller: Controller, clock: Clock, *, update: bool = True) -> None:
+    `run` renews them meanwhile.
+    """
+
+    def __init__(self, controller: ControllerClient, clock: Clock, *, update: bool = True) -> None:
         self._controller, self._clock, self._update = controller, clock, update
         self._tokens: dict[tuple[str, str], tuple[str, int | None]] = {}
         self._asking = asyncio.Lock()
@@ -36,7 +41,10 @@ class Tokens:
         return self._tokens.get(stream_of(segment), ("", None))[0]
 
     async def fresh(self, scope: str, stream: str) -> None:
-        """See to it that the stream's token lasts for a while. Raises what the controller's client raises."""
+        """See to it that the stream's token lasts for a while.
+
+        Raises what the controller's client raises.
+        """
         if self._left_ms((scope, stream)) > 0:
             return
         async with self._asking:  # many ask at once, after a connection ended
@@ -52,7 +60,9 @@ class Tokens:
             self._changed.set()
 
     async def run(self) -> None:
-        """Renew tokens in time, until cancelled; what fails is tried again, as whoever needs a token will tell."""
+        """Renew tokens in time, until cancelled; what fails is tried again, as whoever needs a
+        token will tell.
+        """
         while True:
             self._changed.clear()
             for scope, stream in [stream for stream in self._tokens if self._left_ms(stream) <= 0]:
@@ -65,11 +75,17 @@ class Tokens:
                     await self._changed.wait()
 
     def _left_ms(self, stream: tuple[str, str]) -> int:
-        """Return in how many ms the token is to be renewed, 0 or less where it is time; not more than an hour."""
+        """Return in how many ms the token is to be renewed, 0 or less where it is time; not more
+        than an hour.
+        """
         if stream not in self._tokens:
             return 0
         renewal = self._tokens[stream][1]
-        return _LONGEST_WAIT_MS if renewal is None else min(_LONGEST_WAIT_MS, renewal - self._clock.now_ms())
+        return (
+            _LONGEST_WAIT_MS
+            if renewal is None
+            else min(_LONGEST_WAIT_MS, renewal - self._clock.now_ms())
+        )
 
 
 def stream_of(segment: str) -> tuple[str, str]:

@@ -1,8 +1,11 @@
-"""The appending side of one writer on a connection: what is in flight, and what an answer says of it.
+"""The appending side of one writer on a connection: what is in flight, and what an answer says of
+it.
 
-It follows how Pravega wants to be appended to (specification, sections 0 and 2.10): one AppendBlockEnd a batch; acknowledgements
-are cumulative; after each set-up the first append goes alone, since a sealed segment answers a burst of them by closing; whatever
-was not acknowledged when the connection ended is for the caller to send again, after a new set-up has told the durable number.
+It follows how Pravega wants to be appended to (specification, sections 0 and 2.10): one
+AppendBlockEnd a batch; acknowledgements are cumulative; after each set-up the first append goes
+alone, since a sealed segment answers a burst of them by closing; whatever was not acknowledged when
+the connection ended is for the caller to send again, after a new set-up has told the durable
+number.
 """
 
 import asyncio
@@ -13,12 +16,22 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.model.framing import Part
-from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import WrongHostError
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
-from logdrive.wire.pravega.appends import AppendBlockEnd, ConditionalBlockEnd, ConditionalCheckFailed, DataAppended
-from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed, WrongHost
+from logdrive.wire.pravega.appends import (
+    AppendBlockEnd,
+    ConditionalBlockEnd,
+    ConditionalCheckFailed,
+    DataAppended,
+)
+from logdrive.wire.pravega.control import (
+    InvalidEventNumber,
+    NoSuchSegment,
+    SegmentIsSealed,
+    WrongHost,
+)
 from logdrive.wire.pravega.layout import Message
 
 
@@ -36,12 +49,18 @@ class _Unit:
 
 
 class AppendWriter:
-    """A writer on a connection. *durable* is its number at the set-up, then the last one acknowledged; *submitted* the last one given.
+    """A writer on a connection.
 
-    One that is not *ready* waits for `start`, which tells that it was set up, before it sends anything.
+    *durable* is its number at the set-up, then the last one acknowledged; *submitted* the last one
+    given.
+
+    One that is not *ready* waits for `start`, which tells that it was set up, before it sends
+    anything.
     """
 
-    def __init__(self, segment: str, writer: UUID, durable: int, link: Link, *, ready: bool = True) -> None:
+    def __init__(
+        self, segment: str, writer: UUID, durable: int, link: RequestChannel, *, ready: bool = True
+    ) -> None:
         self.segment, self.id, self.durable = segment, writer, durable
         self.submitted = durable
         self._link = link
@@ -73,14 +92,23 @@ class AppendWriter:
             self._send(self._held.popleft())
 
     def append(
-        self, data: bytes | Sequence[Part], *, events: int, number: int, expected_offset: int | None = None
+        self,
+        data: bytes | Sequence[Part],
+        *,
+        events: int,
+        number: int,
+        expected_offset: int | None = None,
     ) -> "asyncio.Future[int]":
-        """Submit one batch. The future ends with the segment's length once the batch is durable, or with why it never will be.
+        """Submit one batch.
 
-        With *expected_offset* it is stored only where the segment has that length (`ConditionFailedError`); wait for it then,
-        for what follows a failed one fails too. Raises `NumberConflictError` where *number* does not grow, ValueError for more
-        data than a frame holds, and what ended the writer or the connection once that has happened. How much is in flight is
-        for the caller to bound.
+        The future ends with the segment's length once the batch is durable, or with why it never
+        will be.
+
+        With *expected_offset* it is stored only where the segment has that length
+        (`ConditionFailedError`); wait for it then, for what follows a failed one fails too. Raises
+        `NumberConflictError` where *number* does not grow, ValueError for more data than a frame
+        holds, and what ended the writer or the connection once that has happened. How much is in
+        flight is for the caller to bound.
         """
         if self._over is not None:
             raise self._over
@@ -90,9 +118,13 @@ class AppendWriter:
         whole = data if isinstance(data, bytes) else b"".join(data)
         message: Message
         if expected_offset is None:
-            message = AppendBlockEnd(self.id, len(whole), whole, events, number, self._link.next_id())
+            message = AppendBlockEnd(
+                self.id, len(whole), whole, events, number, self._link.next_id()
+            )
         else:
-            message = ConditionalBlockEnd(self.id, number, expected_offset, whole, self._link.next_id())
+            message = ConditionalBlockEnd(
+                self.id, number, expected_offset, whole, self._link.next_id()
+            )
         unit = _Unit(number, message, asyncio.get_running_loop().create_future())
         unit.stored.add_done_callback(_seen)
         if not self._ready or (self._in_flight and not self._first_is_through):
@@ -114,7 +146,11 @@ class AppendWriter:
             case ConditionalCheckFailed():
                 self._check_failed(message)
             case InvalidEventNumber():
-                self.end(NumberConflictError(f"the service has another number for writer {self.id}: set it up again"))
+                self.end(
+                    NumberConflictError(
+                        f"the service has another number for writer {self.id}: set it up again"
+                    )
+                )
             case SegmentIsSealed():
                 self.end(SegmentSealedError(self.segment))
             case NoSuchSegment():
@@ -136,7 +172,9 @@ class AppendWriter:
     def _acknowledged(self, message: DataAppended) -> None:
         number = message.event_number
         if message.previous_event_number >= number:
-            raise ValueError(f"an acknowledgement of {number} after {message.previous_event_number}")
+            raise ValueError(
+                f"an acknowledgement of {number} after {message.previous_event_number}"
+            )
         self._resolve(number, message.current_segment_write_offset)
         self._release()
 
@@ -149,10 +187,15 @@ class AppendWriter:
 
     def _check_failed(self, message: ConditionalCheckFailed) -> None:
         if not self._in_flight or self._in_flight[0].number != message.event_number:
-            raise ValueError(f"a failed condition of append {message.event_number}, which is not the next to be answered")
+            raise ValueError(
+                f"a failed condition of append {message.event_number}, which is not the "
+                "next to be answered"
+            )
         unit = self._in_flight.popleft()
         if not unit.stored.done():
-            unit.stored.set_exception(ConditionFailedError(f"{self.segment} was not of the expected length"))
+            unit.stored.set_exception(
+                ConditionFailedError(f"{self.segment} was not of the expected length")
+            )
         self._release()
 
     def _release(self) -> None:

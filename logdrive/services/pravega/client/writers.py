@@ -1,7 +1,9 @@
-"""The writers of one connection, by writer id: set up one after another, remembered as long as they are used (rule S2).
+"""The writers of one connection, by writer id: set up one after another, remembered as long as they
+are used (rule S2).
 
-A connection has at most one segment for a writer at a time, and at most one set-up of it under way: so the number that a writer
-here starts from is the one that the service compares its next append with.
+A connection has at most one segment for a writer at a time, and at most one set-up of it under way:
+so the number that a writer here starts from is the one that the service compares its next append
+with.
 """
 
 import asyncio
@@ -11,11 +13,16 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, ProtocolError, TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.client.channel import Link
+from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.errors import TokenError, expected
 from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.sink import NumberConflictError
-from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
+from logdrive.wire.pravega.appends import (
+    AppendSetup,
+    ConditionalCheckFailed,
+    DataAppended,
+    SetupAppend,
+)
 from logdrive.wire.pravega.control import AuthTokenCheckFailed, InvalidEventNumber
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_WRITERS
@@ -31,16 +38,23 @@ def no_token(segment: str) -> str:
     return ""
 
 
-class Writers:
-    """Sets writers up and hands them the answers that concern them. Those not used for longest are forgotten beyond *most*."""
+class SegmentWriters:
+    """Sets writers up and hands them the answers that concern them.
 
-    def __init__(self, link: Link, *, token: TokenOf = no_token, most: int = _MOST) -> None:
+    Those not used for longest are forgotten beyond *most*.
+    """
+
+    def __init__(
+        self, link: RequestChannel, *, token: TokenOf = no_token, most: int = _MOST
+    ) -> None:
         self._link, self._token, self._most = link, token, most
         self._writers: dict[UUID, AppendWriter] = {}
         self._asked: dict[UUID, asyncio.Future[Message]] = {}
 
     def of(self, segment: str, writer: UUID) -> AppendWriter | None:
-        """Return the writer that is set up for *segment*, or is being set up by `begin`; None where there is none, or it has ended."""
+        """Return the writer that is set up for *segment*, or is being set up by `begin`; None where
+        there is none, or it has ended.
+        """
         found = self._writers.get(writer)
         if found is None or found.segment != segment or found.over:
             return None
@@ -48,15 +62,21 @@ class Writers:
         return found
 
     async def set_up(self, segment: str, writer: UUID) -> AppendWriter:
-        """Set *writer* up once nothing of it is in flight. Cancelling leaves an answer behind that the next set-up waits for."""
+        """Set *writer* up once nothing of it is in flight.
+
+        Cancelling leaves an answer behind that the next set-up waits for.
+        """
         await self._free(writer)
         found: asyncio.Future[AppendWriter] = asyncio.get_running_loop().create_future()
-        self._ask(segment, writer).add_done_callback(partial(self._answered, segment, writer, found))
+        self._ask(segment, writer).add_done_callback(
+            partial(self._answered, segment, writer, found)
+        )
         await asyncio.wait([found])
         return found.result()
 
     def begin(self, segment: str, writer: UUID) -> AppendWriter:
-        """Return a writer that the service should never have heard of; its appends go out once that was confirmed, else fail.
+        """Return a writer that the service should never have heard of; its appends go out once that
+        was confirmed, else fail.
 
         Raises `NumberConflictError` where it is being set up already.
         """
@@ -69,12 +89,18 @@ class Writers:
         return begun
 
     def receive(self, message: Message) -> None:
-        """Hand an answer to the writers that it concerns. Raises `ProtocolError` where it makes no sense.
+        """Hand an answer to the writers that it concerns.
 
-        A refused token ends the connection: an append's refusal names no writer, a read's names another request (Pravega's quirk).
+        Raises `ProtocolError` where it makes no sense.
+
+        A refused token ends the connection: an append's refusal names no writer, a read's names
+        another request (Pravega's quirk).
         """
         if isinstance(message, AuthTokenCheckFailed):
-            raise TokenError("the service wants a token, or another one: its controller hands them out, to whom it knows")
+            raise TokenError(
+                "the service wants a token, or another one: its controller hands them "
+                "out, to whom it knows"
+            )
         try:
             if isinstance(message, DataAppended | ConditionalCheckFailed | InvalidEventNumber):
                 if message.writer in self._writers:
@@ -102,8 +128,12 @@ class Writers:
                 return
 
     def _ask(self, segment: str, writer: UUID) -> "asyncio.Future[Message]":
-        """Send the set-up; from now on nothing is appended that was compared with an older number."""
-        answer = self._link.ask(lambda number: SetupAppend(number, writer, segment, self._token(segment)))
+        """Send the set-up; from now on nothing is appended that was compared with an older
+        number.
+        """
+        answer = self._link.ask(
+            lambda number: SetupAppend(number, writer, segment, self._token(segment))
+        )
         before = self._writers.pop(writer, None)
         if before is not None:
             before.end(TransientError(f"writer {writer} was set up anew"))
@@ -111,8 +141,16 @@ class Writers:
         answer.add_done_callback(lambda _: self._asked.pop(writer))
         return answer
 
-    def _answered(self, segment: str, writer: UUID, found: "asyncio.Future[AppendWriter]", answer: "asyncio.Future[Message]") -> None:
-        """Take the answer to a set-up as it comes: by the time its caller looks, there may be another set-up under way."""
+    def _answered(
+        self,
+        segment: str,
+        writer: UUID,
+        found: "asyncio.Future[AppendWriter]",
+        answer: "asyncio.Future[Message]",
+    ) -> None:
+        """Take the answer to a set-up as it comes: by the time its caller looks, there may be
+        another set-up under way.
+        """
         try:
             number = expected(AppendSetup, answer.result()).last_event_number
         except LogdriveError as error:
@@ -123,7 +161,11 @@ class Writers:
 
     def _keep(self, writer: AppendWriter) -> AppendWriter:
         self._writers[writer.id] = writer
-        if len(self._writers) > self._most and (oldest := next((w for w in self._writers.values() if not w.busy), None)) is not None:
+        if (
+            len(self._writers) > self._most
+            and (oldest := next((w for w in self._writers.values() if not w.busy), None))
+            is not None
+        ):
             oldest.end(TransientError(f"writer {oldest.id} was forgotten: set it up again"))
             del self._writers[oldest.id]
         return writer

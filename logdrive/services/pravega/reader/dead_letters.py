@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from logdrive.model.batch import BatchHeader
-from logdrive.model.pieces import Extent
+from logdrive.model.pieces import ByteRange
 from logdrive.services.pravega.reader.segment import SegmentReader
-from logdrive.services.pravega.reader.stream import Readable, events_of
+from logdrive.services.pravega.reader.stream import ReadableSegment, events_of
 
 
 @dataclass(slots=True)
@@ -26,8 +26,8 @@ class DeadLetter:
     size: int
     pieces: int
     header: BatchHeader
-    there: Readable
-    places: list[Extent] = field(default_factory=list)
+    there: ReadableSegment
+    places: list[ByteRange] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
@@ -47,7 +47,7 @@ class DeadLetter:
         return payload
 
 
-async def dead_letters(segments: Sequence[Readable]) -> list[DeadLetter]:
+async def dead_letters(segments: Sequence[ReadableSegment]) -> list[DeadLetter]:
     """Return the letters in *segments*, in order; one batch at a time is in memory."""
     found: dict[str, DeadLetter] = {}
     for there in segments:
@@ -60,9 +60,9 @@ async def dead_letters(segments: Sequence[Readable]) -> list[DeadLetter]:
 
 def _add(
     found: dict[str, DeadLetter],
-    there: Readable,
+    there: ReadableSegment,
     header: BatchHeader | None,
-    place: Extent,
+    place: ByteRange,
     record: bytes,
 ) -> None:
     about = _about(record)
@@ -83,7 +83,9 @@ def _about(record: bytes) -> dict[str, Any] | None:
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
     kinds = {"id": str, "reason": str, "bytes": int, "piece": int, "pieces": int}
-    sound = isinstance(about, dict) and all(type(about.get(name)) is kind for name, kind in kinds.items())
+    sound = isinstance(about, dict) and all(
+        type(about.get(name)) is kind for name, kind in kinds.items()
+    )
     return about if sound else None
 
 

@@ -1,4 +1,6 @@
-"""How far a named reader has read a segment, kept at the service, where retention minds it (`logdrive.store.readers`)."""
+"""How far a named reader has read a segment, kept at the service, where retention minds it
+(`logdrive.store.readers`).
+"""
 
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import SegmentClient
@@ -7,12 +9,16 @@ from logdrive.store.readers import reader_key
 
 
 async def position(client: SegmentClient, segment: str, reader: str) -> int | None:
-    """Return the offset up to which *reader* needs *segment* no more; None where it never said so."""
+    """Return the offset up to which *reader* needs *segment* no more; None where it never said
+    so.
+    """
     found = await client.attribute(segment, reader_key(reader))
     return None if found == ABSENT else found
 
 
-async def set_position(client: SegmentClient, segment: str, reader: str, offset: int | None) -> bool:
+async def set_position(
+    client: SegmentClient, segment: str, reader: str, offset: int | None
+) -> bool:
     """Let *reader* need *segment* from *offset* on; None: as if it had never been heard of.
 
     False where the service keeps no positions on a sealed segment, as Pravega does not.
@@ -28,7 +34,8 @@ async def set_position(client: SegmentClient, segment: str, reader: str, offset:
 
 
 async def advance_position(client: SegmentClient, segment: str, reader: str, offset: int) -> int:
-    """Let *reader* need *segment* from *offset* on, unless it is further already; returns the position that then holds.
+    """Let *reader* need *segment* from *offset* on, unless it is further already; returns the
+    position that then holds.
 
     On a sealed segment of a service that keeps no positions there nothing is set.
     """

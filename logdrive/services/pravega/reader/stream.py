@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from logdrive.model.framing import EVENT_HEAD, event_length
-from logdrive.model.pieces import Unfinished, Whole, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
 from logdrive.model.records import file_bytes
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState
 from logdrive.services.pravega.reader.segment import SegmentReader
@@ -18,14 +18,14 @@ from logdrive.wire.pravega.routing import segment_name
 
 
 @dataclass(frozen=True, slots=True)
-class Readable:
+class ReadableSegment:
     """A segment, and a client of the segment store that has it."""
 
     client: SegmentClient
     state: SegmentState
 
 
-Later = Callable[[AbstractSet[str]], Awaitable[Sequence[Readable]]]
+Later = Callable[[AbstractSet[str]], Awaitable[Sequence[ReadableSegment]]]
 """Finds the segments that a stream has beside those named."""
 
 
@@ -59,17 +59,23 @@ async def contents(client: SegmentClient, state: SegmentState) -> Contents:
     return Contents(state, batches, events, len(sources))
 
 
-async def lines(client: SegmentClient, state: SegmentState, *, follow: bool) -> AsyncIterator[bytes]:
-    """Yield the text of one segment's batches, in order; with *follow* for ever, as more arrives."""
+async def lines(
+    client: SegmentClient, state: SegmentState, *, follow: bool
+) -> AsyncIterator[bytes]:
+    """Yield the text of one segment's batches, in order; with *follow* for ever, as more
+    arrives.
+    """
     place, end = state.start, state.length
-    reader, unfinished = SegmentReader(client, state.segment), Unfinished()
+    reader, unfinished = SegmentReader(client, state.segment), UnfinishedEvents()
     while True:
         async for hop, records in reader.batches(place, end):
             place = hop.next
             if hop.header is None:
                 yield text_of(hop.payload)
             elif hop.header.kind == "foreign" and (piece := piece_of(hop.header)) is not None:
-                whole = unfinished.meet(hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last)
+                whole = unfinished.meet(
+                    hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
+                )
                 if whole is not None:
                     yield foreign_text(await _put_together(client, state.segment, whole, records))
             elif hop.header.kind == "foreign":
@@ -85,8 +91,12 @@ async def lines(client: SegmentClient, state: SegmentState, *, follow: bool) -> 
         end = fresh.length
 
 
-async def _put_together(client: SegmentClient, segment: str, whole: Whole, last: bytes) -> bytes:
-    """Return an event in pieces (rule R6): those before the last one are read again, so that one event is in memory at a time."""
+async def _put_together(
+    client: SegmentClient, segment: str, whole: WholeEvent, last: bytes
+) -> bytes:
+    """Return an event in pieces (rule R6): those before the last one are read again, so that one
+    event is in memory at a time.
+    """
     parts: list[bytes] = []
     for start, end in whole.extents:
         async for _, records in SegmentReader(client, segment).batches(start, end):
@@ -94,19 +104,21 @@ async def _put_together(client: SegmentClient, segment: str, whole: Whole, last:
     return b"".join([*parts, *events_of(last)])
 
 
-async def merged(segments: Sequence[Readable]) -> AsyncIterator[bytes]:
+async def merged(segments: Sequence[ReadableSegment]) -> AsyncIterator[bytes]:
     """Yield what `lines` yields, segment after segment."""
     for segment in segments:
         async for text in lines(segment.client, segment.state, follow=False):
             yield text
 
 
-async def followed(segments: Sequence[Readable], later: Later) -> AsyncIterator[bytes]:
-    """Yield what `lines` yields from all of them as it arrives, for ever; *later* is asked for more whenever one takes no more."""
+async def followed(segments: Sequence[ReadableSegment], later: Later) -> AsyncIterator[bytes]:
+    """Yield what `lines` yields from all of them as it arrives, for ever; *later* is asked for more
+    whenever one takes no more.
+    """
     arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
     known = {segment.state.segment for segment in segments}
 
-    async def feed(segment: Readable) -> None:
+    async def feed(segment: ReadableSegment) -> None:
         async for text in lines(segment.client, segment.state, follow=True):
             await arrived.put(text)
         for one in await later(known):
@@ -131,7 +143,9 @@ def events_of(records: bytes) -> Iterator[bytes]:
 
 
 def foreign_text(record: bytes) -> bytes:
-    """Return the line that a foreign record stands for: its message, or what Lumberjack v1 calls `line`; else all of it."""
+    """Return the line that a foreign record stands for: its message, or what Lumberjack v1 calls
+    `line`; else all of it.
+    """
     try:
         value = orjson.loads(record)
         if type(value) is dict and "message" not in value and type(value.get("line")) is str:
@@ -142,14 +156,18 @@ def foreign_text(record: bytes) -> bytes:
 
 
 def _v1_text(pairs: dict[str, Any]) -> bytes:
-    """Return the bytes of a v1 line; an agent of ours names an odd line end, and bytes that are not UTF-8."""
+    """Return the bytes of a v1 line; an agent of ours names an odd line end, and bytes that are not
+    UTF-8.
+    """
     exact, eol = pairs.get("event.original_base64"), pairs.get("log.eol", "\n")
     text: bytes = pairs["line"].encode() if exact is None else b64decode(exact, validate=True)
     return text + str(eol).encode()
 
 
 def text_of(record: bytes) -> bytes:
-    """Return the bytes that *record* stands for in its file; a record without a message is printed as it is."""
+    """Return the bytes that *record* stands for in its file; a record without a message is printed
+    as it is.
+    """
     try:
         return file_bytes(orjson.loads(record))
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):

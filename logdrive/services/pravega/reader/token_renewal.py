@@ -1,4 +1,6 @@
-"""Tokens for who reads on and on, such as a command that follows a stream: asked for anew as long as a context lasts."""
+"""Tokens for who reads on and on, such as a command that follows a stream: asked for anew as long
+as a context lasts.
+"""
 
 import asyncio
 import contextlib
@@ -8,16 +10,22 @@ from logdrive.host.clock import Clock
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.client.tokens import Tokens, stream_of
+from logdrive.services.pravega.client.tokens import StreamTokens, stream_of
 from logdrive.services.pravega.client.writers import TokenOf
-from logdrive.services.pravega.reader.segments import Placed
+from logdrive.services.pravega.reader.segments import SegmentLocations
 
 
 @contextlib.asynccontextmanager
 async def renewed(
-    target: Target, there: Sequence[Placed], *, clock: Clock, update: bool = False, controllers: Controllers = over_grpc
+    target: Target,
+    there: Sequence[SegmentLocations],
+    *,
+    clock: Clock,
+    update: bool = False,
+    controllers: Controllers = over_grpc,
 ) -> AsyncIterator[TokenOf | None]:
-    """Yield what tells the token for *there*, segments of one stream that the controller at *target* placed; None where it gave none.
+    """Yield what tells the token for *there*, segments of one stream that the controller at
+    *target* placed; None where it gave none.
 
     Raises `TransientError`, `ConfigError`, `RefusedError`.
     """
@@ -26,7 +34,7 @@ async def renewed(
         return
     scope, stream = stream_of(there[0].state.segment)
     async with controllers(target.host, target.port, target.tls, target.login) as controller:
-        tokens = Tokens(controller, clock, update=update)
+        tokens = StreamTokens(controller, clock, update=update)
         await tokens.fresh(scope, stream)
         renewing = asyncio.create_task(tokens.run(), name="pravega-tokens")
         try:

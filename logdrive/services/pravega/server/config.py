@@ -1,4 +1,7 @@
-"""What the operator of a store's network faces may set: parsed once at start, never changed. `config/store.toml` explains it."""
+"""What the operator of a store's network faces may set: parsed once at start, never changed.
+
+`config/store.toml` explains it.
+"""
 
 from typing import ClassVar, Literal
 
@@ -30,7 +33,10 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """Refuse what is no address, and plain TCP that nobody asked for."""
         host, _ = self.where
         if self.tls is None and not is_loopback(host):
-            raise ValueError(f'plain TCP is for loopback addresses: give [{self.table}.tls], or write tls = "off"')
+            raise ValueError(
+                f"plain TCP is for loopback addresses: give [{self.table}.tls], or write "
+                'tls = "off"'
+            )
 
     @property
     def where(self) -> tuple[str, int]:
@@ -49,7 +55,10 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The [listen.controller] table: where Pravega's clients ask for streams. *advertise* is where they are sent for the segments."""
+    """The [listen.controller] table: where Pravega's clients ask for streams.
+
+    *advertise* is where they are sent for the segments.
+    """
 
     table: ClassVar[str] = "listen.controller"
     default_port: ClassVar[int] = CONTROLLER_PORT
@@ -65,9 +74,15 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
     def check(self, face: FaceConfig | None) -> None:
         """Raise ValueError where clients could not be told where the segments are."""
         if face is None:
-            raise ValueError("listen.controller sends clients to the segments' own face: give [listen.pravega], too")
+            raise ValueError(
+                "listen.controller sends clients to the segments' own face: give "
+                "[listen.pravega], too"
+            )
         if self.advertise is None and _is_wildcard(face.where[0]):
-            raise ValueError(f'listen.controller.advertise is missing: nobody can connect to {face.where[0]}, write "host:port"')
+            raise ValueError(
+                "listen.controller.advertise is missing: nobody can connect to "
+                f'{face.where[0]}, write "host:port"'
+            )
 
     def node(self, face: tuple[str, int]) -> tuple[str, int]:
         """Return where clients are sent, the segments' face being at *face*."""
@@ -82,7 +97,9 @@ class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     auth: AuthConfig | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a controller that could not say where segments are, and logins without one, or for all to read."""
+        """Refuse a controller that could not say where segments are, and logins without one, or for
+        all to read.
+        """
         if self.controller is not None:
             self.controller.check(self.pravega)
         check_auth(self.auth, self.pravega, self.controller)
@@ -96,8 +113,13 @@ class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     retention: tuple[RetentionConfig, ...] = ()
 
 
-def check_auth(auth: AuthConfig | None, face: FaceConfig | None, controller: ControllerConfig | None) -> None:
+def check_auth(
+    auth: AuthConfig | None, face: FaceConfig | None, controller: ControllerConfig | None
+) -> None:
     """Raise ValueError where *auth* does not go with what listens."""
     if auth is not None:
         tables = [table for table in (face, controller) if table is not None]
-        auth.check(controller=controller is not None, exposed=[table.table for table in tables if table.exposed])
+        auth.check(
+            controller=controller is not None,
+            exposed=[table.table for table in tables if table.exposed],
+        )

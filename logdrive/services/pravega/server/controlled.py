@@ -10,12 +10,12 @@ from logdrive.host.disk import Disk
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.config import ControllerConfig
 from logdrive.services.pravega.server.controller.serving import Serving
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 
 
 @contextlib.asynccontextmanager
 async def controlled(
-    catalogue: Catalogue,
+    catalogue: Catalog,
     config: ControllerConfig | None,
     face: tuple[str, int],
     *,
@@ -23,9 +23,11 @@ async def controlled(
     serving: Serving | None = None,
     access: Access | None = None,
 ) -> AsyncIterator[None]:
-    """Serve what *config* asks for, if anything, while the context lasts; *face* is where the segments are served.
+    """Serve what *config* asks for, if anything, while the context lasts; *face* is where the
+    segments are served.
 
-    *serving* is gRPC's own unless given; without *access* nobody is asked who comes. Raises `ConfigError` where it can't be had.
+    *serving* is gRPC's own unless given; without *access* nobody is asked who comes. Raises
+    `ConfigError` where it can't be had.
     """
     if config is None:
         yield
@@ -33,11 +35,18 @@ async def controlled(
     try:
         from logdrive.services.pravega.server.controller.listen import controlling, over_grpc
     except ImportError as error:
-        remedy = f"the controller needs gRPC, and {error.name} is not installed: pip install 'logdrive[pravega]', or leave the table out"
+        remedy = (
+            f"the controller needs gRPC, and {error.name} is not installed: pip install "
+            "'logdrive[pravega]', or leave the table out"
+        )
         raise ConfigError("listen", [Mistake("address", config.address, remedy)]) from error
     where, node = config.where, config.node(face)
     serving = serving or over_grpc
-    async with controlling(catalogue, where, config.settings, node, disk=disk, serving=serving, access=access) as (host, port):
+    async with controlling(
+        catalogue, where, config.settings, node, disk=disk, serving=serving, access=access
+    ) as (host, port):
         log = structlog.get_logger("logdrive.store.controller")
-        log.info("the controller listens", address=f"{host}:{port}", segments=f"{node[0]}:{node[1]}")
+        log.info(
+            "the controller listens", address=f"{host}:{port}", segments=f"{node[0]}:{node[1]}"
+        )
         yield

@@ -1,4 +1,7 @@
-"""What can be asked of a controller: each method with what goes in and what comes out. All are unary."""
+"""What can be asked of a controller: each method with what goes in and what comes out.
+
+All are unary.
+"""
 
 from typing import Final, NamedTuple
 
@@ -35,7 +38,8 @@ METHODS: Final[dict[str, Method]] = {
     "getEpochSegments": Method(pb.GetEpochSegmentsRequest, pb.SegmentRanges),
     "getSegments": Method(pb.GetSegmentsRequest, pb.SegmentsAtTime),
     "getSegmentsImmediatelyFollowing": Method(pb.SegmentId, pb.SuccessorResponse),
-    "getSegmentsImmediatlyFollowing": Method(pb.SegmentId, pb.SuccessorResponse),  # the older name, misspelt
+    # the older name, misspelt
+    "getSegmentsImmediatlyFollowing": Method(pb.SegmentId, pb.SuccessorResponse),
     "isSegmentValid": Method(pb.SegmentId, pb.SegmentValidityResponse),
     "isStreamCutValid": Method(pb.StreamCut, pb.StreamCutValidityResponse),
     "getSegmentsBetween": Method(pb.StreamCutRange, pb.StreamCutRangeResponse),

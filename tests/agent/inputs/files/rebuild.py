@@ -8,7 +8,9 @@ import orjson
 
 
 def bytes_of(record: bytes) -> tuple[int, int, bytes, int]:
-    """Return start, end, the file's bytes and the number of events of one data record of any form."""
+    """Return start, end, the file's bytes and the number of events of one data record of any
+    form.
+    """
     parsed: dict[str, Any] = orjson.loads(record)
     log = parsed["log"]
     if "lines" in log:
@@ -21,7 +23,9 @@ def bytes_of(record: bytes) -> tuple[int, int, bytes, int]:
 
 
 def rebuilt(records: Iterable[bytes], start: int) -> tuple[bytes, int]:
-    """Return the bytes that *records* cover without hole from *start*, and how many events they are."""
+    """Return the bytes that *records* cover without hole from *start*, and how many events they
+    are.
+    """
     parts, at, events = [], start, 0
     for record in records:
         begin, end, data, count = bytes_of(record)

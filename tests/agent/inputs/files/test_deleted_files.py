@@ -3,16 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.inputs.files.deleted_files import Held
+from agent.inputs.files.deleted_files import DeletedFiles
 
 _DAY = 86_400.0
 _FILES = st.integers(0, 4).map(lambda number: (1, number))
-_STEPS = st.lists(st.tuples(_FILES, st.integers(0, 60), st.floats(0, _DAY / 2), st.booleans()), max_size=40)
+_STEPS = st.lists(
+    st.tuples(_FILES, st.integers(0, 60), st.floats(0, _DAY / 2), st.booleans()), max_size=40
+)
 
 
 @given(steps=_STEPS)
-def test_exactly_the_file_that_waits_longest_goes_for_bytes_and_any_for_age(steps: list[tuple[tuple[int, int], int, float, bool]]) -> None:
-    held, waiting, now = Held(2.0, 100), dict[tuple[int, int], tuple[float, int]](), 0.0
+def test_exactly_the_file_that_waits_longest_goes_for_bytes_and_any_for_age(
+    steps: list[tuple[tuple[int, int], int, float, bool]],
+) -> None:
+    held, waiting, now = DeletedFiles(2.0, 100), dict[tuple[int, int], tuple[float, int]](), 0.0
     for key, unread, later, forgotten in steps:
         now += later
         if forgotten:
@@ -30,8 +34,8 @@ def test_exactly_the_file_that_waits_longest_goes_for_bytes_and_any_for_age(step
         assert bool(reason) == (old or much)
 
 
-def test_a_file_that_is_read_to_its_end_now_and_then_is_held_for_as_long_as_it_is_written() -> None:
-    held = Held(1.0, 1000)
+def test_file_that_is_read_to_its_end_now_and_then_is_held_for_as_long_as_it_is_written() -> None:
+    held = DeletedFiles(1.0, 1000)
     for day in range(30):
         assert held.excess((1, 1), 500, day * _DAY * 0.9) == ""
         assert held.excess((1, 1), 0, day * _DAY * 0.9 + 60) == ""

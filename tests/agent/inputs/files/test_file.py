@@ -1,4 +1,6 @@
-"""Reading one life: whole lines, exact positions, and never a byte of another life (G4, P1, P3, D4)."""
+"""Reading one life: whole lines, exact positions, and never a byte of another life (G4, P1, P3,
+D4).
+"""
 
 from zlib import crc32
 
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 from agent.config import InputTable
 from agent.inputs.files.file import Generation
 from agent.sources.identity import FirstLine
-from agent.sources.place import Place
-from agent.sources.readable import TruncatedError
+from agent.sources.place import FileLocation
+from agent.sources.readable import SourceTruncatedError
 from logdrive.model.numbers import number_of, position_of
 from tests.support.memory_disk import MemoryDisk
 
@@ -22,7 +24,9 @@ def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
     disk = MemoryDisk(["/logs"])
     disk.write(PATH, content)
     stat = disk.stat(PATH)
-    generation = Generation(Place(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS)
+    generation = Generation(
+        FileLocation(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
+    )
     generation.open(disk)
     generation.first_line = FirstLine.of(content, ended=True)
     generation.look(stat, 0.0)
@@ -79,14 +83,20 @@ def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None
 
 @pytest.mark.parametrize(
     "after",
-    [b"one\ntwo\n", b"one\nTWO\nthree\nfour\n", b"ONE\ntwo\nthree\nfour\n", b"", b"one\nother content here\n"],
+    [
+        b"one\ntwo\n",
+        b"one\nTWO\nthree\nfour\n",
+        b"ONE\ntwo\nthree\nfour\n",
+        b"",
+        b"one\nother content here\n",
+    ],
     ids=["shorter", "same head", "same tail length", "empty", "same first line"],
 )
 def test_another_content_is_a_truncation__G4(after: bytes) -> None:
     disk, generation = opened(b"one\ntwo\nthree\n")
     assert generation.read(0.0) is not None
     rewrite(disk, after)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         look_and_read(disk, generation)
     assert generation.seen == 14, "bytes of the next life were never seen of this one"
 
@@ -95,7 +105,7 @@ def test_reading_notices_what_looking_did_not__G4() -> None:
     disk, generation = opened(b"one\ntwo\n" * 100)
     assert generation.read(0.0, limit=100) is not None
     rewrite(disk, b"one\ntwo!\n" * 200)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         generation.read(0.0)
 
 
@@ -103,9 +113,9 @@ def test_seen_bytes_that_vanish_are_a_truncation_even_unread__G1() -> None:
     disk, generation = opened(b"one\ntwo\nthree\n")
     file = disk.open(PATH, write=True)
     file.truncate(8)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         generation.read(0.0)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         look(disk, generation)
 
 
@@ -117,7 +127,7 @@ def test_going_to_a_number_compares_its_check_before_reading__P1_G4() -> None:
     assert chunk is not None
     assert (chunk.start, chunk.text, chunk.tail_at(8)) == (8, b"three\n", b"one\ntwo\n")
     generation.go_to(number_of(8, b"other"))
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         generation.read(0.0)
     generation.go_to(number_of(8, None))
     assert generation.read(0.0) is not None, "a check of 0 says nothing"
@@ -157,7 +167,9 @@ def test_a_successor_reads_the_same_file_from_its_beginning__G3() -> None:
     assert (chunk.start, chunk.text) == (0, b"next\n")
 
 
-@given(content=st.text("aä€😀\n", min_size=40, max_size=300).map(str.encode), limit=st.integers(8, 64))
+@given(
+    content=st.text("aä€😀\n", min_size=40, max_size=300).map(str.encode), limit=st.integers(8, 64)
+)
 @settings(max_examples=200)
 def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit: int) -> None:
     _, generation = opened(content)
@@ -170,7 +182,9 @@ def test_every_byte_comes_once_and_no_character_is_cut__P1(content: bytes, limit
         assert chunk.start == at
         assert chunk.tail_at(at) == content[max(0, at - 256) : at]
         chunk.text.decode()
-        assert chunk.open_end == (b"\n" not in chunk.text and at + len(chunk.text) < len(content)) or len(chunk.text) + at == len(content)
+        assert chunk.open_end == (
+            b"\n" not in chunk.text and at + len(chunk.text) < len(content)
+        ) or len(chunk.text) + at == len(content)
         at += len(chunk.text)
         assert chunk.number_at(at) == generation.number_at(at) == number_of(at, content[:at])
         parts.append(chunk.text)
@@ -200,5 +214,5 @@ def test_positions_stay_in_the_number__P1() -> None:
 def test_a_backlog_that_was_replaced_is_noticed_though_the_first_line_is_the_same__G4() -> None:
     disk, generation = opened(b"#Version: 1.0\none\n")
     rewrite(disk, b"#Version: 1.0\nanother\n")
-    with pytest.raises(TruncatedError):
+    with pytest.raises(SourceTruncatedError):
         look(disk, generation)

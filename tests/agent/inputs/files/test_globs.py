@@ -5,7 +5,7 @@ import os
 import pytest
 
 from agent.config import InputTable
-from agent.inputs.files.globs import Inputs, Listing, Pattern
+from agent.inputs.files.globs import FileInputs, Listing, Pattern
 from logdrive.host.disk import FileStat
 from tests.support.memory_disk import MemoryDisk
 
@@ -54,7 +54,7 @@ def test_expanding_and_matching_agree(disk: MemoryDisk, pattern: str, named: lis
 def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryDisk) -> None:
     first = InputTable(paths=["/logs/*.log"], exclude=["/logs/b*"])
     second = InputTable(paths=["/logs/**/*.log", "/logs/b.txt"])
-    inputs = Inputs([first, second])
+    inputs = FileInputs([first, second])
     found = {item.path: item.settings for item in inputs.scan(Listing(disk))}
     assert found == {
         "/logs/a.log": first,
@@ -69,12 +69,18 @@ def test_the_first_input_that_names_a_file_has_it_and_exclude_wins(disk: MemoryD
 
 def test_directories_looked_into_are_known_even_without_files(disk: MemoryDisk) -> None:
     listing = Listing(disk)
-    list(Inputs([InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]).scan(listing))
+    list(
+        FileInputs([InputTable(paths=["/logs/nothing.log", "/none/x.log", "/other/*.txt"])]).scan(
+            listing
+        )
+    )
     assert listing.listed == ["/logs", "/other"]
     assert list(listing.troubles) == ["/none"]
 
 
-def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_may_be_a_directory_is_looked_at_on_the_way_to_others(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked: list[str] = []
     stat = disk.stat
 

@@ -1,17 +1,21 @@
-"""A file that rotates while it is looked for is found: taken for removed, it would be sent a second time (rules G1, G2)."""
+"""A file that rotates while it is looked for is found: taken for removed, it would be sent a second
+time (rules G1, G2).
+"""
 
 from collections.abc import Callable
 
 import pytest
 
 from agent.inputs.files.locate import Locator
-from agent.sources.identity import Namer
-from agent.sources.place import Place
+from agent.sources.identity import Fingerprinter
+from agent.sources.place import FileLocation
 from tests.support.memory_disk import MemoryDisk
 
 
 class BusyDisk(MemoryDisk):
-    """A disk on which others act: *meanwhile* has what happens behind each listing, the first one first."""
+    """A disk on which others act: *meanwhile* has what happens behind each listing, the first one
+    first.
+    """
 
     meanwhile: list[Callable[[], None]]
 
@@ -25,7 +29,9 @@ class BusyDisk(MemoryDisk):
 
 def rotated(disk: MemoryDisk, most: int) -> None:
     """Rotate a.log as logrotate does, by rename and create, the oldest going first."""
-    there = [number for number in range(most) if f"a.log.{number}" in MemoryDisk.names(disk, "/logs")]
+    there = [
+        number for number in range(most) if f"a.log.{number}" in MemoryDisk.names(disk, "/logs")
+    ]
     for number in reversed(there):
         disk.replace(f"/logs/a.log.{number}", f"/logs/a.log.{number + 1}")
     disk.replace("/logs/a.log", "/logs/a.log.1")
@@ -34,17 +40,19 @@ def rotated(disk: MemoryDisk, most: int) -> None:
 
 @pytest.mark.parametrize("rotations", [0, 1, 3])
 @pytest.mark.parametrize("under_way", [1, 2])
-def test_a_file_is_found_under_the_name_that_a_rotation_gives_it_meanwhile__G1(rotations: int, under_way: int) -> None:
+def test_a_file_is_found_under_the_name_that_a_rotation_gives_it_meanwhile__G1(
+    rotations: int, under_way: int
+) -> None:
     disk = BusyDisk(["/logs"])
     disk.meanwhile = []
     disk.write("/logs/a.log", b"old\n")
     disk.write("/logs/other.log", b"x\n")
     stat = disk.stat("/logs/a.log")
-    place = Place("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
+    place = FileLocation("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
     for _ in range(rotations):
         rotated(disk, 9)
     disk.meanwhile = [lambda: rotated(disk, 9)] * under_way
-    found = Locator(disk, Namer("agent", "host", disk)).find(place)
+    found = Locator(disk, Fingerprinter("agent", "host", disk)).find(place)
     if rotations == 0:  # where it was at the first look
         assert found == ("/logs/a.log", stat)
     else:
@@ -57,9 +65,9 @@ def test_a_file_that_is_gone_is_not_found_and_no_other_is_taken_for_it__G2() -> 
     disk.meanwhile = []
     disk.write("/logs/a.log", b"old\n")
     stat = disk.stat("/logs/a.log")
-    place = Place("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
+    place = FileLocation("/logs/a.log", "/logs/a.log", "/", stat.device, stat.inode, stat.birth_ns)
     rotated(disk, 9)
     disk.remove("/logs/a.log.1")
     disk.next_inode = stat.inode
     disk.write("/logs/a.log.2", b"another with its inode\n")
-    assert Locator(disk, Namer("agent", "host", disk)).find(place) is None
+    assert Locator(disk, Fingerprinter("agent", "host", disk)).find(place) is None

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from agent.config import InputTable
-from agent.inputs.files.deleted_files import Held
+from agent.inputs.files.deleted_files import DeletedFiles
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import Followed
-from agent.inputs.files.globs import Inputs, Listing
+from agent.inputs.files.globs import FileInputs, Listing
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import Scanner
 from agent.records.blocks import BlockEncoder
-from agent.sources.identity import Namer
-from agent.sources.queue import Demand
-from agent.sources.registry import Book
+from agent.sources.identity import Fingerprinter
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting, Source
 from logdrive.host.disk import FileStat
 from tests.agent.world import World, contents, lines
@@ -61,7 +61,15 @@ class CountingDisk(MemoryDisk):
         self.looked.add(path)
         return super().stat(path)
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         self.opened += 1
         return super().open(path, write=write, create=create, private=private, direct=direct)
 
@@ -69,27 +77,42 @@ class CountingDisk(MemoryDisk):
 class Tail:
     """A tailer with *files* files of two lines; `read_all` reads as a connection would."""
 
-    def __init__(self, files: int, *, max_open_files: int = 1_000_000, handles: int = 1_000_000, close_idle_seconds: float = 300.0) -> None:
+    def __init__(
+        self,
+        files: int,
+        *,
+        max_open_files: int = 1_000_000,
+        handles: int = 1_000_000,
+        close_idle_seconds: float = 300.0,
+    ) -> None:
         self.disk, self.clock = CountingDisk(["/logs"]), Clock()
         self.paths = [f"/logs/{number:05d}.log" for number in range(files)]
         for path in self.paths:
             self.disk.write(path, lines(0, 2))
-        inputs = Inputs([InputTable(paths=["/logs/*.log"])])
-        self.book = Book("h", "a", inputs)
+        inputs = FileInputs([InputTable(paths=["/logs/*.log"])])
+        self.book = SourceRegistry("h", "a", inputs)
         self.tailer = Tailer(
             self.book,
-            Demand(),
-            namer=Namer("a", "h", self.disk),
+            SendQueue(),
+            namer=Fingerprinter("a", "h", self.disk),
             disk=self.disk,
             clock=self.clock,
             encoder_of=lambda source: BlockEncoder(),
             max_open_files=max_open_files,
             close_idle_seconds=close_idle_seconds,
             handles=handles,
-            held=Held(1.0, 1 << 30),
+            held=DeletedFiles(1.0, 1 << 30),
             log=Log(),
         )
-        self.scanner = Scanner(inputs, self.book, self.tailer, disk=self.disk, clock=self.clock, rescan_seconds=10.0, log=Log())
+        self.scanner = Scanner(
+            inputs,
+            self.book,
+            self.tailer,
+            disk=self.disk,
+            clock=self.clock,
+            rescan_seconds=10.0,
+            log=Log(),
+        )
         for found in inputs.scan(Listing(self.disk)):
             self.tailer.found(found, Counting.KNOWN)
 
@@ -100,11 +123,17 @@ class Tail:
         return self.disk.looked - {"/logs"}
 
     def followed(self, path: str) -> Followed:
-        return next(each for each in self.tailer.living.values() if each.generation.place.path == path)
+        return next(
+            each for each in self.tailer.living.values() if each.generation.place.path == path
+        )
 
     def open(self) -> set[str]:
         """Return the paths of the files that are open."""
-        return {each.generation.place.path for each in self.tailer.living.values() if each.generation.file is not None}
+        return {
+            each.generation.place.path
+            for each in self.tailer.living.values()
+            if each.generation.file is not None
+        }
 
     def read_all(self) -> None:
         for each in self.tailer.living.values():
@@ -125,8 +154,12 @@ class Tail:
             self.read_all()
 
 
-@pytest.mark.parametrize(("files", "max_open_files", "at_most"), [(10, 16, 0.25), (4000, 4000, 2.0), (4000, 3000, 4.0)])
-def test_growth_after_a_long_rest_is_seen_within_the_interval_documented(files: int, max_open_files: int, at_most: float) -> None:
+@pytest.mark.parametrize(
+    ("files", "max_open_files", "at_most"), [(10, 16, 0.25), (4000, 4000, 2.0), (4000, 3000, 4.0)]
+)
+def test_growth_after_a_long_rest_is_seen_within_the_interval_documented(
+    files: int, max_open_files: int, at_most: float
+) -> None:
     tail = Tail(files, max_open_files=max_open_files, close_idle_seconds=60)
     tail.rests(150)
     closed = sorted({*tail.paths} - tail.open())
@@ -140,7 +173,9 @@ def test_growth_after_a_long_rest_is_seen_within_the_interval_documented(files: 
         assert tail.clock.now - began <= at_most + 0.05
 
 
-def test_files_at_rest_are_polled_two_thousand_times_a_second_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_at_rest_are_polled_two_thousand_times_a_second_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tail = Tail(4000)
     tail.rests(90)
     polls, looks = 0, 0
@@ -163,7 +198,7 @@ def test_files_at_rest_are_polled_two_thousand_times_a_second_together(monkeypat
     assert looks <= 4 * 4000 + 4000, "a close look every ten seconds"
 
 
-def test_a_file_that_has_grown_within_the_last_minute_is_looked_at_as_often_as_one_that_grows() -> None:
+def test_file_that_has_grown_within_last_minute_is_looked_at_as_often_as_one_that_grows() -> None:
     tail = Tail(4000)
     tail.rests(90)
     path = tail.paths[7]
@@ -185,14 +220,14 @@ def test_no_more_files_are_open_than_there_are_handles() -> None:
     assert len(tail.open()) == 12
 
 
-def test_files_that_take_turns_for_few_handles_are_all_read_before_they_could_be_rotated_away() -> None:
+def test_files_take_turns_for_few_handles_all_read_before_they_could_be_rotated_away() -> None:
     tail = Tail(150, handles=32)
     tail.rests(5)
     read = [each.generation.position for each in tail.tailer.living.values()]
     assert read == [len(lines(0, 2))] * 150
 
 
-def test_beyond_max_open_files_those_that_rest_longest_are_closed_and_no_more_than_need_be() -> None:
+def test_beyond_max_open_files_those_rest_longest_are_closed_and_no_more_than_need_be() -> None:
     tail = Tail(40, max_open_files=16, close_idle_seconds=100)
     tail.rests(60)
     assert len(tail.open()) == 40, "each has grown within the last 100 s"
@@ -259,13 +294,19 @@ def test_a_scan_finds_what_came_under_a_name_that_is_known__G1() -> None:
     tail.disk.replace(tail.paths[0], "/logs/00000.log.1")
     tail.disk.write(tail.paths[0], fresh)
     assert tail.scans() == {tail.paths[0]}
-    (new,) = [each for each in tail.tailer.living.values() if each not in (rotated, *map(tail.followed, tail.paths[1:]))]
+    (new,) = [
+        each
+        for each in tail.tailer.living.values()
+        if each not in (rotated, *map(tail.followed, tail.paths[1:]))
+    ]
     tail.rests(20)
     assert (new.generation.place.path, new.generation.position) == (tail.paths[0], len(fresh))
     assert rotated.generation.seen == len(lines(0, 2))
 
 
-def test_a_file_is_looked_at_for_the_last_of_its_eight_answers_alone__G3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_looked_at_for_the_last_of_its_eight_answers_alone__G3(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     prepared = 0
     prepare = Tailer.prepare
 

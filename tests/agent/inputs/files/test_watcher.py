@@ -1,4 +1,6 @@
-"""Files are found: by scans, and at once where the kernel tells (real directories and watchdog's thread)."""
+"""Files are found: by scans, and at once where the kernel tells (real directories and watchdog's
+thread).
+"""
 
 import asyncio
 import errno
@@ -10,14 +12,14 @@ from typing import cast
 import pytest
 
 from agent.config import InputTable
-from agent.inputs.files.deleted_files import Held
-from agent.inputs.files.globs import Inputs
+from agent.inputs.files.deleted_files import DeletedFiles
+from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner
 from agent.records.blocks import BlockEncoder
-from agent.sources.identity import Namer
-from agent.sources.queue import Demand
-from agent.sources.registry import Book
+from agent.sources.identity import Fingerprinter
+from agent.sources.queue import SendQueue
+from agent.sources.registry import SourceRegistry
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from tests.agent.world import LOG, World, contents, lines
@@ -61,21 +63,23 @@ def test_the_kernel_wakes_the_scanner_within_a_blink(tmp_path: Path) -> None:
 def test_a_new_file_is_followed_long_before_the_next_scan(tmp_path: Path) -> None:
     async def main() -> None:
         disk, clock = SystemDisk(), SystemClock()
-        inputs = Inputs([InputTable(paths=[f"{tmp_path}/*.log"])])
-        book = Book("h", "a", inputs)
+        inputs = FileInputs([InputTable(paths=[f"{tmp_path}/*.log"])])
+        book = SourceRegistry("h", "a", inputs)
         tailer = Tailer(
             book,
-            Demand(),
-            namer=Namer("a", "h", disk),
+            SendQueue(),
+            namer=Fingerprinter("a", "h", disk),
             disk=disk,
             clock=clock,
             encoder_of=lambda source: BlockEncoder(),
             max_open_files=100,
             close_idle_seconds=1.0,
-            held=Held(1.0, 0),
+            held=DeletedFiles(1.0, 0),
             log=_Quiet(),
         )
-        scanner = Scanner(inputs, book, tailer, disk=disk, clock=clock, rescan_seconds=60.0, log=_Quiet())
+        scanner = Scanner(
+            inputs, book, tailer, disk=disk, clock=clock, rescan_seconds=60.0, log=_Quiet()
+        )
         watcher = DirectoryWatcher(scanner.woken.set)
         task = asyncio.create_task(scanner.run(watcher, lambda: None))
         try:
@@ -130,7 +134,9 @@ def test_thousands_of_resting_files_cost_little() -> None:
 
 
 @pytest.mark.parametrize("most", [16, 20])
-def test_files_beyond_the_limit_are_closed_while_they_rest_and_still_followed__G1(most: int) -> None:
+def test_files_beyond_the_limit_are_closed_while_they_rest_and_still_followed__G1(
+    most: int,
+) -> None:
     async def main() -> None:
         world = World(end_after_seconds=5)
         world.settings["agent"] |= {"max_open_files": most, "close_idle_seconds": 3}
@@ -141,7 +147,10 @@ def test_files_beyond_the_limit_are_closed_while_they_rest_and_still_followed__G
         agent = world.start()
         await world.settle()
         await world.clock.sleep(20)
-        assert sum(followed.generation.file is not None for followed in agent.tailer.living.values()) <= most
+        assert (
+            sum(followed.generation.file is not None for followed in agent.tailer.living.values())
+            <= most
+        )
         for path in paths:
             world.write(lines(2, 2), path)
         world.disk.replace(paths[0], "/logs/renamed.log")
@@ -172,7 +181,13 @@ def test_more_files_than_the_process_may_have_open_are_all_delivered() -> None:
         for start in (2, 4):
             for _ in range(600):
                 await world.clock.sleep(0.1)
-                most = max(most, sum(followed.generation.file is not None for followed in agent.tailer.living.values()))
+                most = max(
+                    most,
+                    sum(
+                        followed.generation.file is not None
+                        for followed in agent.tailer.living.values()
+                    ),
+                )
             for path in paths:
                 world.write(lines(start, 2), path)
         await world.clock.sleep(60)
@@ -196,7 +211,7 @@ class _Told:
         self.warnings.append((event, words))
 
 
-def test_files_without_a_handle_are_told_in_one_warning_with_their_number_and_the_remedy() -> None:
+def test_files_without_a_handle_are_told_in_one_warning_with_their_number_and_remedy() -> None:
     async def main() -> None:
         world = World()
         await world.reader()
@@ -207,15 +222,23 @@ def test_files_without_a_handle_are_told_in_one_warning_with_their_number_and_th
             world.start(open_files=24, log=log)
             await world.clock.sleep(90)
             await world.settle()
-            assert all("can't be" not in event for event, _ in log.warnings), "no warning for each file"
-            told = [words for event, words in log.warnings if event == "files wait to be opened: no handle is left"]
+            assert all("can't be" not in event for event, _ in log.warnings), (
+                "no warning for each file"
+            )
+            told = [
+                words
+                for event, words in log.warnings
+                if event == "files wait to be opened: no handle is left"
+            ]
             if start == 0:
                 ((words),) = told
                 assert words["files"] == 28
                 assert words["open_files"] == 12
                 assert "LimitNOFILE" in str(words["remedy"])
             else:
-                assert sum(cast("int", words["files"]) for words in told) <= 4, "files known before are looked at, and closed again"
+                assert sum(cast("int", words["files"]) for words in told) <= 4, (
+                    "files known before are looked at, and closed again"
+                )
             await world.stop()
 
     run(main())

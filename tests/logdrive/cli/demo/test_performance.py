@@ -1,4 +1,6 @@
-"""The demo's programs come in at a service with the login that it was given, whatever its password looks like."""
+"""The demo's programs come in at a service with the login that it was given, whatever its password
+looks like.
+"""
 
 from pathlib import Path
 
@@ -13,22 +15,38 @@ from logdrive.services.pravega.client.controller import Login
 from receiver.config import ReceiverConfig
 
 LOGINS = [
-    Login("fleet", password) for password in ("a secret", '"quoted"', "12", "[1]", "back\\slash", "Schlüssel: ja", " ends with a blank ")
+    Login("fleet", password)
+    for password in (
+        "a secret",
+        '"quoted"',
+        "12",
+        "[1]",
+        "back\\slash",
+        "Schlüssel: ja",
+        " ends with a blank ",
+    )
 ]
 
 
 @pytest.mark.parametrize("login", LOGINS)
 def test_a_receiver_takes_it_from_its_variables(tmp_path: Path, login: Login) -> None:
     config = tmp_path / "receiver.toml"
-    config.write_text('[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "pravega://127.0.0.1:9090/demo/logs"\n')
+    config.write_text(
+        '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = '
+        '"pravega://127.0.0.1:9090/demo/logs"\n'
+    )
     assert load(str(config), ReceiverConfig, sink_login(login)).sink.credentials == login
     assert sink_login(None) == {}
 
 
 @pytest.mark.parametrize("login", LOGINS)
-def test_a_command_takes_it_from_its_variables_whatever_else_stands_there(tmp_path: Path, login: Login) -> None:
+def test_a_command_takes_it_from_its_variables_whatever_else_stands_there(
+    tmp_path: Path, login: Login
+) -> None:
     (other := tmp_path / "password").write_text("another\n")
     found: list[Login | None] = []
     command = click.command()(login_options(lambda login: found.append(login)))
-    done = CliRunner().invoke(command, env={"LOGDRIVE_PASSWORD_FILE": str(other)} | command_login(login))
+    done = CliRunner().invoke(
+        command, env={"LOGDRIVE_PASSWORD_FILE": str(other)} | command_login(login)
+    )
     assert (done.exit_code, found) == (0, [login])

@@ -1,4 +1,6 @@
-"""Rule A3, over real tables: an audit believes only the rows, and finds each that is missing, doubled or altered."""
+"""Rule A3, over real tables: an audit believes only the rows, and finds each that is missing,
+doubled or altered.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -50,10 +52,28 @@ def test_a3_whole_tables_are_complete(tmp_path: Path, spark: Any) -> None:
     catch_up(tmp_path, segment)
     found = audit(str(tmp_path), spark)
     assert found.complete
-    assert (found.sources, found.events, found.lost_bytes, found.duplicate_events, found.quarantined_events) == (3, 117, 0, 0, 1)
+    assert (
+        found.sources,
+        found.events,
+        found.lost_bytes,
+        found.duplicate_events,
+        found.quarantined_events,
+    ) == (3, 117, 0, 0, 1)
     told = found.as_json()
-    assert {"sources", "events", "bytes", "lost_bytes", "duplicate_events", "gaps", "complete"} <= set(told)
-    assert [source["path"] for source in told["by_source"]] == ["/var/log/a.log", "/var/log/b.log", "/var/log/beats.log"]
+    assert {
+        "sources",
+        "events",
+        "bytes",
+        "lost_bytes",
+        "duplicate_events",
+        "gaps",
+        "complete",
+    } <= set(told)
+    assert [source["path"] for source in told["by_source"]] == [
+        "/var/log/a.log",
+        "/var/log/b.log",
+        "/var/log/beats.log",
+    ]
 
 
 def _row_gone(table: pa.Table) -> pa.Table:
@@ -73,9 +93,9 @@ def _moved(table: pa.Table) -> pa.Table:
     """Give two rows of one batch intervals that overlap, the sum of lengths as before."""
     at, start, end = first_of(table, "a"), table["start"].to_pylist(), table["end"].to_pylist()
     start[at + 1], end[at + 1] = start[at + 1] - 1, end[at + 1] - 1
-    return table.set_column(table.schema.get_field_index("start"), "start", pa.array(start)).set_column(
-        table.schema.get_field_index("end"), "end", pa.array(end)
-    )
+    return table.set_column(
+        table.schema.get_field_index("start"), "start", pa.array(start)
+    ).set_column(table.schema.get_field_index("end"), "end", pa.array(end))
 
 
 def _foreign_gone(table: pa.Table) -> pa.Table:
@@ -102,7 +122,11 @@ def _as_found(found: Verdict) -> tuple[bool, int, int, int]:
     ],
 )
 def test_a3_tampered_rows_are_found(
-    tmp_path: Path, spark: Any, change: Callable[[pa.Table], pa.Table], expected: tuple[bool, int, int, int], what: str
+    tmp_path: Path,
+    spark: Any,
+    change: Callable[[pa.Table], pa.Table],
+    expected: tuple[bool, int, int, int],
+    what: str,
 ) -> None:
     filled(tmp_path)
     tampered(tmp_path, change)
@@ -111,15 +135,24 @@ def test_a3_tampered_rows_are_found(
     assert [fault.what for fault in found.faults] == [what]
 
 
-def test_a3_rows_kept_twice_are_counted(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a3_rows_kept_twice_are_counted(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a committer without rule A2 would leave them."""
     segment = Segment()
     at = send(segment, "a", lines("a", 0, 20))
     send(segment, "a", lines("a", 0, 20))
-    monkeypatch.setattr("logdrive.pipeline.decode.coverage.Cover.add", lambda self, source, start, end: [(start, end)])
+    monkeypatch.setattr(
+        "logdrive.pipeline.decode.coverage.Cover.add",
+        lambda self, source, start, end: [(start, end)],
+    )
     catch_up(tmp_path, segment)
     found = audit(str(tmp_path), spark)
-    assert (found.complete, found.duplicate_events, found.by_source[0].doubled_bytes) == (False, 20, at)
+    assert (found.complete, found.duplicate_events, found.by_source[0].doubled_bytes) == (
+        False,
+        20,
+        at,
+    )
 
 
 def test_a2_cut_batches_are_complete(tmp_path: Path, spark: Any) -> None:
@@ -147,7 +180,9 @@ def test_r1_dropped_bytes_are_proven_against_the_header(tmp_path: Path, spark: A
     assert [fault.what for fault in found.faults] == ["dropped bytes do not match the header"]
 
 
-def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(tmp_path: Path, spark: Any) -> None:
+def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(
+    tmp_path: Path, spark: Any
+) -> None:
     segment = Segment()
     segment.data_batch("a", 0, 5, [b"{"], 1)
     catch_up(tmp_path, segment)
@@ -156,7 +191,9 @@ def test_r1_records_that_contradict_their_form_leave_the_audit_incomplete(tmp_pa
     assert [fault.what for fault in found.faults] == ["records that contradict their form"]
 
 
-def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete(tmp_path: Path, spark: Any) -> None:
+def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete(
+    tmp_path: Path, spark: Any
+) -> None:
     from logdrive.model import records as record
 
     segment = Segment()
@@ -167,7 +204,9 @@ def test_r2_rows_that_are_not_the_bytes_of_their_file_leave_the_audit_incomplete
     catch_up(tmp_path, segment)
     found = audit(str(tmp_path), spark)
     assert (found.complete, found.overlapping_events, found.quarantined_events) == (False, 1, 0)
-    assert [fault.what for fault in found.faults] == ["rows that are not the bytes of their file"] * 3
+    assert [fault.what for fault in found.faults] == [
+        "rows that are not the bytes of their file"
+    ] * 3
 
 
 def test_an_audit_between_the_two_commits_is_of_what_was_committed_before(
@@ -191,7 +230,9 @@ def test_an_audit_between_the_two_commits_is_of_what_was_committed_before(
 
 
 def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
-    """As the agent cuts lines over 96 KiB; a file's last line may have no end, and may have one later."""
+    """As the agent cuts lines over 96 KiB; a file's last line may have no end, and may have one
+    later.
+    """
     from logdrive.model import records as record
 
     segment = Segment()
@@ -199,7 +240,13 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
     def pieces(source: str, start: int, *texts: str) -> int:
         for text in texts:
             end = start + len(text)
-            segment.data_batch(source, start, end, [record.lean(start, end, text.rstrip("\n"), eol="\n" if text[-1] == "\n" else "")], 1)
+            segment.data_batch(
+                source,
+                start,
+                end,
+                [record.lean(start, end, text.rstrip("\n"), eol="\n" if text[-1] == "\n" else "")],
+                1,
+            )
             start = end
         return start
 
@@ -208,7 +255,10 @@ def test_a_line_in_several_rows_is_one_line(tmp_path: Path, spark: Any) -> None:
     segment.gap("a", at, at + 3, "not_wanted")
     pieces("a", at + 3, "unended")
     pieces("b", 0, "long ", "line\n")
-    two = {"log": {"offset": 0, "eol": "", "origin": "o", "file": {"path": "/1"}}, "message": "12345"}
+    two = {
+        "log": {"offset": 0, "eol": "", "origin": "o", "file": {"path": "/1"}},
+        "message": "12345",
+    }
     other = {"log": {"offset": 5, "origin": "o", "file": {"path": "/2"}}, "message": "x"}
     segment.foreign("beats", [orjson.dumps(two), orjson.dumps(other), b'{"message":"y"}'])
     catch_up(tmp_path, segment)

@@ -1,4 +1,6 @@
-"""Lines that are there under two sources are doubled, though each source is as it should be (rules A4, D6, ADR 16)."""
+"""Lines that are there under two sources are doubled, though each source is as it should be (rules
+A4, D6, ADR 16).
+"""
 
 import json
 import subprocess
@@ -20,11 +22,28 @@ TEMPLATE = lines("template", 0, 200)
 PATH = "/var/log/app.log"
 
 
-def _send(segment: Segment, source: str, data: bytes, *, at: int = 0, origin: str = "", host: str = "web-1", **said: Any) -> int:
+def _send(
+    segment: Segment,
+    source: str,
+    data: bytes,
+    *,
+    at: int = 0,
+    origin: str = "",
+    host: str = "web-1",
+    **said: Any,
+) -> int:
     """Add *data* as one batch of *source*; return where it ends."""
     records, count = file_records(data, at)
     attributes = {"host": host, "path": PATH} | said
-    segment.data_batch(source, at, at + len(data), records, count, attributes=attributes, origin=source_id(origin or f"{source}/origin"))
+    segment.data_batch(
+        source,
+        at,
+        at + len(data),
+        records,
+        count,
+        attributes=attributes,
+        origin=source_id(origin or f"{source}/origin"),
+    )
     return at + len(data)
 
 
@@ -45,7 +64,12 @@ def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
     (copy,) = found.copies
     assert (copy.source, copy.other, copy.why) == (source_id("clone"), source_id("a"), SENT_AGAIN)
     assert (copy.lines, copy.bytes, copy.path) == (200, len(TEMPLATE), PATH)
-    assert (found.complete, found.complete_but_for_ends, found.duplicate_events, found.lost_bytes) == (False, False, 200, 0)
+    assert (
+        found.complete,
+        found.complete_but_for_ends,
+        found.duplicate_events,
+        found.lost_bytes,
+    ) == (False, False, 200, 0)
     said = last_line(found)
     assert said.startswith("NOT COMPLETE: 530 lines, ")
     assert "200 lines doubled; the first lines of 1 file are there under two sources" in said
@@ -64,7 +88,9 @@ def test_a4_a_clone_that_met_the_other_writer_has_the_lines_of_before_twice(
     assert f"the first 200 lines ({len(TEMPLATE):,} bytes) of {PATH} are there twice" in printed
 
 
-def test_d6_one_file_that_two_clients_told_is_there_twice_up_to_where_they_part(tmp_path: Path, spark: Any) -> None:
+def test_d6_one_file_that_two_clients_told_is_there_twice_up_to_where_they_part(
+    tmp_path: Path, spark: Any
+) -> None:
     """Equal lines behind that place are no copies of one another."""
     segment = Segment()
     tail = lines("tail", 0, 10)
@@ -72,13 +98,17 @@ def test_d6_one_file_that_two_clients_told_is_there_twice_up_to_where_they_part(
     _send(segment, "a", b"on the one, %s" % tail, at=at, origin="one")
     half = TEMPLATE.index(b"\n", 1000) + 1
     at = _send(segment, "b", TEMPLATE[:half], origin="one", host="clone")
-    at = _send(segment, "b", TEMPLATE[half:] + b"on the two, %s" % tail, at=at, origin="one", host="clone")
+    at = _send(
+        segment, "b", TEMPLATE[half:] + b"on the two, %s" % tail, at=at, origin="one", host="clone"
+    )
     found = _audited(tmp_path, segment, spark)
     assert [(copy.lines, copy.why) for copy in found.copies] == [(200, TWO_CLIENTS)]
     assert (found.complete, found.duplicate_events) == (False, 200)
 
 
-def test_a4_a_file_that_is_shorter_than_its_copy_is_there_twice_as_a_whole(tmp_path: Path, spark: Any) -> None:
+def test_a4_a_file_that_is_shorter_than_its_copy_is_there_twice_as_a_whole(
+    tmp_path: Path, spark: Any
+) -> None:
     segment = Segment()
     _send(segment, "a", TEMPLATE)
     _send(segment, "again", TEMPLATE + lines("b", 0, 5), resend=True)
@@ -114,7 +144,16 @@ def test_a4_the_audit_of_copies_ends_with_1(tmp_path: Path) -> None:
     _send(segment, "a", TEMPLATE)
     _send(segment, "clone", TEMPLATE, resend=True)
     catch_up(tmp_path, segment)
-    command = [sys.executable, "-m", "logdrive.cli.main", "pipeline", "audit", str(tmp_path), "--json", "--allow-unknown-ends"]
+    command = [
+        sys.executable,
+        "-m",
+        "logdrive.cli.main",
+        "pipeline",
+        "audit",
+        str(tmp_path),
+        "--json",
+        "--allow-unknown-ends",
+    ]
     audited = subprocess.run(command, capture_output=True, timeout=120, check=False)
     assert audited.returncode == 1, audited.stderr.decode()
     assert json.loads(audited.stdout)["copies"][0]["lines"] == 200

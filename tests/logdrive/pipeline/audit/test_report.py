@@ -1,4 +1,6 @@
-"""The report: one file, nothing beside it, and every word of the tables is text in it, never markup."""
+"""The report: one file, nothing beside it, and every word of the tables is text in it, never
+markup.
+"""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -46,9 +48,33 @@ class Reader(HTMLParser):
 
 def judged(directory: Path, faults: list[Fault] | None = None) -> Verdict:
     _, batches = open_both(str(directory))
-    heads = heads_of(batches.read(("segment", "offset", "kind", "source", "host", "path", "position", "kept", "rows", "bytes", "skipped",
-                                   "received", "mark_start", "mark_end", "mark_reason", "mark_exact", "resend", "origin")))  # fmt: skip
-    return verdict(sources_of(heads), Proof(sum(head.rows for head in heads), 0, 0, 0, 0, faults or []), 0)
+    heads = heads_of(
+        batches.read(
+            (
+                "segment",
+                "offset",
+                "kind",
+                "source",
+                "host",
+                "path",
+                "position",
+                "kept",
+                "rows",
+                "bytes",
+                "skipped",
+                "received",
+                "mark_start",
+                "mark_end",
+                "mark_reason",
+                "mark_exact",
+                "resend",
+                "origin",
+            )
+        )
+    )
+    return verdict(
+        sources_of(heads), Proof(sum(head.rows for head in heads), 0, 0, 0, 0, faults or []), 0
+    )
 
 
 def test_a_complete_report_says_so_and_needs_nothing_beside_it(tmp_path: Path) -> None:
@@ -79,7 +105,10 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 9, "rows are missing or doubled")
     text = Reader(page(str(tmp_path), judged(tmp_path, [fault]))).text
     assert "Not complete" in text
-    assert "29 bytes lost, 0 lines doubled; 1 batch whose rows are not as the header says, 1 line missing;" in text
+    assert (
+        "29 bytes lost, 0 lines doubled; 1 batch whose rows are not as the header says, 1 "
+        "line missing;"
+    ) in text
     assert "≥ 20" in text
     assert "removed" in text
     assert "rows are missing or doubled" in text
@@ -98,10 +127,14 @@ def test_r7_dead_letters_are_on_the_page(tmp_path: Path) -> None:
 
 def test_paths_and_reasons_are_never_markup(tmp_path: Path) -> None:
     segment = Segment()
-    segment.data_batch("a", 0, 0, [], 0, attributes={"host": "<b>h", "path": '/var/"><script>alert(1)</script>'})
+    segment.data_batch(
+        "a", 0, 0, [], 0, attributes={"host": "<b>h", "path": '/var/"><script>alert(1)</script>'}
+    )
     segment.gap("a", 0, 9, "<i>")
     send(segment, "a", b"x\n", 9)
-    segment.data_batch("a", 11, 11, [], 0, attributes={"host": "<b>h", "path": '/var/"><script>alert(1)</script>'})
+    segment.data_batch(
+        "a", 11, 11, [], 0, attributes={"host": "<b>h", "path": '/var/"><script>alert(1)</script>'}
+    )
     catch_up(tmp_path, segment)
     read = Reader(page(str(tmp_path), judged(tmp_path)))
     assert "script" not in read.tags
@@ -127,15 +160,32 @@ def test_a_cover_bar_fills_itself_and_shows_what_is_lost(tmp_path: Path) -> None
     assert sum(piece.width for piece in bar) == pytest.approx(100)
 
 
-@pytest.mark.parametrize(("most", "top"), [(0, 1), (1, 1), (3.2, 4), (97, 100), (101, 150), (12_345, 15_000)])
+@pytest.mark.parametrize(
+    ("most", "top"), [(0, 1), (1, 1), (3.2, 4), (97, 100), (101, 150), (12_345, 15_000)]
+)
 def test_axes_end_at_round_figures(most: float, top: float) -> None:
     assert scale(most)[0] == top
 
 
 def test_figures_for_people() -> None:
-    assert [short(value) for value in (0, 0.25, 12, 1234, 56_700, 1.25e6, 3e9)] == ["0", "0.25", "12", "1,234", "56.7 k", "1.25 M", "3 G"]
+    assert [short(value) for value in (0, 0.25, 12, 1234, 56_700, 1.25e6, 3e9)] == [
+        "0",
+        "0.25",
+        "12",
+        "1,234",
+        "56.7 k",
+        "1.25 M",
+        "3 G",
+    ]
     assert [size(value) for value in (12, 2e6)] == ["12 B", "2 MB"]
-    assert [duration(value) for value in (0, 0.0042, 1.5, 90, 150, 10_000)] == ["0", "4.2 ms", "1.5 s", "90 s", "2.5 min", "2.78 h"]
+    assert [duration(value) for value in (0, 0.0042, 1.5, 90, 150, 10_000)] == [
+        "0",
+        "4.2 ms",
+        "1.5 s",
+        "90 s",
+        "2.5 min",
+        "2.78 h",
+    ]
 
 
 def test_a_line_breaks_where_nothing_is_known() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from logdrive.pipeline.audit.audit import heads_of, sources_of, verdict
-from logdrive.pipeline.audit.sources import Source
+from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.verify_rows import Proof
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import batches_table
@@ -13,7 +13,7 @@ from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, lines, source_id
 
 
-def judged(segment: Segment) -> dict[str, Source]:
+def judged(segment: Segment) -> dict[str, AuditedSource]:
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
     table = batches_table(decoder.take()[1])
@@ -24,7 +24,7 @@ def complete(segment: Segment) -> bool:
     return verdict(list(judged(segment).values()), Proof(0, 0, 0, 0, 0, []), 0).complete
 
 
-def gaps(source: Source) -> list[tuple[int, int, str, int]]:
+def gaps(source: AuditedSource) -> list[tuple[int, int, str, int]]:
     return [(gap.start, gap.end, gap.reason, gap.lost_bytes) for gap in source.gaps]
 
 
@@ -32,7 +32,14 @@ def test_a3_a_source_without_holes_is_complete_and_open_until_its_end_record() -
     segment, data = Segment(), lines("a", 0, 10)
     at = send(segment, "a", data)
     source = judged(segment)[source_id("a")]
-    assert (source.state, source.last, source.bytes, source.events, source.lost_bytes, source.gaps) == ("open", at, at, 10, 0, [])
+    assert (
+        source.state,
+        source.last,
+        source.bytes,
+        source.events,
+        source.lost_bytes,
+        source.gaps,
+    ) == ("open", at, at, 10, 0, [])
     segment.ended("a", at, "truncated")
     source = judged(segment)[source_id("a")]
     assert (source.state, source.ended, source.heard) == ("ended", "truncated", segment.clock)
@@ -79,7 +86,9 @@ def test_p4_an_end_record_may_say_that_the_end_is_not_known() -> None:
     segment = Segment()
     at = send(segment, "a", lines("a", 0, 2))
     mark = msgspec.Raw(b'{"end":%d,"reason":"truncated","end_exact":false}' % at)
-    segment.batch("end", "a", [b'{"log":{"ended":%b}}' % bytes(mark)], 0, previous=at, position=at, mark=mark)
+    segment.batch(
+        "end", "a", [b'{"log":{"ended":%b}}' % bytes(mark)], 0, previous=at, position=at, mark=mark
+    )
     source = judged(segment)[source_id("a")]
     assert gaps(source) == [(at, at, "truncated", 0)]
     assert (source.state, source.lost_bytes, source.lost_at_least) == ("ended", 0, True)
@@ -117,7 +126,9 @@ def test_a4_a_deliberate_resend_is_a_source_of_its_own_and_says_so() -> None:
     segment, data = Segment(), lines("a", 0, 3)
     at = send(segment, "a", data)
     segment.ended("a", at, "resent")
-    segment.data_batch("a again", 0, at, [], 0, attributes={"host": "h", "path": "/p", "resend": True})
+    segment.data_batch(
+        "a again", 0, at, [], 0, attributes={"host": "h", "path": "/p", "resend": True}
+    )
     found = judged(segment)
     assert (found[source_id("a")].ended, found[source_id("a")].resend) == ("resent", False)
     assert found[source_id("a again")].resend

@@ -1,4 +1,6 @@
-"""What the audit says to people and scripts: one last line in a fixed shape, then what it does not judge."""
+"""What the audit says to people and scripts: one last line in a fixed shape, then what it does not
+judge.
+"""
 
 import msgspec
 import pytest
@@ -13,14 +15,26 @@ from tests.logdrive.pipeline.segments import Segment, lines, source_id
 
 def found_in(segment: Segment, faults: list[Fault] | None = None) -> Verdict:
     sources = list(judged(segment).values())
-    return verdict(sources, Proof(sum(source.events for source in sources), 0, 0, 0, 0, faults or []), 0)
+    return verdict(
+        sources, Proof(sum(source.events for source in sources), 0, 0, 0, 0, faults or []), 0
+    )
 
 
 def gone(segment: Segment, source: str, reason: str = "removed") -> int:
-    """Add a life of two lines that vanished while nobody looked; return how many bytes of it came."""
+    """Add a life of two lines that vanished while nobody looked; return how many bytes of it
+    came.
+    """
     at = send(segment, source, lines(source, 0, 2))
     mark = msgspec.Raw(b'{"end":%d,"reason":"%s","end_exact":false}' % (at, reason.encode()))
-    segment.batch("end", source, [b'{"log":{"ended":%b}}' % bytes(mark)], 0, previous=at, position=at, mark=mark)
+    segment.batch(
+        "end",
+        source,
+        [b'{"log":{"ended":%b}}' % bytes(mark)],
+        0,
+        previous=at,
+        position=at,
+        mark=mark,
+    )
     return at
 
 
@@ -33,7 +47,10 @@ def test_tables_without_a_batch_are_not_complete() -> None:
 def test_a_complete_verdict_is_the_figures_alone_where_all_has_ended() -> None:
     segment = Segment()
     segment.ended("a", send(segment, "a", lines("a", 0, 2)))
-    assert last_line(found_in(segment)) == "complete: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled"
+    assert (
+        last_line(found_in(segment))
+        == "complete: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled"
+    )
 
 
 def test_what_is_not_judged_follows_the_figures() -> None:
@@ -45,9 +62,13 @@ def test_what_is_not_judged_follows_the_figures() -> None:
     found = found_in(segment)
     assert (found.open_sources, found.foreign_events) == (2, 3)
     figures, beside = last_line(found).split("; ", 1)
-    assert figures == f"complete: 7 lines, {found.bytes} bytes, 3 sources, 0 bytes lost, 0 lines doubled"
+    assert (
+        figures
+        == f"complete: 7 lines, {found.bytes} bytes, 3 sources, 0 bytes lost, 0 lines doubled"
+    )
     assert beside == (
-        "2 sources open, the one heard of longest ago 2023-11-14 22:13:20+00:00; 3 lines of foreign clients are not judged (at least once)"
+        "2 sources open, the one heard of longest ago 2023-11-14 22:13:20+00:00; 3 lines "
+        "of foreign clients are not judged (at least once)"
     )
 
 
@@ -56,12 +77,20 @@ def test_p4_an_end_that_nobody_saw_is_told_as_that_and_can_be_allowed() -> None:
     at = gone(segment, "a")
     found = found_in(segment)
     figures = f"2 lines, {at} bytes, 1 sources, 0 bytes lost, 0 lines doubled"
-    ends = f"the end of 1 file was not seen: removed while its agent was away; up to {at} it is complete"
+    ends = (
+        f"the end of 1 file was not seen: removed while its agent was away; up to {at} it is "
+        "complete"
+    )
     assert (found.complete, found.complete_but_for_ends) == (False, True)
     assert last_line(found) == f"NOT COMPLETE: {figures}; {ends}"
-    assert last_line(found, allow_unknown_ends=True) == f"complete but for 1 unknown end: {figures}; {ends}"
+    assert (
+        last_line(found, allow_unknown_ends=True)
+        == f"complete but for 1 unknown end: {figures}; {ends}"
+    )
     told = found.as_json()
-    assert told["unknown_ends"] == [{"source": source_id("a"), "path": "/var/log/a.log", "position": at, "reason": "removed"}]
+    assert told["unknown_ends"] == [
+        {"source": source_id("a"), "path": "/var/log/a.log", "position": at, "reason": "removed"}
+    ]
     assert told["complete"] is False
 
 
@@ -71,7 +100,8 @@ def test_p4_ends_of_several_files_are_one_sentence() -> None:
     gone(segment, "b", "truncated")
     said = last_line(found_in(segment))
     assert said.endswith(
-        "the end of 2 files was not seen: removed while their agent was away or truncated, perhaps before they were read to the end; "
+        "the end of 2 files was not seen: removed while their agent was away or "
+        "truncated, perhaps before they were read to the end; "
         "up to where they were last seen they are complete"
     )
 
@@ -83,7 +113,10 @@ def test_p4_a_gap_up_to_the_last_size_seen_is_lost_and_its_end_unknown() -> None
     found = found_in(segment)
     assert (found.lost_bytes, found.complete_but_for_ends) == (10, False)
     said = last_line(found, allow_unknown_ends=True)
-    assert said.startswith("NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 10 bytes lost, 0 lines doubled; the end of 1 file was not seen: ")
+    assert said.startswith(
+        "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 10 bytes lost, 0 lines doubled; the "
+        "end of 1 file was not seen: "
+    )
     assert "it is complete" not in said
 
 
@@ -100,8 +133,9 @@ def test_r7_dead_letters_are_counted_and_no_audit_with_one_is_complete() -> None
     said = last_line(found, allow_unknown_ends=True)
     assert said.startswith("NOT COMPLETE: 3 lines, ")
     assert (
-        "; 2 events of foreign clients (50,000,000 bytes) went to the dead letters and in no row: see `logdrive store dead-letters`" in said
-    )
+        "; 2 events of foreign clients (50,000,000 bytes) went to the dead letters and in "
+        "no row: see `logdrive store dead-letters`"
+    ) in said
     assert found.as_json()["by_source"][1]["dead_letters"] == 2
 
 
@@ -141,7 +175,9 @@ def test_a_fault_of_the_rows_is_never_allowed() -> None:
     fault = Fault(5, None, "/var/log/a.log", "data", 3, 2, 0, "rows are missing or doubled")
     found = found_in(segment, [fault])
     assert not found.complete_but_for_ends
-    assert "; 1 batch whose rows are not as the header says, 1 line missing" in last_line(found, allow_unknown_ends=True)
+    assert "; 1 batch whose rows are not as the header says, 1 line missing" in last_line(
+        found, allow_unknown_ends=True
+    )
 
 
 def test_the_list_says_at_least_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,19 +185,26 @@ def test_the_list_says_at_least_nothing(capsys: pytest.CaptureFixture[str]) -> N
     at = gone(segment, "a")
     tell(found_in(segment))
     said = capsys.readouterr().out
-    assert f"the end of /var/log/a.log was not seen, it had {at} bytes before: removed while its agent was away" in said
+    assert (
+        f"the end of /var/log/a.log was not seen, it had {at} bytes before: removed while "
+        "its agent was away"
+    ) in said
     assert "ended: removed, end not seen" in said
     assert "at least" not in said
 
 
-def test_sources_are_listed_with_as_much_of_their_ids_as_tells_them_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sources_are_listed_with_as_much_of_their_ids_as_tells_them_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     segment = Segment()
     for name in ("a", "b"):
         send(segment, name, lines(name, 0, 2))
     found = found_in(segment)
     tell(found)
     rows = capsys.readouterr().out.splitlines()[1:3]
-    assert sorted(row.split()[0] for row in rows) == sorted(source_id(name)[:8] for name in ("a", "b"))
+    assert sorted(row.split()[0] for row in rows) == sorted(
+        source_id(name)[:8] for name in ("a", "b")
+    )
     for source, name in zip(found.by_source, ("6f1c2d3e4a5b", "6f1c2d3e4a99"), strict=True):
         source.source = name
     tell(found)

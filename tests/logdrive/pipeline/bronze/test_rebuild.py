@@ -1,4 +1,6 @@
-"""`pipeline cat` finds the source that a person means, and lists what could be meant where that is not one."""
+"""`pipeline cat` finds the source that a person means, and lists what could be meant where that is
+not one.
+"""
 
 from pathlib import Path
 
@@ -13,7 +15,9 @@ def named(segment: Segment, source: str, path: str, start: int = 0) -> int:
     """Add two lines of *source*, shipped under the name *path*; return where they end."""
     data = lines(source, start, 2)
     records, count = file_records(data, start)
-    segment.data_batch(source, start, start + len(data), records, count, attributes={"host": "web-1", "path": path})
+    segment.data_batch(
+        source, start, start + len(data), records, count, attributes={"host": "web-1", "path": path}
+    )
     return start + len(data)
 
 
@@ -41,7 +45,9 @@ def directory(tmp_path: Path) -> str:
         ("/var/log/app.log", "new"),
     ],
 )
-def test_a_source_is_found_by_its_id_the_ids_beginning_or_its_path(directory: str, wanted: str, expected: str) -> None:
+def test_a_source_is_found_by_its_id_the_ids_beginning_or_its_path(
+    directory: str, wanted: str, expected: str
+) -> None:
     assert find_source(directory, wanted) == source_id(expected)
 
 

@@ -1,4 +1,6 @@
-"""Rules A1, A2, R5: the tables take each byte once, through replays, crashes between the two commits, and stores that went back."""
+"""Rules A1, A2, R5: the tables take each byte once, through replays, crashes between the two
+commits, and stores that went back.
+"""
 
 from pathlib import Path
 
@@ -37,7 +39,9 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    """Return every source's file as far as the table has it, which must be from its start and without a hole."""
+    """Return every source's file as far as the table has it, which must be from its start and
+    without a hole.
+    """
     events, _ = open_both(str(directory))
     table = events.read([*COLUMNS, "source"])
     found = {}
@@ -50,7 +54,10 @@ def files(directory: Path) -> dict[str, bytes]:
 
 def kept(directory: Path, source: str) -> list[list[Interval] | None]:
     _, batches = open_both(str(directory))
-    rows = sorted(rows_of(batches.read(BATCHES.names)), key=lambda row: (row.committed or 0, row.segment, row.offset))
+    rows = sorted(
+        rows_of(batches.read(BATCHES.names)),
+        key=lambda row: (row.committed or 0, row.segment, row.offset),
+    )
     return [row.kept for row in rows if row.source == source_id(source)]
 
 
@@ -87,14 +94,20 @@ def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, sta
         if start == 7:
             wrong = [Written(SEGMENT, second, second + 9, None, [])]
         else:
-            tables.commit([task(tmp_path, segment, 0, next(walk(SEGMENT, 0, bytes(segment.data))).next)])
+            tables.commit(
+                [task(tmp_path, segment, 0, next(walk(SEGMENT, 0, bytes(segment.data))).next)]
+            )
             wrong = [task(tmp_path, segment, 0)]
         with pytest.raises(MismatchError, match="the tables end at offset"):
             tables.commit(wrong)
 
 
-@pytest.mark.parametrize("point", [point for point in faults.POINTS if point.startswith("pipeline.")])
-def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(tmp_path: Path, crash_at: list[str], point: str) -> None:
+@pytest.mark.parametrize(
+    "point", [point for point in faults.POINTS if point.startswith("pipeline.")]
+)
+def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(
+    tmp_path: Path, crash_at: list[str], point: str
+) -> None:
     segment, whole = Segment(), b""
     for turn in range(3):
         part = lines("a", turn * 10, 10)
@@ -110,8 +123,12 @@ def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles(tmp_path: Path
     assert batches.read(["batch"]).num_rows == 6
 
 
-@pytest.mark.parametrize("point", [point for point in faults.POINTS if point.startswith("pipeline.")])
-def test_a_commit_that_fails_in_a_process_that_goes_on_neither_loses_nor_doubles(tmp_path: Path, crash_at: list[str], point: str) -> None:
+@pytest.mark.parametrize(
+    "point", [point for point in faults.POINTS if point.startswith("pipeline.")]
+)
+def test_a_commit_that_fails_in_a_process_that_goes_on_neither_loses_nor_doubles(
+    tmp_path: Path, crash_at: list[str], point: str
+) -> None:
     """As with a full disk: the cover in memory must not speak of rows that never came."""
     segment, data = Segment(), lines("a", 0, 20)
     send(segment, "a", data)
@@ -134,7 +151,9 @@ def test_tables_on_a_disk_that_takes_nothing_end_in_one_clear_error(tmp_path: Pa
         pass
 
 
-def test_a_crash_between_the_commits_does_not_make_a_later_run_forget_the_cover(tmp_path: Path, crash_at: list[str]) -> None:
+def test_a_crash_between_the_commits_does_not_make_a_later_run_forget_the_cover(
+    tmp_path: Path, crash_at: list[str]
+) -> None:
     segment, other = Segment(), Segment(name="logs/app/1.#epoch.0")
     send(segment, "a", lines("a", 0, 10))
     crash_at.append("pipeline.commit.between")
@@ -178,7 +197,9 @@ def test_a2_gaps_never_cover(tmp_path: Path) -> None:
     assert files(tmp_path) == {source_id("a"): data}
 
 
-def test_r5_a_store_restored_from_a_backup_is_read_again_from_the_last_header_that_matches(tmp_path: Path) -> None:
+def test_r5_a_store_restored_from_a_backup_is_read_again_from_last_header_that_matches(
+    tmp_path: Path,
+) -> None:
     segment, data = Segment(), lines("a", 0, 40)
     at = send(segment, "a", data[:300])
     backup = bytes(segment.data)
@@ -187,7 +208,8 @@ def test_r5_a_store_restored_from_a_backup_is_read_again_from_the_last_header_th
     catch_up(tmp_path, segment)
     segment.data[:] = backup
     segment.clock += 1000
-    send(segment, "a", data[300:], 300)  # the agent sends again from what the restored store has (D5)
+    # the agent sends again from what the restored store has (D5)
+    send(segment, "a", data[300:], 300)
     segment.foreign("beats", [b'{"message":"after"}'])
     with bronze(tmp_path) as tables:
         chain = tables.chain(SEGMENT)
@@ -205,7 +227,9 @@ def test_r5_a_store_restored_from_a_backup_is_read_again_from_the_last_header_th
         assert tables.chain(SEGMENT)[-1].next == len(segment.data)
 
 
-def test_r5_batches_met_again_after_going_back_are_recognised_even_without_positions(tmp_path: Path) -> None:
+def test_r5_batches_met_again_after_going_back_are_recognised_even_without_positions(
+    tmp_path: Path,
+) -> None:
     segment = Segment()
     segment.foreign("beats", [b'{"message":"once"}'])
     segment.foreign("beats", [b'{"message":"twice"}'])
@@ -233,7 +257,11 @@ def test_tables_of_which_one_was_restored_are_refused(tmp_path: Path) -> None:
     segment = Segment()
     at = send(segment, "a", lines("a", 0, 5))
     catch_up(tmp_path, segment)
-    before = {path: path.read_bytes() for path in (tmp_path / "bronze" / "batches").rglob("*") if path.is_file()}
+    before = {
+        path: path.read_bytes()
+        for path in (tmp_path / "bronze" / "batches").rglob("*")
+        if path.is_file()
+    }
     for turn in (1, 2):
         at = send(segment, "a", lines("a", 5 * turn, 5), at)
         catch_up(tmp_path, segment)
@@ -244,7 +272,9 @@ def test_tables_of_which_one_was_restored_are_refused(tmp_path: Path) -> None:
         catch_up(tmp_path, segment)
 
 
-def test_small_files_are_joined_and_nothing_changes_for_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_files_are_joined_and_nothing_changes_for_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("logdrive.pipeline.bronze.writer._COMPACT_FILES", 3)
     segment, at = Segment(), 0
     for turn in range(8):

@@ -1,4 +1,6 @@
-"""Rules R1, R2 from end to end of the record: what the agent's encoders make of a file, the decoder turns back into the file."""
+"""Rules R1, R2 from end to end of the record: what the agent's encoders make of a file, the decoder
+turns back into the file.
+"""
 
 from pathlib import Path
 
@@ -8,20 +10,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
-from agent.records.chunk import Chunk
+from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder, PairList, PairRecords
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow
-from logdrive.wire.lumberjack.frames import Data
+from logdrive.wire.lumberjack.frames import KeyValueFrame
 from logdrive.wire.lumberjack.limits import PLAIN_LUMBERJACK
 from logdrive.wire.lumberjack.reader import FrameReader
 from receiver.dialects.events import record_of
 from tests.logdrive.pipeline.filling import catch_up
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment
 
-FULL = FullEncoder({"host": {"name": "h"}, "agent": {"type": "logdrive"}}, "/var/log/a.log", "0f" * 16, lambda: 1_790_000_000_000)
+FULL = FullEncoder(
+    {"host": {"name": "h"}, "agent": {"type": "logdrive"}},
+    "/var/log/a.log",
+    "0f" * 16,
+    lambda: 1_790_000_000_000,
+)
 PAIRS = PairEncoder([("service", "web")], "h", "/var/log/a.log", "0f" * 16)
 ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="full records")]
 
@@ -29,7 +36,7 @@ ENCODERS = [pytest.param(BlockEncoder(), id="blocks"), pytest.param(FULL, id="fu
 def sent(encoder: Encoder, data: bytes) -> Segment:
     segment, at = Segment(), 0
     while at < len(data):  # an encoder may stop where the runs get too many
-        for cut in encoder.encode(Chunk(at, data, at, len(data))):
+        for cut in encoder.encode(TextChunk(at, data, at, len(data))):
             segment.data_batch("a", at, cut.end, cut.records, cut.events)
             at = cut.end
     return segment
@@ -47,7 +54,10 @@ def back(segment: Segment) -> tuple[bytes, list[BatchRow]]:
 
 
 odd = st.lists(
-    st.one_of(st.sampled_from([b"\n", b"\r\n", b"\r", b"\xff\xfe", "ä€🦫".encode(), b"\0" * 9, b'"\\']), st.binary(max_size=9))
+    st.one_of(
+        st.sampled_from([b"\n", b"\r\n", b"\r", b"\xff\xfe", "ä€🦫".encode(), b"\0" * 9, b'"\\']),
+        st.binary(max_size=9),
+    )
 ).map(b"".join)
 
 
@@ -71,7 +81,7 @@ def test_r2_real_logs_come_back_byte_for_byte(encoder: Encoder, real_logs: list[
 def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -> None:
     data = b"one\r\n\xff\nthree"
     segment = Segment()
-    for cut in FULL.encode(Chunk.whole(data)):
+    for cut in FULL.encode(TextChunk.whole(data)):
         segment.foreign("agent", cut.records)
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
@@ -86,10 +96,14 @@ def test_full_records_over_plain_lumberjack_have_their_place_in_the_file_too() -
 @example(data=b"plain\n" * 2000)
 def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: bytes) -> None:
     segment = Segment()
-    for cut in PAIRS.encode(Chunk.whole(data)) if data else []:
+    for cut in PAIRS.encode(TextChunk.whole(data)) if data else []:
         assert isinstance(cut.records, PairRecords | PairList)
-        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(cut.records.frames(1))
-        segment.foreign("agent", [record_of(frame) for frame in frames if isinstance(frame, Data)])
+        frames = FrameReader(PLAIN_LUMBERJACK, side="reader", dialect="lumberjack").feed(
+            cut.records.frames(1)
+        )
+        segment.foreign(
+            "agent", [record_of(frame) for frame in frames if isinstance(frame, KeyValueFrame)]
+        )
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
     rows, _ = decoder.take()
@@ -100,7 +114,9 @@ def test_pairs_over_lumberjack_1_have_their_place_in_the_file_too__R2(data: byte
     assert all(orjson.loads(fields)["service"] == "web" for fields in rows["fields"].to_pylist())
 
 
-@pytest.mark.parametrize("odd", [{"line": 1}, {"offset": ["1", "2"]}, {"log.eol": None}, {"file": {}}])
+@pytest.mark.parametrize(
+    "odd", [{"line": 1}, {"offset": ["1", "2"]}, {"log.eol": None}, {"file": {}}]
+)
 def test_what_only_looks_like_pairs_of_ours_stays_as_it_came(odd: dict[str, object]) -> None:
     record = {"line": "x", "offset": "3", "file": "/f", "log.origin": "0f"} | odd
     segment = Segment()
@@ -119,7 +135,7 @@ def test_r2_real_logs_come_back_from_the_table(real_logs: list[Path], tmp_path: 
     segment = Segment()
     for path in real_logs:
         at, data = 0, path.read_bytes()
-        for cut in BlockEncoder().encode(Chunk.whole(data)):
+        for cut in BlockEncoder().encode(TextChunk.whole(data)):
             segment.data_batch(path.name, at, cut.end, cut.records, cut.events)
             at = cut.end
     catch_up(tmp_path, segment)

@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 from logdrive.model import records as record
 from logdrive.pipeline.bronze.rebuild import rebuild
 from logdrive.pipeline.bronze.trim_rows import cut
-from logdrive.pipeline.decode.coverage import Cover, intersect, size, subtract, union
+from logdrive.pipeline.decode.coverage import Coverage, intersect, size, subtract, union
 from logdrive.pipeline.decode.decode import Decoder
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, file_records
 
-intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted).map(lambda two: (two[0], two[1])), max_size=12)
+intervals = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted).map(lambda two: (two[0], two[1])),
+    max_size=12,
+)
 
 
 def bytes_in(parts: list[tuple[int, int]]) -> set[int]:
@@ -21,7 +24,7 @@ def bytes_in(parts: list[tuple[int, int]]) -> set[int]:
 
 @given(intervals)
 def test_a2_a_cover_keeps_each_byte_of_a_source_once(batches: list[tuple[int, int]]) -> None:
-    cover, seen = Cover(), set[int]()
+    cover, seen = Coverage(), set[int]()
     for start, end in batches:
         kept = cover.add("a", start, end)
         assert kept == union(kept)
@@ -34,7 +37,9 @@ def test_a2_a_cover_keeps_each_byte_of_a_source_once(batches: list[tuple[int, in
 
 
 @given(intervals, intervals)
-def test_interval_arithmetic_is_that_of_sets(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> None:
+def test_interval_arithmetic_is_that_of_sets(
+    some: list[tuple[int, int]], others: list[tuple[int, int]]
+) -> None:
     assert bytes_in(union(some)) == bytes_in(some)
     assert bytes_in(subtract(union(some), union(others))) == bytes_in(some) - bytes_in(others)
     assert bytes_in(intersect(some, others)) == bytes_in(some) & bytes_in(others)
@@ -50,20 +55,28 @@ def rows_of_file(data: bytes, start: int = 0) -> pa.Table:
     return decoder.take()[0]
 
 
-parts = st.lists(st.sampled_from([b"one\n", b"two\r\n", b"\n", "ä€🦫\n".encode(), b"\xff\xfe\n", b"three"]), min_size=1, max_size=8)
+parts = st.lists(
+    st.sampled_from([b"one\n", b"two\r\n", b"\n", "ä€🦫\n".encode(), b"\xff\xfe\n", b"three"]),
+    min_size=1,
+    max_size=8,
+)
 
 
 @settings(deadline=None, max_examples=80)
 @given(parts, intervals)
-def test_a2_rows_across_an_edge_are_cut_to_the_uncovered_bytes(lines: list[bytes], some: list[tuple[int, int]]) -> None:
+def test_a2_rows_across_an_edge_are_cut_to_the_uncovered_bytes(
+    lines: list[bytes], some: list[tuple[int, int]]
+) -> None:
     data = b"".join(lines)
     kept = intersect(some, [(0, len(data))])
     left = cut(rows_of_file(data), kept)
-    assert [(at, text) for at, text in rebuild(left)] == [(start, data[start:end]) for start, end in kept]
+    assert [(at, text) for at, text in rebuild(left)] == [
+        (start, data[start:end]) for start, end in kept
+    ]
 
 
 def test_history_18_a_line_shipped_in_two_cuts_is_two_rows_and_no_byte_twice() -> None:
-    cover = Cover()
+    cover = Coverage()
     first = cut(rows_of_file(b"abc"), cover.add("a", 0, 3))
     second = cut(rows_of_file(b"abcdef\n"), cover.add("a", 0, 7))
     rows = pa.concat_tables([first, second])
@@ -86,7 +99,9 @@ def test_a2_a_row_that_is_not_the_files_bytes_is_kept_whole_and_flagged() -> Non
 
 
 @pytest.mark.parametrize(("kept", "rows"), [([], 0), ([(0, 1)], 1)])
-def test_a_row_without_positions_goes_only_with_its_whole_batch(kept: list[tuple[int, int]], rows: int) -> None:
+def test_a_row_without_positions_goes_only_with_its_whole_batch(
+    kept: list[tuple[int, int]], rows: int
+) -> None:
     segment = Segment()
     segment.data_batch("a", 0, 5, [b"no json"], 1)
     decoder = Decoder(STREAM)

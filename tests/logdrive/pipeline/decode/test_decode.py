@@ -1,4 +1,6 @@
-"""Rules R1, R2, R4, R5: bytes of a segment become rows, and from the rows the files come back byte for byte."""
+"""Rules R1, R2, R4, R5: bytes of a segment become rows, and from the rows the files come back byte
+for byte.
+"""
 
 import base64
 from typing import Any
@@ -17,7 +19,16 @@ from logdrive.pipeline.decode.columns import times
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_of
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
-from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, file_records, line_record, lines, source_id, text_block
+from tests.logdrive.pipeline.segments import (
+    SEGMENT,
+    STREAM,
+    Segment,
+    file_records,
+    line_record,
+    lines,
+    source_id,
+    text_block,
+)
 
 patient = settings(deadline=None, max_examples=80)  # the first example loads Arrow's kernels
 
@@ -40,7 +51,10 @@ def file_of(table: pa.Table) -> bytes:
 
 pieces = st.lists(
     st.one_of(
-        st.sampled_from([b"\n", b"\r\n", b"\r", b"\r\r\n", b"\xff", b"\xe4\xbd", "ä€🦫".encode(), b"", b"x"]), st.binary(max_size=12)
+        st.sampled_from(
+            [b"\n", b"\r\n", b"\r", b"\r\r\n", b"\xff", b"\xe4\xbd", "ä€🦫".encode(), b"", b"x"]
+        ),
+        st.binary(max_size=12),
     ),
     max_size=30,
 )
@@ -48,14 +62,18 @@ pieces = st.lists(
 
 @patient
 @given(pieces, st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(0, 2**32))
-def test_r2_any_file_comes_back_byte_for_byte(parts: list[bytes], steps: list[int], seed: int) -> None:
+def test_r2_any_file_comes_back_byte_for_byte(
+    parts: list[bytes], steps: list[int], seed: int
+) -> None:
     data, segment, at, turn = b"".join(parts), Segment(), 0, 0
     whole = _by_lines(data)
     while at < len(whole):
         some = whole[at : at + steps[turn % len(steps)]]
         start = sum(map(len, whole[:at]))
         size = sum(map(len, some))
-        records, count = file_records(b"".join(some), start) if (seed >> turn) & 1 else _lean(some, start)
+        records, count = (
+            file_records(b"".join(some), start) if (seed >> turn) & 1 else _lean(some, start)
+        )
         segment.data_batch("a", start, start + size, records, count)
         at, turn = at + len(some), turn + 1
     table, batches = decoded(segment)
@@ -79,7 +97,15 @@ def _lean(some: list[bytes], start: int) -> tuple[list[bytes], int]:
 
 
 @patient
-@given(st.lists(st.tuples(st.sampled_from(["ä\n", "two\nlines\r\n", "no end", "\n", "\r\n", "x"]), st.booleans()), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ä\n", "two\nlines\r\n", "no end", "\n", "\r\n", "x"]), st.booleans()
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_r1_lengths_cut_events_and_name_what_was_dropped(events: list[tuple[str, bool]]) -> None:
     start, data, lengths, kept_text, expected, dropped = 100, b"", [], "", [], []
     for text, keep in events:
@@ -93,11 +119,23 @@ def test_r1_lengths_cut_events_and_name_what_was_dropped(events: list[tuple[str,
             dropped.append((at, at + len(exact)))
     segment = Segment()
     block = record.block(start, start + len(data), len(expected), kept_text, lengths)
-    segment.data_batch("a", start, start + len(data), [block], len(expected), skipped=sum(b - a for a, b in dropped))
+    segment.data_batch(
+        "a",
+        start,
+        start + len(data),
+        [block],
+        len(expected),
+        skipped=sum(b - a for a, b in dropped),
+    )
     table, (batch,) = decoded(segment)
     rows = table.select(["start", "end"]).to_pylist()
-    texts = [message + eol for message, eol in zip(table["message"].to_pylist(), table["eol"].to_pylist(), strict=True)]
-    assert [(row["start"], row["end"], text) for row, text in zip(rows, texts, strict=True)] == expected
+    texts = [
+        message + eol
+        for message, eol in zip(table["message"].to_pylist(), table["eol"].to_pylist(), strict=True)
+    ]
+    assert [
+        (row["start"], row["end"], text) for row, text in zip(rows, texts, strict=True)
+    ] == expected
     assert all(not message.endswith("\n") for message in table["message"].to_pylist())
     assert batch.dropped == dropped
     assert set(table["flag"].to_pylist()) <= {None}
@@ -141,10 +179,15 @@ def test_r1_a_record_that_contradicts_its_form_is_kept_and_flagged(payload: byte
         ('{"log":{"offset":0,"end":2},"message":"ä"}', "changed"),
         ('{"log":{"offset":0,"end":900},"message":"short"}', "changed"),
         ('{"log":{"offset":0,"end":6,"eol":""},"message":"short"}', "changed"),
-        ('{"@timestamp":"2026-11-21T06:00:00Z","log":{"offset":0,"end":900},"message":"short"}', "changed"),
+        (
+            '{"@timestamp":"2026-11-21T06:00:00Z","log":{"offset":0,"end":900},"message":"short"}',
+            "changed",
+        ),
     ],
 )
-def test_r2_a_single_event_that_is_not_as_long_as_in_its_file_is_flagged(payload: str, flag: str | None) -> None:
+def test_r2_a_single_event_that_is_not_as_long_as_in_its_file_is_flagged(
+    payload: str, flag: str | None
+) -> None:
     segment = Segment()
     segment.data_batch("a", 0, orjson.loads(payload)["log"]["end"], [payload.encode()], 1)
     table, _ = decoded(segment)
@@ -161,13 +204,29 @@ def test_records_of_other_shippers_become_rows_whatever_their_shape() -> None:
         "tags": ["x"],
     }
     version_1 = {"line": "old", "host": "h1", "file": "/f", "offset": "12"}
-    records = [orjson.dumps(beat), orjson.dumps(version_1), b"[1]", b"{", b"\xff", b'{"message":{"a":1}}', b'{"offset":"far","log":"x"}']
+    records = [
+        orjson.dumps(beat),
+        orjson.dumps(version_1),
+        b"[1]",
+        b"{",
+        b"\xff",
+        b'{"message":{"a":1}}',
+        b'{"offset":"far","log":"x"}',
+    ]
     segment = Segment()
     segment.foreign("beats", records)
     table, (batch,) = decoded(segment)
     rows = table.to_pylist()
     assert batch.kept is None
-    assert [row["flag"] for row in rows] == [None, None, "not_object", "not_json", "not_json", None, None]
+    assert [row["flag"] for row in rows] == [
+        None,
+        None,
+        "not_object",
+        "not_json",
+        "not_json",
+        None,
+        None,
+    ]
     assert [row["original"] for row in rows[2:5]] == [b"[1]", b"{", b"\xff"]
     first = rows[0]
     assert (first["host"], first["path"], first["start"], first["message"], first["form"]) == (
@@ -178,15 +237,33 @@ def test_records_of_other_shippers_become_rows_whatever_their_shape() -> None:
         "foreign",
     )
     assert first["time"].isoformat() == "2026-11-21T06:00:00.123000+00:00"
-    assert orjson.loads(first["fields"]) == {"host": {"os": "linux"}, "log": {"file": {"inode": 5}}, "tags": ["x"]}
-    assert (rows[1]["message"], rows[1]["host"], rows[1]["path"], rows[1]["start"], rows[1]["fields"]) == ("old", "h1", "/f", 12, None)
+    assert orjson.loads(first["fields"]) == {
+        "host": {"os": "linux"},
+        "log": {"file": {"inode": 5}},
+        "tags": ["x"],
+    }
+    assert (
+        rows[1]["message"],
+        rows[1]["host"],
+        rows[1]["path"],
+        rows[1]["start"],
+        rows[1]["fields"],
+    ) == ("old", "h1", "/f", 12, None)
     assert rows[5]["message"] == '{"a":1}'
     assert orjson.loads(rows[6]["fields"]) == {"offset": "far", "log": "x"}
 
 
 def test_full_records_of_our_agent_have_their_end_where_their_bytes_end() -> None:
-    full = {"@timestamp": "2026-11-21T06:00:00Z", "host": {"name": "h"}, "log": {"offset": 3, "file": {"path": "/p"}}, "message": "ä"}
-    odd = full | {"log": {"offset": 6, "eol": ""}, "event": {"original_base64": base64.b64encode(b"\xff\xfe").decode()}}
+    full = {
+        "@timestamp": "2026-11-21T06:00:00Z",
+        "host": {"name": "h"},
+        "log": {"offset": 3, "file": {"path": "/p"}},
+        "message": "ä",
+    }
+    odd = full | {
+        "log": {"offset": 6, "eol": ""},
+        "event": {"original_base64": base64.b64encode(b"\xff\xfe").decode()},
+    }
     segment = Segment()
     segment.data_batch("a", 3, 8, [orjson.dumps(full), orjson.dumps(odd)], 2)
     table, _ = decoded(segment)
@@ -196,7 +273,15 @@ def test_full_records_of_our_agent_have_their_end_where_their_bytes_end() -> Non
 
 def test_r4_columns_of_a_batch_come_from_its_header_and_survive_the_table() -> None:
     segment = Segment()
-    segment.data_batch("a", 0, 20, file_records(lines("a", 0, 1))[0], 1, skipped=3, attributes={"host": "h", "path": "/p", "resend": True})
+    segment.data_batch(
+        "a",
+        0,
+        20,
+        file_records(lines("a", 0, 1))[0],
+        1,
+        skipped=3,
+        attributes={"host": "h", "path": "/p", "resend": True},
+    )
     segment.gap("a", 20, 30, "removed", exact=False)
     segment.ended("a", 30)
     _, batches = decoded(segment)
@@ -204,8 +289,20 @@ def test_r4_columns_of_a_batch_come_from_its_header_and_survive_the_table() -> N
     assert table.schema.equals(BATCHES)
     assert rows_of(table) == batches
     data, gap, end = batches
-    assert (data.host, data.path, data.resend, data.skipped, data.kept) == ("h", "/p", True, 3, [(0, 20)])
-    assert (gap.mark_start, gap.mark_end, gap.mark_reason, gap.mark_exact, gap.kept) == (20, 30, "removed", False, None)
+    assert (data.host, data.path, data.resend, data.skipped, data.kept) == (
+        "h",
+        "/p",
+        True,
+        3,
+        [(0, 20)],
+    )
+    assert (gap.mark_start, gap.mark_end, gap.mark_reason, gap.mark_exact, gap.kept) == (
+        20,
+        30,
+        "removed",
+        False,
+        None,
+    )
     assert (end.kind, end.mark_end, end.mark_reason) == ("end", 30, "removed")
     assert [batch.next for batch in batches] == [gap.offset, end.offset, len(segment.data)]
 
@@ -221,8 +318,13 @@ def test_r5_a_header_is_known_by_its_place_only() -> None:
     assert table.num_rows == 2
 
 
-@pytest.mark.parametrize("payload", [b"", b"plain", b'{"logdrive":{"v":2}}', b'{"logdrive":{"v":1,"kind":"data"}}', b"\0" * 40_000])
-def test_r5_a_headless_record_is_a_row_of_its_own_and_the_next_header_is_found(payload: bytes) -> None:
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"plain", b'{"logdrive":{"v":2}}', b'{"logdrive":{"v":1,"kind":"data"}}', b"\0" * 40_000],
+)
+def test_r5_a_headless_record_is_a_row_of_its_own_and_the_next_header_is_found(
+    payload: bytes,
+) -> None:
     segment = Segment()
     segment.stray(payload)
     segment.data_batch("a", 0, 2, [text_block(b"x\n", 0)], 1)
@@ -234,11 +336,26 @@ def test_r5_a_headless_record_is_a_row_of_its_own_and_the_next_header_is_found(p
 
 
 @pytest.mark.parametrize(
-    "figures", [{"size": 2**40}, {"size": -1}, {"events": -1}, {"previous": 9, "position": 3}, {"previous": None}, {"kind": "other"}]
+    "figures",
+    [
+        {"size": 2**40},
+        {"size": -1},
+        {"events": -1},
+        {"previous": 9, "position": 3},
+        {"previous": None},
+        {"kind": "other"},
+    ],
 )
 def test_r5_a_header_whose_figures_no_receiver_writes_is_headless(figures: dict[str, Any]) -> None:
     segment = Segment()
-    values: dict[str, Any] = {"kind": "data", "source": "a", "records": [], "events": 0, "previous": 0, "position": 1}
+    values: dict[str, Any] = {
+        "kind": "data",
+        "source": "a",
+        "records": [],
+        "events": 0,
+        "previous": 0,
+        "position": 1,
+    }
     segment.batch(**(values | figures))
     assert [place.header for place in walk(SEGMENT, 0, bytes(segment.data))] == [None]
 
@@ -246,8 +363,12 @@ def test_r5_a_header_whose_figures_no_receiver_writes_is_headless(figures: dict[
 def test_records_that_do_not_fill_their_batch_are_kept_as_one_row() -> None:
     segment = Segment()
     segment.data_batch("a", 0, 2, [text_block(b"x\n", 0)], 1)
-    broken = bytes(segment.data[:-1]) + b"!" + b"\0\0\0\0"  # the header is made to claim four bytes more
-    fixed = broken.replace(b'"bytes":%d' % (len(segment.data) - _body(segment)), b'"bytes":%d' % (len(segment.data) - _body(segment) + 4))
+    # the header is made to claim four bytes more
+    broken = bytes(segment.data[:-1]) + b"!" + b"\0\0\0\0"
+    fixed = broken.replace(
+        b'"bytes":%d' % (len(segment.data) - _body(segment)),
+        b'"bytes":%d' % (len(segment.data) - _body(segment) + 4),
+    )
     assert len(fixed) == len(broken)
     decoder = Decoder(STREAM)
     assert decoder.feed(SEGMENT, 0, fixed) == len(fixed)
@@ -290,7 +411,9 @@ def test_times_of_records_are_utc_and_what_is_none_is_null() -> None:
         "2026-11-21 06:00:00.500000+00:00",
         "None",
     ]
-    odd = times(pa.array([*some, "2026-11-21T06:00:00", "yesterday", "0001-01-01T00:00:00+23:59"]))[0].to_pylist()
+    odd = times(pa.array([*some, "2026-11-21T06:00:00", "yesterday", "0001-01-01T00:00:00+23:59"]))[
+        0
+    ].to_pylist()
     assert [str(one) for one in odd[3:]] == ["2026-11-21 06:00:00+00:00", "None", "None"]
     assert odd[:2] == times(pa.array(some))[0].to_pylist()[:2]
 
@@ -304,16 +427,39 @@ def fields_of(*records: bytes) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("text", "time"),
-    [("yesterday", None), ("", None), ("2026-11-21T25:00:00Z", None), ("2026-11-21T06:00:00.123456789Z", "06:00:00.123456+00:00")],
+    [
+        ("yesterday", None),
+        ("", None),
+        ("2026-11-21T25:00:00Z", None),
+        ("2026-11-21T06:00:00.123456789Z", "06:00:00.123456+00:00"),
+    ],
 )
-def test_a_timestamp_of_which_the_time_column_lacks_something_stays_in_the_fields(text: str, time: str | None) -> None:
+def test_a_timestamp_of_which_the_time_column_lacks_something_stays_in_the_fields(
+    text: str, time: str | None
+) -> None:
     good = {"@timestamp": "2026-11-21T06:00:00.123Z", "message": "m"}
     odd = good | {"@timestamp": text}
-    rows = fields_of(*map(orjson.dumps, (good, odd | {"a": [1]}, good | {"b": 2}, odd, {"message": "none"}, good)))
+    rows = fields_of(
+        *map(
+            orjson.dumps, (good, odd | {"a": [1]}, good | {"b": 2}, odd, {"message": "none"}, good)
+        )
+    )
     assert [row["fields"] and orjson.loads(row["fields"]) for row in rows] == [
-        None, {"@timestamp": text, "a": [1]}, {"b": 2}, {"@timestamp": text}, None, None,
-    ]  # fmt: skip
-    assert [row["time"] is not None for row in rows] == [True, time is not None, True, time is not None, False, True]
+        None,
+        {"@timestamp": text, "a": [1]},
+        {"b": 2},
+        {"@timestamp": text},
+        None,
+        None,
+    ]
+    assert [row["time"] is not None for row in rows] == [
+        True,
+        time is not None,
+        True,
+        time is not None,
+        False,
+        True,
+    ]
     assert time is None or rows[1]["time"].time().isoformat() + "+00:00" == time
 
 
@@ -334,25 +480,40 @@ def test_numbers_that_no_column_takes_stay_as_they_were_written(text: str) -> No
 
 
 def test_a_message_that_is_a_number_stays_as_it_was_written() -> None:
-    rows = fields_of(b'{"message":123456789012345678901234567890}', b'{"line":[123456789012345678901234567890]}')
-    assert [row["message"] for row in rows] == ["123456789012345678901234567890", "[123456789012345678901234567890]"]
+    rows = fields_of(
+        b'{"message":123456789012345678901234567890}', b'{"line":[123456789012345678901234567890]}'
+    )
+    assert [row["message"] for row in rows] == [
+        "123456789012345678901234567890",
+        "[123456789012345678901234567890]",
+    ]
 
 
 def test_numbers_of_our_own_agents_records_stay_as_they_were_written_too() -> None:
     segment, text = Segment(), '{"id":123456789012345678901234567890}'
-    segment.data_batch("a", 0, 2, [b'{"log":{"offset":0,"end":2},"message":"x",' + text[1:].encode()], 1)
+    segment.data_batch(
+        "a", 0, 2, [b'{"log":{"offset":0,"end":2},"message":"x",' + text[1:].encode()], 1
+    )
     assert decoded(segment)[0]["fields"].to_pylist() == [text]
 
 
 def test_numbers_beside_the_pairs_of_an_agent_that_speaks_v1_stay_as_they_were_written() -> None:
     pairs = '"line":"x","offset":"0","file":"/f","log.origin":"o"'
-    flagged = fields_of(f'{{{pairs},"log.flags":"partial","id":123456789012345678901234567890}}'.encode())
+    flagged = fields_of(
+        f'{{{pairs},"log.flags":"partial","id":123456789012345678901234567890}}'.encode()
+    )
     assert [(row["message"], row["path"], row["flag"]) for row in flagged] == [("x", "/f", None)]
     assert '"id":123456789012345678901234567890' in flagged[0]["fields"]
     assert orjson.loads(flagged[0]["fields"])["log"] == {"origin": "o", "flags": ["partial"]}
 
 
 def test_a_number_that_cannot_be_kept_for_its_depth_leaves_the_record_as_it_came() -> None:
-    deep = b'{"message":"m","a":' + b"[" * 1000 + b"123456789012345678901234567890" + b"]" * 1000 + b"}"
+    deep = (
+        b'{"message":"m","a":'
+        + b"[" * 1000
+        + b"123456789012345678901234567890"
+        + b"]" * 1000
+        + b"}"
+    )
     (row,) = fields_of(deep)
     assert deep in (row["original"], b'{"message":"m",' + (row["fields"] or "").encode()[1:])

@@ -1,4 +1,6 @@
-"""Rule R6: events in pieces become one row, wherever micro-batches, tasks, crashes and other batches cut between them."""
+"""Rule R6: events in pieces become one row, wherever micro-batches, tasks, crashes and other
+batches cut between them.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,9 @@ def event(name: str, size: int = 40) -> bytes:
 
 
 def stream(*order: str, cuts: int = 4) -> Segment:
-    """Append, for each name in *order*, the next of the *cuts* pieces of the event so called; "." is a batch of something else."""
+    """Append, for each name in *order*, the next of the *cuts* pieces of the event so called; "."
+    is a batch of something else.
+    """
     segment, at, done = Segment(), 0, dict[str, int]()
     for name in order:
         if name == ".":
@@ -59,12 +63,17 @@ def test_pieces_in_one_task_are_one_row_and_count_as_one_event(tmp_path: Path, s
     assert messages(tmp_path) == ["x", "y"]
     rows = rows_of(open_both(str(tmp_path))[1].read(BATCHES.names))
     pieces = [row for row in rows if row.kind == "foreign"]
-    assert all((row.rows, row.events) == (int(row.mark_exact is True), int(row.mark_exact is True)) for row in pieces)
+    assert all(
+        (row.rows, row.events) == (int(row.mark_exact is True), int(row.mark_exact is True))
+        for row in pieces
+    )
     assert sum(row.rows for row in pieces) == 2
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.permutations([*"xxxxyyyy....z"]), st.sets(st.integers(1, 13)), st.sets(st.integers(1, 13)))
+@given(
+    st.permutations([*"xxxxyyyy....z"]), st.sets(st.integers(1, 13)), st.sets(st.integers(1, 13))
+)
 def test_any_cut_into_micro_batches_and_tasks_gives_each_event_once(
     tmp_path_factory: pytest.TempPathFactory, order: list[str], commits: set[int], tasks: set[int]
 ) -> None:
@@ -74,7 +83,8 @@ def test_any_cut_into_micro_batches_and_tasks_gives_each_event_once(
     cuts = sorted({ends[at - 1] for at in tasks} | set(stops))
     start = 0
     for stop in stops:
-        with bronze(directory) as tables:  # a new run each time: what has begun is known from the tables alone
+        # a new run each time: what has begun is known from the tables alone
+        with bronze(directory) as tables:
             assert tables.end(SEGMENT) == start
             tables.begin(SEGMENT, tables.chain(SEGMENT))
             parts = []
@@ -91,7 +101,9 @@ def test_an_event_cut_short_by_a_crash_is_no_row_and_the_one_sent_again_is(tmp_p
     assert messages(tmp_path) == ["x"]
 
 
-def test_pieces_without_their_beginning_are_kept_flagged_and_never_taken_for_the_event(tmp_path: Path) -> None:
+def test_pieces_without_their_beginning_are_kept_flagged_and_never_taken_for_the_event(
+    tmp_path: Path,
+) -> None:
     """Retention may cut between two pieces."""
     whole = stream("x", "x", "x", "x")
     start = boundaries(whole)[0]
@@ -110,7 +122,9 @@ def test_pieces_without_their_beginning_are_kept_flagged_and_never_taken_for_the
 def test_the_store_is_told_to_keep_what_an_unfinished_event_needs(tmp_path: Path) -> None:
     segment = stream(".", "x", ".", "x", "x", "x", ".")
     ends = boundaries(segment)
-    for number, (end, needed) in enumerate(zip(ends, [ends[0], ends[0], ends[0], ends[0], ends[0], ends[5], ends[6]], strict=True)):
+    for number, (end, needed) in enumerate(
+        zip(ends, [ends[0], ends[0], ends[0], ends[0], ends[0], ends[5], ends[6]], strict=True)
+    ):
         with bronze(tmp_path) as tables:
             tables.begin(SEGMENT, tables.chain(SEGMENT))
             tables.commit([task(tmp_path, segment, 0 if not number else ends[number - 1], end)])
@@ -120,7 +134,9 @@ def test_the_store_is_told_to_keep_what_an_unfinished_event_needs(tmp_path: Path
             assert tables.ends() == {SEGMENT: needed}, "the next run knows it, too"
 
 
-def test_a_planner_finds_the_pieces_of_earlier_micro_batches_and_so_does_another_process(tmp_path: Path) -> None:
+def test_a_planner_finds_pieces_of_earlier_micro_batches_and_so_does_another_process(
+    tmp_path: Path,
+) -> None:
     segment = stream(".", "x", ".", "x", "y", "x", ".", "y", "y", "x", "y")
     ends = boundaries(segment)
     with served(tmp_path / "store", segment) as face:
@@ -128,12 +144,16 @@ def test_a_planner_finds_the_pieces_of_earlier_micro_batches_and_so_does_another
         for end in ends:
             following = planner.advance(at, {0: (0, end)}, None)
             ranges = planner.ranges(at, following)
-            assert ranges == Planner(face, range_bytes=1).ranges(progress_of(at.as_json()), progress_of(following.as_json()))
+            assert ranges == Planner(face, range_bytes=1).ranges(
+                progress_of(at.as_json()), progress_of(following.as_json())
+            )
             found += [event for one in ranges for event in one.events]
             at = following
         assert [one.last for one in found] == [ends[8], ends[9]]
         whole = Planner(face, 1 << 30)
-        (wanted,) = whole.ranges(Progress({}, {}), whole.advance(Progress({}, {}), whole.lengths(), None))
+        (wanted,) = whole.ranges(
+            Progress({}, {}), whole.advance(Progress({}, {}), whole.lengths(), None)
+        )
         assert wanted == planned(segment, 0)
         assert list(wanted.events) == found
         assert found[0].extents == ((ends[0], ends[1]), (ends[2], ends[3]), (ends[4], ends[5]))

@@ -1,4 +1,6 @@
-"""The pipeline keeps its position as a named reader: retention waits for the tables, and gives back what they hold."""
+"""The pipeline keeps its position as a named reader: retention waits for the tables, and gives back
+what they hold.
+"""
 
 import threading
 import time
@@ -13,9 +15,9 @@ from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_both
 from logdrive.pipeline.read.connect import reached
-from logdrive.pipeline.read.consumer_position import Reader
-from logdrive.pipeline.read.stream import Face
-from logdrive.pipeline.run import Outcome, Plan, run
+from logdrive.pipeline.read.consumer_position import ConsumerPosition
+from logdrive.pipeline.read.stream import StreamClient
+from logdrive.pipeline.run import Plan, RunResult, run
 from logdrive.services.pravega.client.blocking import BlockingClient
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import position
@@ -38,9 +40,12 @@ address = "127.0.0.1:0"
 """
 
 
-def positions(face: Face, name: str = "pipeline") -> dict[str, int | None]:
+def positions(face: StreamClient, name: str = "pipeline") -> dict[str, int | None]:
     with BlockingClient(face.target) as client:
-        return {state.segment: client.call(partial(position, segment=state.segment, reader=name)) for state in face.segments()}
+        return {
+            state.segment: client.call(partial(position, segment=state.segment, reader=name))
+            for state in face.segments()
+        }
 
 
 def segments() -> list[Segment]:
@@ -50,26 +55,28 @@ def segments() -> list[Segment]:
     return found
 
 
-# What is told -----------------------------------------------------------------------------------------------------------
+# What is told -----------------------------------------------------------------------------------
 
 
 def test_each_segments_position_is_where_the_tables_end_and_only_rises(tmp_path: Path) -> None:
     with served(tmp_path / "store", *segments()) as face:
         one, two = (f"logs/app/{number}.#epoch.0" for number in range(2))
-        reader = Reader("pipeline")
+        reader = ConsumerPosition("pipeline")
         reader.tell(face, {one: 100, two: 0})
         assert positions(face) == {one: 100, two: 0}
         reader.tell(face, {one: 100, two: 50})
-        Reader("pipeline").tell(face, {one: 120, two: 50})
+        ConsumerPosition("pipeline").tell(face, {one: 120, two: 50})
         assert positions(face) == {one: 120, two: 50}
         assert positions(face, "other") == {one: None, two: None}
-        Reader("").tell(face, {one: 200, two: 200})
+        ConsumerPosition("").tell(face, {one: 200, two: 200})
         assert positions(face) == {one: 120, two: 50}
 
 
-def test_what_other_tables_under_the_same_name_still_need_is_not_given_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_other_tables_under_the_same_name_still_need_is_not_given_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with served(tmp_path / "store", *segments()) as face:
-        first, second = Reader("pipeline"), Reader("pipeline")
+        first, second = ConsumerPosition("pipeline"), ConsumerPosition("pipeline")
         first.tell(face, {SEGMENT: 100})
         second.tell(face, {SEGMENT: 0})
         assert "logdrive store readers URI pipeline --forget" in capsys.readouterr().out
@@ -79,10 +86,12 @@ def test_what_other_tables_under_the_same_name_still_need_is_not_given_away(tmp_
         assert positions(face)[SEGMENT] == 150
 
 
-def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reader = Reader("pipeline")
+def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = ConsumerPosition("pipeline")
     with served(tmp_path / "store", *segments()) as face:
-        away = Face(type(face.target)("127.0.0.1", free_port()), face.scope, face.stream)
+        away = StreamClient(type(face.target)("127.0.0.1", free_port()), face.scope, face.stream)
         reader.tell(away, {SEGMENT: 100})
         reader.tell(away, {SEGMENT: 100})
         assert capsys.readouterr().out.count("the store can't be told how far the tables are") == 1
@@ -91,17 +100,21 @@ def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(tmp
         assert "told again" in capsys.readouterr().out
 
 
-# When it is told --------------------------------------------------------------------------------------------------------
+# When it is told --------------------------------------------------------------------------------
 
 
 @pytest.mark.spark
-def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_them(tmp_path: Path, spark: Any) -> None:
+def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_them(
+    tmp_path: Path, spark: Any
+) -> None:
     tables, stop, seen = tmp_path / "tables", threading.Event(), []
     uri = f"file://{tmp_path / 'store'}#logs/app"
-    plan = Plan(uri=uri, directory=str(tables), max_bytes_per_batch=1500, trigger_seconds=0.1, reader="copy")
+    plan = Plan(
+        uri=uri, directory=str(tables), max_bytes_per_batch=1500, trigger_seconds=0.1, reader="copy"
+    )
     with served(tmp_path / "store", *segments()) as face:
 
-        def told(so_far: Outcome) -> None:
+        def told(so_far: RunResult) -> None:
             durable = open_both(str(tables))[1]
             seen.append(positions(face, "copy"))
             assert seen[-1] == {name: durable.end(name) for name in seen[-1]}
@@ -113,7 +126,9 @@ def test_with_each_commit_the_position_follows_the_tables_and_is_never_ahead_of_
         assert set(positions(face).values()) == {None}
 
 
-def test_r5_what_was_read_and_then_cut_off_is_no_store_that_went_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_r5_what_was_read_and_then_cut_off_is_no_store_that_went_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     directory, (one, two) = tmp_path / "store", segments()
     uri, tables = store(directory, one, two), tmp_path / "tables"
     (tables / "bronze" / "events").mkdir(parents=True)
@@ -124,7 +139,7 @@ def test_r5_what_was_read_and_then_cut_off_is_no_store_that_went_back(tmp_path: 
     assert capsys.readouterr() == ("", "")
 
 
-# With retention ---------------------------------------------------------------------------------------------------------
+# With retention ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -143,11 +158,15 @@ def _wait(until: Callable[[], bool], what: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.process
-def test_retention_frees_what_the_tables_hold_and_nothing_else_and_they_end_complete__S6_A3(system: Installation, spark: Any) -> None:
+def test_retention_frees_what_tables_hold_and_nothing_else_and_they_end_complete__S6_A3(
+    system: Installation, spark: Any
+) -> None:
     writer = Writer(system.logs, 5)
     writer.write(20_000)
     receiver, agent = system.receiver(), system.agent()
-    plan = Plan(uri=f"file://{system.store}#{STREAM}", directory=str(system.root / "tables"), once=True)
+    plan = Plan(
+        uri=f"file://{system.store}#{STREAM}", directory=str(system.root / "tables"), once=True
+    )
 
     def states() -> list[SegmentState]:
         with reached(plan.uri) as face:
@@ -156,7 +175,10 @@ def test_retention_frees_what_the_tables_hold_and_nothing_else_and_they_end_comp
     def stored() -> int:
         return sum(state.length for state in states())
 
-    _wait(lambda: (system.store / "endpoint.json").exists() and stored() > 1_500_000, "the first lines do not arrive")
+    _wait(
+        lambda: (system.store / "endpoint.json").exists() and stored() > 1_500_000,
+        "the first lines do not arrive",
+    )
     first = run(plan, threading.Event(), spark=spark)
     before = stored()
     writer.write(20_000)
@@ -165,7 +187,9 @@ def test_retention_frees_what_the_tables_hold_and_nothing_else_and_they_end_comp
     with reached(plan.uri) as face:
         read = positions(face, "pipeline")
         waiting = [(state.start, read[state.segment], state.length) for state in face.segments()]
-    assert sum(length - start for start, _, length in waiting) > _KEPT, "more than the policy keeps waits for the reader"
+    assert sum(length - start for start, _, length in waiting) > _KEPT, (
+        "more than the policy keeps waits for the reader"
+    )
     assert all(at is not None and start <= at for start, at, _ in waiting)
     assert sum(at or 0 for _, at, _ in waiting) == first.bytes
     assert agent.terminate(60) == 0, agent.said()
@@ -173,4 +197,7 @@ def test_retention_frees_what_the_tables_hold_and_nothing_else_and_they_end_comp
     assert receiver.terminate() == 0, receiver.said()
     found = audit(plan.directory, spark)
     assert found.complete, found.faults
-    assert {b"".join(data for _, data in source_pieces(plan.directory, source.source)) for source in found.by_source} == writer.contents()
+    assert {
+        b"".join(data for _, data in source_pieces(plan.directory, source.source))
+        for source in found.by_source
+    } == writer.contents()

@@ -1,4 +1,6 @@
-"""Rule R5 for readers: from header to header, over the network face of a real store, within bounds, and back where the store went back."""
+"""Rule R5 for readers: from header to header, over the network face of a real store, within bounds,
+and back where the store went back.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +11,8 @@ from logdrive.errors import ConfigError, StorageError, TransientError
 from logdrive.pipeline.decode.batches import walk
 from logdrive.pipeline.read.connect import moved, reached
 from logdrive.pipeline.read.offsets import Point, Progress, progress_of
-from logdrive.pipeline.read.planner import Planner, Range
-from logdrive.pipeline.read.stream import Face, face_at
+from logdrive.pipeline.read.planner import BatchRange, Planner
+from logdrive.pipeline.read.stream import StreamClient, stream_client
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines
 from tests.logdrive.pipeline.storing import served, store
@@ -20,7 +22,9 @@ NOTHING = Progress({}, {})
 
 @pytest.fixture
 def segments() -> list[Segment]:
-    """Three segments, the first with small batches, the second with few large ones, the third empty."""
+    """Three segments, the first with small batches, the second with few large ones, the third
+    empty.
+    """
     found = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(3)]
     at = 0
     for turn in range(40):
@@ -31,7 +35,7 @@ def segments() -> list[Segment]:
 
 
 @pytest.fixture
-def face(tmp_path: Path, segments: list[Segment]) -> Iterator[Face]:
+def face(tmp_path: Path, segments: list[Segment]) -> Iterator[StreamClient]:
     with served(tmp_path / "store", *segments) as there:
         yield there
 
@@ -40,24 +44,33 @@ def _offsets(segment: Segment) -> list[int]:
     return [hop.offset for hop in walk(segment.name, 0, bytes(segment.data))] + [len(segment.data)]
 
 
-def test_a_stream_is_found_with_all_its_segments(face: Face, segments: list[Segment]) -> None:
-    assert [(state.segment, state.length) for state in face.segments()] == [(one.name, len(one.data)) for one in segments]
+def test_a_stream_is_found_with_all_its_segments(
+    face: StreamClient, segments: list[Segment]
+) -> None:
+    assert [(state.segment, state.length) for state in face.segments()] == [
+        (one.name, len(one.data)) for one in segments
+    ]
 
 
-def test_hops_are_the_batches(face: Face, segments: list[Segment]) -> None:
+def test_hops_are_the_batches(face: StreamClient, segments: list[Segment]) -> None:
     for segment in segments[:2]:
         hops = face.hops(segment.name, 0, len(segment.data))
         assert hops == list(walk(segment.name, 0, bytes(segment.data)))
     assert len(face.hops(segments[0].name, 0, len(segments[0].data), most=1)) == 1
 
 
-def test_pieces_are_the_bytes(face: Face, segments: list[Segment]) -> None:
+def test_pieces_are_the_bytes(face: StreamClient, segments: list[Segment]) -> None:
     for segment in segments:
         assert b"".join(face.pieces(segment.name, 0, len(segment.data))) == segment.data
-        assert b"".join(face.pieces(segment.name, 7, len(segment.data) // 2)) == segment.data[7 : len(segment.data) // 2]
+        assert (
+            b"".join(face.pieces(segment.name, 7, len(segment.data) // 2))
+            == segment.data[7 : len(segment.data) // 2]
+        )
 
 
-def test_ranges_tile_what_there_is_and_are_cut_where_batches_begin(face: Face, segments: list[Segment]) -> None:
+def test_ranges_tile_what_there_is_and_are_cut_where_batches_begin(
+    face: StreamClient, segments: list[Segment]
+) -> None:
     planner = Planner(face, range_bytes=2000)
     end = planner.advance(NOTHING, planner.lengths(), None)
     ranges = planner.ranges(NOTHING, end)
@@ -67,30 +80,45 @@ def test_ranges_tile_what_there_is_and_are_cut_where_batches_begin(face: Face, s
         assert {one.start for one in mine} | {one.end for one in mine} <= set(_offsets(segment))
         assert end.point(number).next == len(segment.data)
     assert len(ranges) > 5
-    assert ranges == Planner(face, range_bytes=2000).ranges(NOTHING, end), "another process has to find the same ranges"
+    assert ranges == Planner(face, range_bytes=2000).ranges(NOTHING, end), (
+        "another process has to find the same ranges"
+    )
 
 
-def test_a_bound_on_bytes_is_shared_and_every_segment_goes_on(face: Face, segments: list[Segment]) -> None:
+def test_a_bound_on_bytes_is_shared_and_every_segment_goes_on(
+    face: StreamClient, segments: list[Segment]
+) -> None:
     planner = Planner(face, range_bytes=1 << 20)
     at, turns = NOTHING, 0
     while (following := planner.advance(at, planner.lengths(), 4000)) != at:
-        size = sum(one.end - one.start for one in planner.ranges(at, following) if one.segment == segments[0].name)
+        size = sum(
+            one.end - one.start
+            for one in planner.ranges(at, following)
+            if one.segment == segments[0].name
+        )
         assert size <= 4000
         at, turns = following, turns + 1
     assert turns > 3
-    assert [at.point(number).next for number in range(3)] == [len(segment.data) for segment in segments]
+    assert [at.point(number).next for number in range(3)] == [
+        len(segment.data) for segment in segments
+    ]
 
 
 def test_offsets_are_json_of_one_form() -> None:
     progress = Progress({10: Point(7, 3, 9), 2: Point()}, {2: 0})
-    assert str(progress.as_json()) == "{'segments': {'2': [0, -1, 0], '10': [7, 3, 9]}, 'restarts': {'2': 0}}"
+    assert (
+        str(progress.as_json())
+        == "{'segments': {'2': [0, -1, 0], '10': [7, 3, 9]}, 'restarts': {'2': 0}}"
+    )
     assert progress_of(progress.as_json()) == progress
     for wrong in ({}, {"segments": {"a": [1, 2, 3]}}, {"segments": {"1": ["x"]}}, {"segments": 5}):
         with pytest.raises(ValueError, match="no offsets"):
             progress_of(wrong)
 
 
-def test_r5_a_segment_that_lost_the_header_we_know_is_read_again(tmp_path: Path, segments: list[Segment]) -> None:
+def test_r5_a_segment_that_lost_the_header_we_know_is_read_again(
+    tmp_path: Path, segments: list[Segment]
+) -> None:
     with served(tmp_path / "store", *segments) as face:
         planner = Planner(face, 1 << 20)
         before = planner.advance(NOTHING, planner.lengths(), None)
@@ -103,23 +131,27 @@ def test_r5_a_segment_that_lost_the_header_we_know_is_read_again(tmp_path: Path,
         after = planner.advance(before, planner.lengths(), None)
         assert after.restarts == {0: 0}
         assert after.points[1] == before.points[1]
-        assert planner.ranges(before, after) == [Range(other.name, 0, len(other.data))]
+        assert planner.ranges(before, after) == [BatchRange(other.name, 0, len(other.data))]
         assert planner.advance(after, planner.lengths(), None).restarts == {}
 
 
-def test_r5_a_shorter_segment_is_one_that_went_back(tmp_path: Path, segments: list[Segment]) -> None:
+def test_r5_a_shorter_segment_is_one_that_went_back(
+    tmp_path: Path, segments: list[Segment]
+) -> None:
     with served(tmp_path / "store", *segments) as face:
         planner = Planner(face, 1 << 20)
         before = planner.advance(NOTHING, planner.lengths(), None)
-    cut = Segment(name=segments[0].name, data=bytearray(segments[0].data[: _offsets(segments[0])[10]]))
+    cut = Segment(
+        name=segments[0].name, data=bytearray(segments[0].data[: _offsets(segments[0])[10]])
+    )
     with served(tmp_path / "restored", cut, *segments[1:]) as face:
         planner = Planner(face, 1 << 20)
         after = planner.advance(before, planner.lengths(), None)
         assert (after.restarts, after.points[0].next) == ({0: 0}, len(cut.data))
 
 
-def test_bytes_removed_before_anyone_read_them_are_an_error_and_a_fresh_reader_begins_behind_them(
-    face: Face, segments: list[Segment]
+def test_bytes_removed_before_anyone_read_them_error_and_fresh_reader_begins_behind_them(
+    face: StreamClient, segments: list[Segment]
 ) -> None:
     planner = Planner(face, 1 << 20)
     offsets = _offsets(segments[0])
@@ -131,20 +163,32 @@ def test_bytes_removed_before_anyone_read_them_are_an_error_and_a_fresh_reader_b
         planner.advance(Progress({0: Point(offsets[2])}, {}), lengths, None)
 
 
-def test_a_service_that_does_not_answer_is_asked_again_and_then_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_does_not_answer_is_asked_again_and_then_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     with pytest.raises(TransientError):
-        face_at("pravega://127.0.0.1:1/logs/app").segments()
+        stream_client("pravega://127.0.0.1:1/logs/app").segments()
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
 
 
 def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
-    face = face_at("pravega://[::1]:6001/logs/app")
-    assert (face.target.host, face.target.port, face.name, face.uri) == ("::1", 6001, "logs/app", "pravega://[::1]:6001/logs/app")
-    for wrong in ("pravega://h:1/logs", "http://h/logs/app", "pravega://h:x/logs/app", "pravega:///logs/app"):
+    face = stream_client("pravega://[::1]:6001/logs/app")
+    assert (face.target.host, face.target.port, face.name, face.uri) == (
+        "::1",
+        6001,
+        "logs/app",
+        "pravega://[::1]:6001/logs/app",
+    )
+    for wrong in (
+        "pravega://h:1/logs",
+        "http://h/logs/app",
+        "pravega://h:x/logs/app",
+        "pravega:///logs/app",
+    ):
         with pytest.raises(ValueError, match=r"write|port"):
-            face_at(wrong)
+            stream_client(wrong)
     for wrong in ("file://relative#a/b", "nothing", f"file://{tmp_path}/none#logs/app"):
         with pytest.raises(ConfigError), reached(wrong):
             pass
@@ -152,4 +196,8 @@ def test_addresses(tmp_path: Path, segments: list[Segment]) -> None:
     with reached(uri) as there, reached(uri) as same:
         assert same == there == moved(uri, there)
     with reached("pravega://127.0.0.1:6001/logs/app") as there:
-        assert there == face_at("pravega://127.0.0.1:6001/logs/app") == moved("pravega://127.0.0.1:6001/logs/app", there)
+        assert (
+            there
+            == stream_client("pravega://127.0.0.1:6001/logs/app")
+            == moved("pravega://127.0.0.1:6001/logs/app", there)
+        )

@@ -1,4 +1,6 @@
-"""What users see of Spark's failures: the cause, not the last line of a description of the query."""
+"""What users see of Spark's failures: the cause, not the last line of a description of the
+query.
+"""
 
 from pathlib import Path
 
@@ -26,15 +28,23 @@ def test_the_cause_stands_before_the_description_of_the_query() -> None:
 
 
 def test_of_a_python_traceback_the_last_cause_is_told() -> None:
-    text = "Job aborted\nTraceback (most recent call last):\n  File x\nOSError: [Errno 28] No space left"
-    assert str(spark_failure("it failed", f"{text}\n\nat Main{APPENDIX}")).endswith("it failed: OSError: [Errno 28] No space left")
+    text = (
+        "Job aborted\nTraceback (most recent call last):\n  File x\nOSError: [Errno 28] No "
+        "space left"
+    )
+    assert str(spark_failure("it failed", f"{text}\n\nat Main{APPENDIX}")).endswith(
+        "it failed: OSError: [Errno 28] No space left"
+    )
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "Python worker failed to connect back.",
-        "java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back",
+        (
+            "java.net.SocketTimeoutException: Timed out while waiting for the Python worker "
+            "to connect back"
+        ),
         "[STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE] Streaming Runner initialization failed",
     ],
 )
@@ -46,5 +56,8 @@ def test_a_worker_that_is_slow_to_start_can_be_told_from_other_failures(text: st
 
 
 def test_what_spark_raises_becomes_a_failure_that_may_be_tried_again() -> None:
-    with pytest.raises(TransientError, match=r"Spark failed: it broke; spark\.log has"), spark_failures(Path("spark.log")):
+    with (
+        pytest.raises(TransientError, match=r"Spark failed: it broke; spark\.log has"),
+        spark_failures(Path("spark.log")),
+    ):
         raise PySparkRuntimeError("it broke")

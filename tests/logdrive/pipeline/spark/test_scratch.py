@@ -1,4 +1,6 @@
-"""Scratch directories go with their process, or with the next one's start where theirs was killed."""
+"""Scratch directories go with their process, or with the next one's start where theirs was
+killed.
+"""
 
 import os
 import signal
@@ -20,7 +22,12 @@ with scratch(sys.argv[1]) as place:
 
 def holder(parent: Path) -> "tuple[subprocess.Popen[str], Path]":
     """Start a process that holds a scratch directory."""
-    process = subprocess.Popen([sys.executable, "-c", _HOLDER, str(parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(parent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
 
@@ -31,7 +38,9 @@ def test_a_directory_goes_with_its_context(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_and_what_is_in_use_stays(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_by_the_next_and_what_is_in_use_stays(
+    tmp_path: Path,
+) -> None:
     (living, held), (killed, left) = holder(tmp_path), holder(tmp_path)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
@@ -51,4 +60,9 @@ def test_what_only_looks_like_ours_stays(tmp_path: Path) -> None:
     (tmp_path / "logdrive-spark-audit.log").touch()
     with scratch(str(tmp_path)):
         pass
-    assert sorted(os.listdir(tmp_path)) == ["elsewhere", "logdrive-spark-audit.log", "logdrive-spark-link", "logdrive-spark-new"]
+    assert sorted(os.listdir(tmp_path)) == [
+        "elsewhere",
+        "logdrive-spark-audit.log",
+        "logdrive-spark-link",
+        "logdrive-spark-new",
+    ]

@@ -1,4 +1,6 @@
-"""The data source `logdrive` in Spark: rows of every form, in batch and streaming queries, over the network face of a real store."""
+"""The data source `logdrive` in Spark: rows of every form, in batch and streaming queries, over the
+network face of a real store.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from logdrive.errors import ConfigError
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
-from logdrive.pipeline.read.stream import Face
+from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.run import to_connect
 from logdrive.pipeline.spark.source import options_of
 from logdrive.services.pravega.client.blocking import Target
@@ -33,7 +35,9 @@ def segments() -> list[Segment]:
 
 
 @pytest.fixture(scope="module")
-def face(tmp_path_factory: pytest.TempPathFactory, segments: list[Segment]) -> Iterator[Face]:
+def face(
+    tmp_path_factory: pytest.TempPathFactory, segments: list[Segment]
+) -> Iterator[StreamClient]:
     with served(tmp_path_factory.mktemp("store") / "store", *segments) as there:
         yield there
 
@@ -55,21 +59,37 @@ def _check(rows: pa.Table) -> None:
 
 
 @pytest.mark.spark
-def test_a_batch_query_gives_a_row_an_event(face: Face, spark: Any) -> None:
-    frame = spark.read.format("logdrive").options(uri=face.uri, **to_connect(face)).option("rangeBytes", 10_000).load()
+def test_a_batch_query_gives_a_row_an_event(face: StreamClient, spark: Any) -> None:
+    frame = (
+        spark.read.format("logdrive")
+        .options(uri=face.uri, **to_connect(face))
+        .option("rangeBytes", 10_000)
+        .load()
+    )
     assert frame.rdd.getNumPartitions() > 3
     _check(frame.toArrow())
     assert frame.filter("message = 'a line 7 ä'").count() == 1
 
 
 @pytest.mark.spark
-def test_a_streaming_query_goes_on_where_its_checkpoint_says(tmp_path: Path, segments: list[Segment], spark: Any) -> None:
+def test_a_streaming_query_goes_on_where_its_checkpoint_says(
+    tmp_path: Path, segments: list[Segment], spark: Any
+) -> None:
     """Bounded micro-batches, then more data, then the same checkpoint: each row once."""
 
-    def run(face: Face) -> None:
-        stream = spark.readStream.format("logdrive").options(uri=face.uri, **to_connect(face)).option("maxBytesPerBatch", 5000).load()
+    def run(face: StreamClient) -> None:
+        stream = (
+            spark.readStream.format("logdrive")
+            .options(uri=face.uri, **to_connect(face))
+            .option("maxBytesPerBatch", 5000)
+            .load()
+        )
         query = stream.writeStream.format("parquet").option("path", str(tmp_path / "out"))
-        started = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        started = (
+            query.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
         assert started.awaitTermination(120)
         assert started.exception() is None
 
@@ -81,7 +101,11 @@ def test_a_streaming_query_goes_on_where_its_checkpoint_says(tmp_path: Path, seg
     with served(tmp_path / "store") as face:
         run(face)
     _check(spark.read.parquet(str(tmp_path / "out")).toArrow())
-    batches = sorted(int(path.name) for path in (tmp_path / "checkpoint" / "offsets").iterdir() if path.name.isdigit())
+    batches = sorted(
+        int(path.name)
+        for path in (tmp_path / "checkpoint" / "offsets").iterdir()
+        if path.name.isdigit()
+    )
     assert len(batches) > 2
 
 
@@ -93,8 +117,20 @@ def _middle(segment: Segment) -> int:
 
 def test_every_mistake_in_the_options_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        options_of({"URI": "pravega://h", "form": "rows", "maxBytesPerBatch": "many", "startingOffsets": "{}"})
-    assert [mistake.key for mistake in caught.value.mistakes] == ["form", "maxBytesPerBatch", "startingOffsets", "uri"]
+        options_of(
+            {
+                "URI": "pravega://h",
+                "form": "rows",
+                "maxBytesPerBatch": "many",
+                "startingOffsets": "{}",
+            }
+        )
+    assert [mistake.key for mistake in caught.value.mistakes] == [
+        "form",
+        "maxBytesPerBatch",
+        "startingOffsets",
+        "uri",
+    ]
 
 
 def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown() -> None:
@@ -105,13 +141,21 @@ def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown()
         Target("h", 1, ClientTls("ca.pem")),
         Target("h", 1),
     ):
-        face = Face(target, "a", "b")
+        face = StreamClient(target, "a", "b")
         assert options_of({"uri": face.uri, **to_connect(face)}).face.target == target
         assert "a secret" not in repr(face)
 
 
 def test_options_are_read_in_any_case() -> None:
-    options = options_of({"uri": "pravega://h:1/a/b", "FORM": "raw", "maxbytesperbatch": "5", "CA": "ca.pem", "serverName": "s"})
+    options = options_of(
+        {
+            "uri": "pravega://h:1/a/b",
+            "FORM": "raw",
+            "maxbytesperbatch": "5",
+            "CA": "ca.pem",
+            "serverName": "s",
+        }
+    )
     assert (options.raw, options.max_bytes, options.face.name) == (True, 5, "a/b")
     assert options.face.target.tls is not None
     assert options.face.target.tls.server_name == "s"

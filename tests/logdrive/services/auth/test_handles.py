@@ -1,4 +1,6 @@
-"""Files with secrets, logins and tokens are read, and their handles given back, however that ends."""
+"""Files with secrets, logins and tokens are read, and their handles given back, however that
+ends.
+"""
 
 from collections.abc import Callable
 
@@ -46,7 +48,9 @@ def _endpoint(disk: MemoryDisk) -> object:
         (lambda disk: _pem(disk, "key", PATH), b"key", True),
     ],
 )
-def test_the_handle_is_given_back(read: Callable[[MemoryDisk], object], content: bytes, good: bool) -> None:
+def test_the_handle_is_given_back(
+    read: Callable[[MemoryDisk], object], content: bytes, good: bool
+) -> None:
     disk = _Counting()
     disk.write(PATH, content)
     disk.write("/etc/endpoint.json", content)

@@ -1,4 +1,6 @@
-"""Passwords are kept as salted scrypt hashes, and nothing that would cost too much to compare with is taken."""
+"""Passwords are kept as salted scrypt hashes, and nothing that would cost too much to compare with
+is taken.
+"""
 
 import hashlib
 
@@ -16,7 +18,9 @@ def test_what_is_kept_fits_its_password_alone_and_is_read_back_from_its_text() -
 
 
 def test_it_is_plain_scrypt() -> None:
-    digest = hashlib.scrypt(b"x", salt=b"0123456789abcdef", n=1 << 14, r=8, p=1, maxmem=1 << 26, dklen=32)
+    digest = hashlib.scrypt(
+        b"x", salt=b"0123456789abcdef", n=1 << 14, r=8, p=1, maxmem=1 << 26, dklen=32
+    )
     assert kept("x", b"0123456789abcdef").hash == digest
     assert kept("x", b"0123456789abcdeg").hash != digest
 

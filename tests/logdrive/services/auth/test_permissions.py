@@ -10,7 +10,10 @@ R, U, NO = Permission.READ, Permission.READ_UPDATE, Permission.NONE
 def test_the_highest_permission_of_those_that_fit_holds() -> None:
     grants = Grants({"logs/*": R, "logs/app-*": U, "*/public": R})
     assert [grants.of_stream("logs", stream) for stream in ("app", "app-1", "x-app-1")] == [R, U, R]
-    assert [grants.of_stream(*place) for place in (("other", "public"), ("other", "app"), ("logs2", "app"))] == [R, NO, NO]
+    assert [
+        grants.of_stream(*place)
+        for place in (("other", "public"), ("other", "app"), ("logs2", "app"))
+    ] == [R, NO, NO]
     assert Grants({"*": U}).of_stream("any", "thing") == U
     assert Grants({}).of_stream("logs", "app") == NO
 
@@ -30,7 +33,9 @@ def test_signs_other_than_the_star_mean_themselves() -> None:
     assert grants.of_stream("a.b", "c1") == NO
 
 
-@pytest.mark.parametrize("pattern", ["logs", "", "a/b/c", "logs/", "/app", "logs/[a]", "logs/a?", "**", "lo gs/a"])
+@pytest.mark.parametrize(
+    "pattern", ["logs", "", "a/b/c", "logs/", "/app", "logs/[a]", "logs/a?", "**", "lo gs/a"]
+)
 def test_what_names_no_streams_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="write scope/stream"):
         Grants({pattern: R})

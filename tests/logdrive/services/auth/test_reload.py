@@ -1,4 +1,6 @@
-"""A changed file of users comes into force without a restart, once it stands still; one that can't be used changes nothing."""
+"""A changed file of users comes into force without a restart, once it stands still; one that can't
+be used changes nothing.
+"""
 
 import asyncio
 import contextlib
@@ -9,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.open import accessing
+from logdrive.services.auth.open import open_access
 from logdrive.services.auth.passwords import kept
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.reload import LOOK_SECONDS
@@ -24,7 +26,10 @@ HASHES = {name: str(kept(name.upper(), b"0123456789abcdef")) for name in ("ann",
 
 
 def table(name: str, password: str | None = None, level: str = "READ") -> str:
-    return f'[[user]]\nname = "{name}"\npassword = "{HASHES[password or name]}"\nmay = {{ "*" = "{level}" }}\n'
+    return (
+        f'[[user]]\nname = "{name}"\npassword = "{HASHES[password or name]}"\nmay = {{ "*" = '
+        f'"{level}" }}\n'
+    )
 
 
 def write(disk: MemoryDisk, text: str, path: str = PATH) -> None:
@@ -39,14 +44,18 @@ def write(disk: MemoryDisk, text: str, path: str = PATH) -> None:
 async def asking(disk: MemoryDisk, executor: InlineExecutor) -> AsyncIterator[Users]:
     config = AuthConfig(users=PATH, token_secret=SECRET)
     write(disk, "s" * 64, SECRET)
-    async with accessing(config, disk=disk, clock=VirtualClock(), random=Random(1), executors=lambda _: executor) as access:
+    async with open_access(
+        config, disk=disk, clock=VirtualClock(), random=Random(1), executors=lambda _: executor
+    ) as access:
         assert access is not None
         yield access.users
 
 
 async def allowed(users: Users, name: str, password: str | None = None) -> Permission | None:
     try:
-        return (await users.identified(basic(f"{name}:{(password or name).upper()}"))).grants.of_stream("logs", "app")
+        return (
+            await users.identified(basic(f"{name}:{(password or name).upper()}"))
+        ).grants.of_stream("logs", "app")
     except UnknownUserError:
         return None
 
@@ -60,7 +69,10 @@ def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
         disk, executor = MemoryDisk(["/etc"]), InlineExecutor()
         write(disk, table("ann"))
         async with asking(disk, executor) as users:
-            assert (await allowed(users, "ann"), await allowed(users, "bob")) == (Permission.READ, None)
+            assert (await allowed(users, "ann"), await allowed(users, "bob")) == (
+                Permission.READ,
+                None,
+            )
             write(disk, table("ann") + table("bob", level="READ_UPDATE"))
             await looked_twice()
             compared = executor.calls
@@ -69,11 +81,17 @@ def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
             assert await allowed(users, "bob") == Permission.READ_UPDATE
             write(disk, table("ann", password="bob") + table("bob"))
             await looked_twice()
-            assert (await allowed(users, "ann"), await allowed(users, "ann", "bob")) == (None, Permission.READ)
+            assert (await allowed(users, "ann"), await allowed(users, "ann", "bob")) == (
+                None,
+                Permission.READ,
+            )
             assert await allowed(users, "bob") == Permission.READ
             write(disk, table("bob"))
             await looked_twice()
-            assert (await allowed(users, "ann", "bob"), await allowed(users, "bob")) == (None, Permission.READ)
+            assert (await allowed(users, "ann", "bob"), await allowed(users, "bob")) == (
+                None,
+                Permission.READ,
+            )
 
     run(main())
 
@@ -88,7 +106,9 @@ def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
         (None, "No such file"),
     ],
 )
-def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(text: str | None, told: str) -> None:
+def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(
+    text: str | None, told: str
+) -> None:
     async def main() -> None:
         disk = MemoryDisk(["/etc"])
         write(disk, table("ann"))
@@ -101,11 +121,17 @@ def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(te
                 await asyncio.sleep(10 * LOOK_SECONDS)
                 assert await allowed(users, "ann") == Permission.READ
             (line,) = said
-            assert (line["event"], line["log_level"]) == ("changed users can't be used, those of before stay", "error")
+            assert (line["event"], line["log_level"]) == (
+                "changed users can't be used, those of before stay",
+                "error",
+            )
             assert (line["file"], told in line["reason"]) == (PATH, True), line
             write(disk, table("bob"))
             await looked_twice()
-            assert (await allowed(users, "ann"), await allowed(users, "bob")) == (None, Permission.READ)
+            assert (await allowed(users, "ann"), await allowed(users, "bob")) == (
+                None,
+                Permission.READ,
+            )
 
     run(main())
 

@@ -8,9 +8,9 @@ from typing import Any
 import jwt
 import pytest
 
-from logdrive.services.auth.gate import Gate, TokenRefusedError
+from logdrive.services.auth.gate import TokenRefusedError, TokenVerifier
 from logdrive.services.auth.permissions import Permission
-from logdrive.services.auth.tokens import Tokens
+from logdrive.services.auth.tokens import TokenSigner
 from tests.support.pravega_peer import virtually
 from tests.support.virtual_time import EPOCH_MS, VirtualClock
 
@@ -20,13 +20,17 @@ S = "logs/app/0.#epoch.0"
 ALL = {"prn::/scope:logs/stream:app": "READ_UPDATE"}
 
 
-def tokens(secret: bytes = SECRET) -> Tokens:
-    return Tokens(secret, VirtualClock(), 600_000)
+def tokens(secret: bytes = SECRET) -> TokenSigner:
+    return TokenSigner(secret, VirtualClock(), 600_000)
 
 
 def made(claims: Mapping[str, Any], secret: bytes = SECRET, algorithm: str = "HS512") -> str:
     usual = {"sub": "segmentstoreresource", "aud": "segmentstore", "iat": EPOCH_MS // 1000}
-    return jwt.encode({name: claim for name, claim in (usual | dict(claims)).items() if claim is not None}, secret, algorithm=algorithm)
+    return jwt.encode(
+        {name: claim for name, claim in (usual | dict(claims)).items() if claim is not None},
+        secret,
+        algorithm=algorithm,
+    )
 
 
 @virtually
@@ -45,8 +49,11 @@ async def test_a_token_has_the_claims_that_pravega_gives_it() -> None:
 
 
 @virtually
-async def test_it_covers_the_segments_of_its_stream_and_no_others_and_no_more_than_it_says() -> None:
-    reading, gate = tokens().signed("logs", {"app": R}), Gate("pass", VirtualClock(), tokens())
+async def test_it_covers_segments_of_its_stream_and_no_others_and_no_more_than_it_says() -> None:
+    reading, gate = (
+        tokens().signed("logs", {"app": R}),
+        TokenVerifier("pass", VirtualClock(), tokens()),
+    )
     for segment in (S, "logs/app/1.#epoch.1#transaction.00", "logs/app/0.#epoch.0#transient.0.1"):
         assert gate.admit(reading, [segment], R)
         with pytest.raises(TokenRefusedError, match="READ_UPDATE"):
@@ -59,7 +66,7 @@ async def test_it_covers_the_segments_of_its_stream_and_no_others_and_no_more_th
 @virtually
 async def test_it_ends_when_it_says() -> None:
     signer = tokens()
-    token, gate = signer.signed("logs", {"app": U}), Gate("pass", VirtualClock(), signer)
+    token, gate = signer.signed("logs", {"app": U}), TokenVerifier("pass", VirtualClock(), signer)
     assert gate.admit(token, [S], U)
     await asyncio.sleep(598)
     assert gate.admit(token, [S], U)
@@ -93,19 +100,26 @@ async def test_it_ends_when_it_says() -> None:
     ],
 )
 def test_forged_foreign_and_empty_ones_let_nobody_in(token: str) -> None:
-    gate = Gate("pass", VirtualClock(), tokens())
+    gate = TokenVerifier("pass", VirtualClock(), tokens())
     with pytest.raises(TokenRefusedError) as told:
         gate.admit(token, [S], R)
     assert not told.value.ended
 
 
-@pytest.mark.parametrize("resource", ["logs/app", "*", "prn::*", "prn::/scope:logs/*", "prn::/scope:logs/stream:app"])
+@pytest.mark.parametrize(
+    "resource", ["logs/app", "*", "prn::*", "prn::/scope:logs/*", "prn::/scope:logs/stream:app"]
+)
 def test_the_ways_to_name_resources_that_pravega_knows_are_read(resource: str) -> None:
-    assert Gate("pass", VirtualClock(), tokens()).admit(made({resource: "READ_UPDATE"}), [S], U) is None
+    assert (
+        TokenVerifier("pass", VirtualClock(), tokens()).admit(
+            made({resource: "READ_UPDATE"}), [S], U
+        )
+        is None
+    )
 
 
-def test_the_pass_of_the_process_opens_all_and_nothing_else_does_where_there_are_no_tokens() -> None:
-    gate = Gate("pass", VirtualClock())
+def test_pass_of_the_process_opens_all_and_nothing_else_does_where_there_are_no_tokens() -> None:
+    gate = TokenVerifier("pass", VirtualClock())
     assert gate.admit("pass", [S, "x"], U) is None
     for token in ("", "pas", made({"*": "READ"})):
         with pytest.raises(TokenRefusedError):

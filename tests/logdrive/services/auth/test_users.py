@@ -1,4 +1,6 @@
-"""Logins are checked against the file of users, whose mistakes are told with file, key, value and remedy."""
+"""Logins are checked against the file of users, whose mistakes are told with file, key, value and
+remedy.
+"""
 
 import asyncio
 import base64
@@ -15,7 +17,10 @@ from logdrive.services.auth.users import UnknownUserError, Users, UsersConfig, r
 from tests.support.inline import InlineExecutor
 
 HASH = str(kept("a: secret", b"0123456789abcdef"))
-TEXT = f'[[user]]\nname = "fleet"\npassword = "{HASH}"\nmay = {{ "logs/*" = "READ_UPDATE", "*" = "READ" }}\n'
+TEXT = (
+    f'[[user]]\nname = "fleet"\npassword = "{HASH}"\nmay = {{ "logs/*" = "READ_UPDATE", "*" = '
+    f'"READ" }}\n'
+)
 
 
 def written(path: Path, text: str) -> UsersConfig:
@@ -33,11 +38,27 @@ def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> Non
     async def main() -> None:
         for _ in range(2):
             user = await users.identified(basic("fleet:a: secret"))
-            assert (user.name, user.grants.of_stream("logs", "app")) == ("fleet", Permission.READ_UPDATE)
-        for wrong in ("fleet:a: secre", "fleet:", "Fleet:a: secret", ":a: secret", "nobody:a: secret"):
+            assert (user.name, user.grants.of_stream("logs", "app")) == (
+                "fleet",
+                Permission.READ_UPDATE,
+            )
+        for wrong in (
+            "fleet:a: secre",
+            "fleet:",
+            "Fleet:a: secret",
+            ":a: secret",
+            "nobody:a: secret",
+        ):
             with pytest.raises(UnknownUserError, match="user or the password is wrong"):
                 await users.identified(basic(wrong))
-        for odd in ("Basic ???", basic("fleet"), "Bearer abc", "", f"Basic {'A' * 5000}", "Basic /w=="):
+        for odd in (
+            "Basic ???",
+            basic("fleet"),
+            "Bearer abc",
+            "",
+            f"Basic {'A' * 5000}",
+            "Basic /w==",
+        ):
             with pytest.raises(UnknownUserError, match=r"Basic"):
                 await users.identified(odd)
         with pytest.raises(UnknownUserError, match="say who you are"):
@@ -46,7 +67,9 @@ def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> Non
     asyncio.run(main())
 
 
-def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_are_told_to_wait(tmp_path: Path) -> None:
+def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_to_wait(
+    tmp_path: Path,
+) -> None:
     executor = InlineExecutor(0.001)
     users = Users(written(tmp_path / "users.toml", TEXT), executor, Random(1))
 
@@ -54,9 +77,14 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_are_t
         asked = [users.identified(basic("fleet:a: secret")) for _ in range(60)]
         assert {user.name for user in await asyncio.gather(*asked)} == {"fleet"}
         assert executor.calls == 1
-        strangers = [asyncio.ensure_future(users.identified(basic(f"stranger:{number}"))) for number in range(70)]
+        strangers = [
+            asyncio.ensure_future(users.identified(basic(f"stranger:{number}")))
+            for number in range(70)
+        ]
         await asyncio.wait(strangers, return_when=asyncio.FIRST_COMPLETED)
-        busy = [one for one in strangers if one.done() and isinstance(one.exception(), TransientError)]
+        busy = [
+            one for one in strangers if one.done() and isinstance(one.exception(), TransientError)
+        ]
         assert len(busy) == 6
         for one in strangers:
             one.cancel()
@@ -71,7 +99,10 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_are_t
     [
         ("", "user: this key is missing"),
         (TEXT + TEXT, "there are two called 'fleet'"),
-        (TEXT.replace(HASH, "a secret"), 'user[0].password = "a secret": it is no hash: `logdrive store user NAME` makes one'),
+        (
+            TEXT.replace(HASH, "a secret"),
+            'user[0].password = "a secret": it is no hash: `logdrive store user NAME` makes one',
+        ),
         (TEXT.replace("logs/*", "logs"), "user[0].may"),
         (TEXT.replace("READ_UPDATE", "WRITE"), "user[0].may"),
         (TEXT.replace("fleet", "a:b"), "user[0].name"),
@@ -79,7 +110,9 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_are_t
         ("[[user]\n", "this is not TOML"),
     ],
 )
-def test_a_mistake_in_the_file_of_users_names_file_key_and_remedy(tmp_path: Path, text: str, told: str) -> None:
+def test_a_mistake_in_the_file_of_users_names_file_key_and_remedy(
+    tmp_path: Path, text: str, told: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         written(tmp_path / "users.toml", text)
     assert str(error.value).startswith(str(tmp_path / "users.toml"))

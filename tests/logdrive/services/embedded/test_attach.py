@@ -41,7 +41,13 @@ class Machine:
         self.clock = VirtualClock()
 
     async def open(self) -> Store:
-        return await Store.open("/var/store", disk=self.disk, executor=InlineExecutor(), clock=self.clock, random=Random(1))
+        return await Store.open(
+            "/var/store",
+            disk=self.disk,
+            executor=InlineExecutor(),
+            clock=self.clock,
+            random=Random(1),
+        )
 
     async def fill(self) -> None:
         store = await self.open()
@@ -52,7 +58,13 @@ class Machine:
         await running
 
     def attached(self) -> AbstractAsyncContextManager[Target]:
-        return attached(ADDRESS, disk=self.disk, executor=InlineExecutor(), clock=self.clock, transport=self.host)
+        return attached(
+            ADDRESS,
+            disk=self.disk,
+            executor=InlineExecutor(),
+            clock=self.clock,
+            transport=self.host,
+        )
 
     async def read(self) -> bytes:
         async with self.attached() as target:
@@ -60,7 +72,9 @@ class Machine:
 
 
 async def read_at(host: MemoryHost, target: Target) -> bytes:
-    async with connected(host, target.host, target.port, target.tls, token=target.token_of) as client:
+    async with connected(
+        host, target.host, target.port, target.tls, token=target.token_of
+    ) as client:
         return (await client.read(S, 0, 100)).data
 
 
@@ -79,7 +93,10 @@ async def test_a_store_that_another_process_serves_is_read_through_its_face() ->
     await machine.fill()
     store = await machine.open()
     running = asyncio.create_task(store.run(asyncio.Event()))
-    async with listening(store, "127.0.0.1", 6000, None, transport=machine.host, disk=machine.disk), machine.attached() as target:
+    async with (
+        listening(store, "127.0.0.1", 6000, None, transport=machine.host, disk=machine.disk),
+        machine.attached() as target,
+    ):
         assert target == Target("127.0.0.1", 6000)
         assert await read_at(machine.host, target) == b"0123456789"
     await store.close()
@@ -107,7 +124,9 @@ def test_a_locked_store_without_a_face_names_the_key_to_add(stale: bool) -> None
         machine = Machine()
         store = await machine.open()
         if stale:  # left behind by a process that was killed
-            endpoint.publish(machine.disk, "/var/store", endpoint.Endpoint("127.0.0.1:6000"))
+            endpoint.publish(
+                machine.disk, "/var/store", endpoint.PublishedEndpoint("127.0.0.1:6000")
+            )
         with pytest.raises(ConfigError, match=r"\[listen.pravega\] with address"):
             await machine.read()
         await store.close()
@@ -144,7 +163,10 @@ async def test_a_store_of_another_user_is_not_said_to_be_none() -> None:
 
     machine = Machine()
     machine.disk = Refusing(["/var", "/var/store"])
-    with pytest.raises(ConfigError, match="/var/store can't be read, permission denied: run this as the user whose store it is"):
+    with pytest.raises(
+        ConfigError,
+        match="/var/store can't be read, permission denied: run this as the user whose store it is",
+    ):
         await machine.read()
 
 
@@ -162,8 +184,17 @@ async def test_a_stream_that_is_not_there_is_told_with_those_that_are() -> None:
     machine = Machine()
     await machine.fill()
     wrong = StreamAddress("/var/store", "logs", "ap")
-    with pytest.raises(ConfigError, match=r"there is no stream logs/ap in the store /var/store; there are: logs/app$"):
-        async with attached(wrong, disk=machine.disk, executor=InlineExecutor(), clock=machine.clock, transport=machine.host):
+    with pytest.raises(
+        ConfigError,
+        match=r"there is no stream logs/ap in the store /var/store; there are: logs/app$",
+    ):
+        async with attached(
+            wrong,
+            disk=machine.disk,
+            executor=InlineExecutor(),
+            clock=machine.clock,
+            transport=machine.host,
+        ):
             pass
     assert await machine.read() == b"0123456789"
 
@@ -178,9 +209,17 @@ async def test_a_store_without_streams_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "expected"), [("0.0.0.0", "127.0.0.1:6000"), ("::", "[::1]:6000"), ("::1", "[::1]:6000"), ("10.0.0.7", "10.0.0.7:6000")]
+    ("host", "expected"),
+    [
+        ("0.0.0.0", "127.0.0.1:6000"),
+        ("::", "[::1]:6000"),
+        ("::1", "[::1]:6000"),
+        ("10.0.0.7", "10.0.0.7:6000"),
+    ],
 )
-def test_the_endpoint_is_an_address_that_programs_on_this_host_can_use(host: str, expected: str) -> None:
+def test_the_endpoint_is_an_address_that_programs_on_this_host_can_use(
+    host: str, expected: str
+) -> None:
     assert endpoint.endpoint_of(host, 6000, tls=False).pravega == expected
 
 
@@ -189,14 +228,18 @@ def test_a_worker_without_a_loop_reads_over_real_sockets(tmp_path: Path) -> None
     disk, executor = SystemDisk(), ThreadExecutor("store")
 
     async def main() -> None:
-        store = await Store.open(str(tmp_path / "store"), disk=disk, executor=executor, clock=SystemClock())
+        store = await Store.open(
+            str(tmp_path / "store"), disk=disk, executor=executor, clock=SystemClock()
+        )
         running = asyncio.create_task(store.run(asyncio.Event()))
         await store.create(S)
         await store.append(S, data, writer=W, expected=None, number=1, events=1)
         await store.close()
         await running
         address = StreamAddress(str(tmp_path / "store"), "logs", "app")
-        async with attached(address, disk=disk, executor=executor, clock=SystemClock(), transport=SystemTransport()) as target:
+        async with attached(
+            address, disk=disk, executor=executor, clock=SystemClock(), transport=SystemTransport()
+        ) as target:
             announced = json.loads((tmp_path / "store" / "endpoint.json").read_text())
             assert announced["pravega"] == f"{target.host}:{target.port}"
             assert await asyncio.to_thread(worker, target, len(data)) == data[7:]

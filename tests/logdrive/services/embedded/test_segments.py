@@ -1,4 +1,6 @@
-"""The embedded sink on a stream that is scaled while it appends: numbers are carried along (rule S3), and nothing is kept twice."""
+"""The embedded sink on a stream that is scaled while it appends: numbers are carried along (rule
+S3), and nothing is kept twice.
+"""
 
 from uuid import UUID
 
@@ -33,7 +35,9 @@ def test_a_stream_is_made_and_found_again_and_keys_go_where_the_plain_sink_sends
             sink = await sink_of(there, 4)
             plain = await EmbeddedSink.of_stream(there.store, SCOPE, STREAM, 4)
             assert sink.segments == plain.segments
-            assert [sink.segment_for(source.hex) for source in SOURCES] == [plain.segment_for(source.hex) for source in SOURCES]
+            assert [sink.segment_for(source.hex) for source in SOURCES] == [
+                plain.segment_for(source.hex) for source in SOURCES
+            ]
         async with rig(disk) as there:
             assert (await sink_of(there, 7)).segments == plain.segments
 

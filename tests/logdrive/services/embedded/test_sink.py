@@ -27,7 +27,11 @@ def test_a_new_stream_gets_its_segments_and_keys_spread_over_them() -> None:
             as_sink: Sink = sink
             assert as_sink.keeps_numbers
             assert as_sink.store_id == store.store_id
-            assert sink.segments == tuple(f"logs/app/{n}.#epoch.0" for n in range(4)) == tuple(sorted(store.segments()))
+            assert (
+                sink.segments
+                == tuple(f"logs/app/{n}.#epoch.0" for n in range(4))
+                == tuple(sorted(store.segments()))
+            )
             assert sink.segment_for("hello") == "logs/app/2.#epoch.0"
             assert {sink.segment_for(UUID(int=n).hex) for n in range(50)} == set(sink.segments)
 
@@ -118,4 +122,6 @@ def test_a_sealed_segment_takes_nothing_and_is_told_of_once() -> None:
 
     with capture_logs() as said:
         run(main())
-    assert [entry["segment"] for entry in said if entry["log_level"] == "error"] == ["logs/app/0.#epoch.0"]
+    assert [entry["segment"] for entry in said if entry["log_level"] == "error"] == [
+        "logs/app/0.#epoch.0"
+    ]

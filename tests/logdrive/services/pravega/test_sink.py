@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.client.cluster import IN_FLIGHT_BYTES, Service, served
+from logdrive.services.pravega.client.cluster import IN_FLIGHT_BYTES, Cluster, open_cluster
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import NumberConflictError, Sink
 from tests.receiver.world import in_virtual_time, stored
@@ -27,20 +27,30 @@ STORE_ID = UUID(int=7)
 
 
 @contextlib.asynccontextmanager
-async def service(network: MemoryNetwork, host: str = "receiver", *, in_flight_bytes: int = IN_FLIGHT_BYTES) -> AsyncIterator[Service]:
+async def service(
+    network: MemoryNetwork, host: str = "receiver", *, in_flight_bytes: int = IN_FLIGHT_BYTES
+) -> AsyncIterator[Cluster]:
     target = Target(HOST, PORT)
     random = Random(host)
-    async with served(network.host(host), target, clock=VirtualClock(), random=random, in_flight_bytes=in_flight_bytes) as made:
+    async with open_cluster(
+        network.host(host),
+        target,
+        clock=VirtualClock(),
+        random=random,
+        in_flight_bytes=in_flight_bytes,
+    ) as made:
         yield made
 
 
 @contextlib.asynccontextmanager
-async def sink(network: MemoryNetwork, host: str = "receiver", *, in_flight_bytes: int = IN_FLIGHT_BYTES) -> AsyncIterator[PravegaSink]:
+async def sink(
+    network: MemoryNetwork, host: str = "receiver", *, in_flight_bytes: int = IN_FLIGHT_BYTES
+) -> AsyncIterator[PravegaSink]:
     async with service(network, host, in_flight_bytes=in_flight_bytes) as made:
         yield await of_stream(made)
 
 
-async def of_stream(made: Service, segments: int = 1) -> PravegaSink:
+async def of_stream(made: Cluster, segments: int = 1) -> PravegaSink:
     return await PravegaSink.of_stream(made, "logs", "events", segments=segments, store_id=STORE_ID)
 
 
@@ -50,7 +60,7 @@ def running(network: MemoryNetwork, sync_seconds: float = 0.01) -> StoreService:
     return store
 
 
-# Streams -----------------------------------------------------------------------------------------------------------------
+# Streams ----------------------------------------------------------------------------------------
 
 
 @in_virtual_time
@@ -106,7 +116,7 @@ async def test_somebody_else_at_the_address_is_no_service() -> None:
     await store.kill()
 
 
-# Appending ---------------------------------------------------------------------------------------------------------------
+# Appending --------------------------------------------------------------------------------------
 
 
 @in_virtual_time
@@ -134,7 +144,9 @@ async def test_a_writer_never_seen_need_not_be_opened_and_one_that_was_seen_must
     store = running(network)
     async with sink(network) as made, sink(network, "other") as other:
         segment = made.segments[0]
-        batches = [made.append(segment, SOURCE, [b"%d" % n], 1, n - 1 or ABSENT, n) for n in range(1, 6)]
+        batches = [
+            made.append(segment, SOURCE, [b"%d" % n], 1, n - 1 or ABSENT, n) for n in range(1, 6)
+        ]
         await asyncio.gather(*batches)
         with pytest.raises(NumberConflictError, match="open it"):
             other.append(segment, SOURCE, [b"x"], 1, 5, 6)
@@ -147,13 +159,14 @@ async def test_a_writer_never_seen_need_not_be_opened_and_one_that_was_seen_must
 
 
 @in_virtual_time
-async def test_too_much_in_flight_is_refused_for_now_and_a_cancelled_submitter_is_no_trouble() -> None:
+async def test_too_much_in_flight_refused_for_now_and_cancelled_submitter_is_no_trouble() -> None:
     network = MemoryNetwork()
     store = running(network)
     async with sink(network, in_flight_bytes=10_000) as made:
         segment = made.segments[0]
         await made.open(segment, SOURCE)
-        big = made.append(segment, SOURCE, [bytes(20_000)], 1, ABSENT, 1)  # a single larger one still goes
+        # a single larger one still goes
+        big = made.append(segment, SOURCE, [bytes(20_000)], 1, ABSENT, 1)
         with pytest.raises(TransientError, match="20000 bytes wait"):
             await made.append(segment, SOURCE, [b"x"], 1, 1, 2)
         big.cancel()
@@ -173,7 +186,9 @@ async def test_a_sealed_segment_takes_nothing_and_is_told_of_once() -> None:
             await client.seal(segment)
             for _ in range(3):
                 assert await made.open(segment, SOURCE) == ABSENT
-                batches = [made.append(segment, SOURCE, [b"x"], 1, n - 1 or ABSENT, n) for n in (1, 2, 3)]
+                batches = [
+                    made.append(segment, SOURCE, [b"x"], 1, n - 1 or ABSENT, n) for n in (1, 2, 3)
+                ]
                 for each in batches:
                     with pytest.raises(TransientError, match="sealed"):
                         await each
@@ -197,17 +212,20 @@ async def test_a_full_disk_at_the_service_is_transient_told_once_and_mended() ->
             assert await made.open(segment, SOURCE) == ABSENT
             await made.append(segment, SOURCE, [b"x"], 1, ABSENT, 1)
     told = [entry["event"] for entry in said if entry.get("service")]
-    assert told[-2:] == ["the streaming service takes nothing: trying on", "the streaming service answers again"]
+    assert told[-2:] == [
+        "the streaming service takes nothing: trying on",
+        "the streaming service answers again",
+    ]
     assert len(told) <= 4  # an outage at the start included
     await store.end()
     assert await stored(store.disk) == [b"x"]
 
 
-# Connections that end ----------------------------------------------------------------------------------------------------
+# Connections that end ---------------------------------------------------------------------------
 
 
 @in_virtual_time
-async def test_what_is_in_flight_fails_at_once_when_the_service_goes_and_an_open_waits_until_it_is_back() -> None:
+async def test_what_in_flight_fails_at_once_when_service_goes_and_open_waits_until_back() -> None:
     network = MemoryNetwork()
     store = running(network, sync_seconds=1.0)
     async with sink(network) as made:
@@ -266,7 +284,7 @@ async def test_a_service_that_falls_silent_is_given_up_and_found_again_where_it_
 async def test_a_service_that_takes_connections_and_says_nothing_is_not_waited_for() -> None:
     network = MemoryNetwork()
 
-    async def says_nothing(stream: Stream) -> None:
+    async def says_nothing(stream: ByteStream) -> None:
         while await stream.read():
             pass
 
@@ -320,11 +338,13 @@ async def test_an_open_given_up_halfway_leaves_no_older_number_in_force__S2() ->
     assert await stored(store.disk) == [b"om"]
 
 
-# Two receivers -----------------------------------------------------------------------------------------------------------
+# Two receivers ----------------------------------------------------------------------------------
 
 
 @in_virtual_time
-async def test_history_11_an_older_receivers_run_on_its_way_is_refused_after_the_newer_ones_open__S2() -> None:
+async def test_history_11_older_receivers_run_on_its_way_refused_after_newer_ones_open__S2() -> (
+    None
+):
     network = MemoryNetwork()
     store = running(network)
     async with sink(network, "east") as east, sink(network, "west") as west:
@@ -332,7 +352,10 @@ async def test_history_11_an_older_receivers_run_on_its_way_is_refused_after_the
         await east.open(segment, SOURCE)
         await east.append(segment, SOURCE, [b"[0,1)"], 1, ABSENT, 1)
         network.link("east", HOST).delay = 1.0
-        late = [east.append(segment, SOURCE, [b"[1,3)"], 1, 1, 3), east.append(segment, SOURCE, [b"[3,4)"], 1, 3, 4)]
+        late = [
+            east.append(segment, SOURCE, [b"[1,3)"], 1, 1, 3),
+            east.append(segment, SOURCE, [b"[3,4)"], 1, 3, 4),
+        ]
         assert await west.open(segment, SOURCE) == 1
         for each in late:
             with pytest.raises(TransientError):
@@ -346,8 +369,12 @@ async def test_history_11_an_older_receivers_run_on_its_way_is_refused_after_the
     assert await stored(store.disk) == [b"[0,1)[1,2)[2,5)"]
 
 
-async def _deliver(made: PravegaSink, source: UUID, upto: int, random: Random, acknowledged: list[int]) -> None:
-    """Do as a session does with one source: from the number told, runs of random length, several in flight, anew after any failure."""
+async def _deliver(
+    made: PravegaSink, source: UUID, upto: int, random: Random, acknowledged: list[int]
+) -> None:
+    """Do as a session does with one source: from the number told, runs of random length, several in
+    flight, anew after any failure.
+    """
     segment = made.segments[0]
     while True:
         try:
@@ -356,7 +383,10 @@ async def _deliver(made: PravegaSink, source: UUID, upto: int, random: Random, a
                 flight = []
                 for _ in range(random.randint(1, 5)):
                     after = min(max(number, 0) + random.randint(1, 9), upto)
-                    run = b"".join(b"%s:%d;" % (source.hex[-1:].encode(), n) for n in range(max(number, 0), after))
+                    run = b"".join(
+                        b"%s:%d;" % (source.hex[-1:].encode(), n)
+                        for n in range(max(number, 0), after)
+                    )
                     flight.append((after, made.append(segment, source, [run], 1, number, after)))
                     number = after
                     if after == upto:
@@ -377,7 +407,9 @@ async def _deliver(made: PravegaSink, source: UUID, upto: int, random: Random, a
 @pytest.mark.parametrize("seed", range(12))
 @in_virtual_time
 async def test_every_run_once_and_in_order_whatever_is_cut_or_powered_off__D3_S2(seed: int) -> None:
-    """Two receivers, three sources each delivered by three sessions at once: nothing lost, doubled or out of order in the segment."""
+    """Two receivers, three sources each delivered by three sessions at once: nothing lost, doubled
+    or out of order in the segment.
+    """
     random = Random(seed)
     network = MemoryNetwork(random)
     store = running(network)
@@ -397,15 +429,22 @@ async def test_every_run_once_and_in_order_whatever_is_cut_or_powered_off__D3_S2
                     case 1:
                         network.cut("west", HOST)
                     case _:
-                        held = {source: max(acks, default=0) for source, acks in acknowledged.items()}
+                        held = {
+                            source: max(acks, default=0) for source, acks in acknowledged.items()
+                        }
                         await store.kill(random if random.random() < 0.5 else None)
                         await asyncio.sleep(random.random())
                         store.start()
                         for source, most in held.items():
-                            assert max(await east.open(east.segments[0], source), 0) >= most  # S1: what was acknowledged is there
+                            # S1: what was acknowledged is there
+                            assert max(await east.open(east.segments[0], source), 0) >= most
     await store.end()
     (whole,) = await stored(store.disk)
     for source in acknowledged:
         name = source.hex[-1:].encode()
-        found = [int(event.partition(b":")[2]) for event in whole.split(b";") if event.startswith(name + b":")]
+        found = [
+            int(event.partition(b":")[2])
+            for event in whole.split(b";")
+            if event.startswith(name + b":")
+        ]
         assert found == list(range(400))

@@ -1,14 +1,20 @@
-"""Connections to a streaming service that break in the moment in which somebody ends them: whoever was cancelled ends as cancelled."""
+"""Connections to a streaming service that break in the moment in which somebody ends them: whoever
+was cancelled ends as cancelled.
+"""
 
 import asyncio
 from itertools import product
 from random import Random
 from typing import Any
 
-from logdrive.net.stream import Stream
+from logdrive.net.stream import ByteStream
 from logdrive.services.pravega.client.blocking import Target
-from logdrive.services.pravega.client.channel import Link
-from logdrive.services.pravega.client.pooled_connection import _GREETING_SECONDS, Lane, Outage
+from logdrive.services.pravega.client.channel import RequestChannel
+from logdrive.services.pravega.client.pooled_connection import (
+    _GREETING_SECONDS,
+    Outage,
+    PooledConnection,
+)
 from tests.support.memory_transport import MemoryHost, MemoryNetwork
 from tests.support.pravega_peer import virtually
 from tests.support.virtual_time import VirtualClock
@@ -21,7 +27,7 @@ _TURNS = 8
 async def silent_service(network: MemoryNetwork) -> MemoryHost:
     """Let "service" take connections and say nothing on them; return the host of a client."""
 
-    async def accept(stream: Stream) -> None:
+    async def accept(stream: ByteStream) -> None:
         await asyncio.Event().wait()
 
     await network.host("service").listen("service", PORT, None, accept)
@@ -29,7 +35,9 @@ async def silent_service(network: MemoryNetwork) -> MemoryHost:
 
 
 async def cancelled_after(running: "asyncio.Task[Any]", steps: int) -> None:
-    """Cancel it so many turns of the loop from now, and hold that it ends as cancelled, unless it has ended before."""
+    """Cancel it so many turns of the loop from now, and hold that it ends as cancelled, unless it
+    has ended before.
+    """
     for _ in range(steps):
         await asyncio.sleep(0)
     if running.cancel():
@@ -39,11 +47,14 @@ async def cancelled_after(running: "asyncio.Task[Any]", steps: int) -> None:
 
 @virtually
 async def test_a_link_cancelled_while_its_connection_breaks_ends_as_cancelled() -> None:
-    for capacity, steps in product((1, 1000), range(_TURNS)):  # with room for a byte the Hello is still being written
+    # with room for a byte the Hello is still being written
+    for capacity, steps in product((1, 1000), range(_TURNS)):
         network = MemoryNetwork()
         network.link("client", "service").capacity = capacity
         client = await silent_service(network)
-        running = asyncio.create_task(Link(await client.connect("service", PORT, None), lambda message: None).run())
+        running = asyncio.create_task(
+            RequestChannel(await client.connect("service", PORT, None), lambda message: None).run()
+        )
         await asyncio.sleep(1.0)
         network.cut("client", "service")
         await cancelled_after(running, steps)
@@ -55,15 +66,19 @@ async def test_a_link_whose_writing_fails_while_nobody_cancels_tells_why() -> No
     network = MemoryNetwork()
     network.link("client", "service").capacity = 1
     client = await silent_service(network)
-    running = asyncio.create_task(Link(await client.connect("service", PORT, None), lambda message: None).run())
+    running = asyncio.create_task(
+        RequestChannel(await client.connect("service", PORT, None), lambda message: None).run()
+    )
     await asyncio.sleep(1.0)
     network.cut("client", "service")
     assert "reset" in str(await running)
     await network.close()
 
 
-def lane(client: MemoryHost) -> Lane:
-    return Lane(client, Target("service", PORT), Outage("service"), clock=VirtualClock(), random=Random(1))
+def lane(client: MemoryHost) -> PooledConnection:
+    return PooledConnection(
+        client, Target("service", PORT), Outage("service"), clock=VirtualClock(), random=Random(1)
+    )
 
 
 @virtually
@@ -79,7 +94,9 @@ async def test_a_lane_cancelled_while_its_connection_breaks_ends_as_cancelled() 
 
 
 @virtually
-async def test_a_lane_cancelled_in_the_moment_in_which_it_gives_a_silent_service_up_ends_as_cancelled() -> None:
+async def test_lane_cancelled_in_moment_in_which_gives_silent_service_up_ends_as_cancelled() -> (
+    None
+):
     for steps in range(_TURNS):
         network = MemoryNetwork()
         client = await silent_service(network)
@@ -90,7 +107,7 @@ async def test_a_lane_cancelled_in_the_moment_in_which_it_gives_a_silent_service
 
 
 @virtually
-async def test_a_lane_outlives_a_connection_that_breaks_in_the_moment_in_which_the_service_is_given_up() -> None:
+async def test_lane_outlives_connection_breaks_in_moment_in_which_service_is_given_up() -> None:
     """Both that it was silent and that it broke end one connection; the next is made as ever."""
     for capacity, steps in product((1, 1000), range(_TURNS)):
         network = MemoryNetwork()

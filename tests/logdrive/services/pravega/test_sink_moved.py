@@ -7,11 +7,17 @@ from random import Random
 from uuid import UUID
 
 from logdrive.model.numbers import ABSENT
-from logdrive.net.stream import ClientTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.client.cluster import served
-from logdrive.services.pravega.client.controller import Controller, Endpoint, Login, StreamSegment, Successor
+from logdrive.services.pravega.client.cluster import open_cluster
+from logdrive.services.pravega.client.controller import (
+    ControllerClient,
+    Login,
+    SegmentStoreAddress,
+    StreamSegment,
+    Successor,
+)
 from logdrive.services.pravega.sink import PravegaSink
 from tests.receiver.world import in_virtual_time
 from tests.support.memory_transport import MemoryNetwork
@@ -34,25 +40,29 @@ class OneSegment:
     async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
         return []
 
-    async def endpoint(self, segment: StreamSegment) -> Endpoint:
-        return Endpoint(HOST, PORT)
+    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
+        return SegmentStoreAddress(HOST, PORT)
 
     async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
         return ""
 
 
 @contextlib.asynccontextmanager
-async def one_segment(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AsyncIterator[Controller]:
+async def one_segment(
+    host: str, port: int, tls: ClientTls | None, login: Login | None
+) -> AsyncIterator[ControllerClient]:
     yield OneSegment()
 
 
-async def greet(stream: Stream) -> None:
+async def greet(stream: ByteStream) -> None:
     """Say what a server of HTTP/2 says first."""
     await stream.write([b"\0\0\0\4\0\0\0\0\0"])
 
 
 @in_virtual_time
-async def test_what_the_older_store_still_acknowledges_is_told_though_the_segment_was_said_to_have_moved__D2() -> None:
+async def test_what_older_store_still_acknowledges_told_though_segment_said_have_moved__D2() -> (
+    None
+):
     network = MemoryNetwork()
     store = StoreService(network, sync_seconds=1.0)
     store.start()
@@ -60,10 +70,16 @@ async def test_what_the_older_store_still_acknowledges_is_told_though_the_segmen
     await asyncio.sleep(1)
     async with connected(network.host("maker"), HOST, PORT) as client:
         await client.create_segment("logs/events/0.#epoch.0")
-    async with served(
-        network.host("receiver"), Target("controller", 9090), clock=VirtualClock(), random=Random(1), controllers=one_segment
+    async with open_cluster(
+        network.host("receiver"),
+        Target("controller", 9090),
+        clock=VirtualClock(),
+        random=Random(1),
+        controllers=one_segment,
     ) as service:
-        sink = await PravegaSink.of_stream(service, "logs", "events", segments=1, store_id=UUID(int=7))
+        sink = await PravegaSink.of_stream(
+            service, "logs", "events", segments=1, store_id=UUID(int=7)
+        )
         (segment,) = sink.segments
         assert await sink.open(segment, UUID(int=1)) == ABSENT
         stored = sink.append(segment, UUID(int=1), [b"x"], 1, ABSENT, 1)

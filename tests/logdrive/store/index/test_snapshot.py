@@ -18,7 +18,7 @@ from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snap
 from logdrive.store.index.spill import gathered, settle, write
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
-from logdrive.store.log.format import APPEND, SEAL, UPDATE, Entry, crc_of
+from logdrive.store.log.format import APPEND, SEAL, UPDATE, LogEntry, crc_of
 from logdrive.store.log.log import Tip
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import OTHER, PATH, SEGMENT, WRITER, running, submit
@@ -42,10 +42,19 @@ def _index(disk: MemoryDisk) -> Index:
         previous = index.number(segment, writer)
         length = random.randrange(300)
         kind = random.choice((APPEND, APPEND, UPDATE))
-        entry = Entry(kind, segment.number, 7, length=length, events=2, writer=writer, previous=previous, number=random.randrange(-9, 99))
+        entry = LogEntry(
+            kind,
+            segment.number,
+            7,
+            length=length,
+            events=2,
+            writer=writer,
+            previous=previous,
+            number=random.randrange(-9, 99),
+        )
         index.apply(entry, place)
         place += length
-    index.apply(Entry(SEAL, 1, 8), place)
+    index.apply(LogEntry(SEAL, 1, 8), place)
     paging = gathered(index, place)
     write(index, paging)
     settle(index, paging)
@@ -53,13 +62,18 @@ def _index(disk: MemoryDisk) -> Index:
 
 
 def _columns(index: Index) -> list[tuple[object, ...]]:
-    return [(s.number, s.name, s.info(), list(s.extents(s.start)), s.offsets, s.places, s.cold) for s in index.by_number.values()]
+    return [
+        (s.number, s.name, s.info(), list(s.extents(s.start)), s.offsets, s.places, s.cold)
+        for s in index.by_number.values()
+    ]
 
 
 def test_it_holds_the_whole_index() -> None:
     disk = MemoryDisk([PATH])
     index = _index(disk)
-    snapshot = decode_snapshot(encode_snapshot(Snapshot(STORE, Tip(5000, 4000, 77), index)), disk, PATH, LIMITS)
+    snapshot = decode_snapshot(
+        encode_snapshot(Snapshot(STORE, Tip(5000, 4000, 77), index)), disk, PATH, LIMITS
+    )
     assert (snapshot.store_id, snapshot.tip) == (STORE, Tip(5000, 4000, 77))
     assert _columns(snapshot.index) == _columns(index)
     assert snapshot.index.cold.all() == index.cold.all()
@@ -88,18 +102,22 @@ def test_garbage_raises_only_value_errors(garbage: bytes) -> None:
 
 @pytest.mark.parametrize("magic", [b"LDINDEX2", b"LDINDEX3"])
 @given(st.binary(max_size=300))
-def test_garbage_with_a_good_checksum_raises_only_value_errors(magic: bytes, garbage: bytes) -> None:
+def test_garbage_with_a_good_checksum_raises_only_value_errors(
+    magic: bytes, garbage: bytes
+) -> None:
     with pytest.raises(ValueError, match=r"."):
-        decode_snapshot(magic + struct.pack("<I", crc_of([garbage])) + garbage, MemoryDisk(), PATH, LIMITS)
+        decode_snapshot(
+            magic + struct.pack("<I", crc_of([garbage])) + garbage, MemoryDisk(), PATH, LIMITS
+        )
 
 
 def test_an_index_takes_nothing_that_does_not_follow() -> None:
     index = _index(MemoryDisk([PATH]))
     for change in (
-        Entry(APPEND, 3, 0),
-        Entry(APPEND, 1, 0),
-        Entry(SEAL, 1, 0),
-        Entry(APPEND, 2, 0, writer=bytes(16), previous=5, number=6),
+        LogEntry(APPEND, 3, 0),
+        LogEntry(APPEND, 1, 0),
+        LogEntry(SEAL, 1, 0),
+        LogEntry(APPEND, 2, 0, writer=bytes(16), previous=5, number=6),
     ):
         with pytest.raises(ContradictionError):
             index.apply(change, 0)
@@ -132,9 +150,18 @@ def _as_version_2(store: Store, tip: Tip) -> bytes:
             *writers,
         ]
 
-    files = [(base, index.files.ends.get(base, 0), index.files.live[base]) for base in index.files.bases]
-    body = {"store_id": store.store_id.bytes, "tip": tip, "files": files, "next_number": index.next_number}
-    data = msgspec.msgpack.encode(body | {"segments": [segment_2(segment) for segment in index.by_number.values()]})
+    files = [
+        (base, index.files.ends.get(base, 0), index.files.live[base]) for base in index.files.bases
+    ]
+    body = {
+        "store_id": store.store_id.bytes,
+        "tip": tip,
+        "files": files,
+        "next_number": index.next_number,
+    }
+    data = msgspec.msgpack.encode(
+        body | {"segments": [segment_2(segment) for segment in index.by_number.values()]}
+    )
     return b"LDINDEX2" + struct.pack("<I", crc_of([data])) + data
 
 

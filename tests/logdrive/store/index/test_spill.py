@@ -1,4 +1,6 @@
-"""Extents and numbers that went to disk are what they were, whatever is merged, cut and copied before and after; and few stay in memory."""
+"""Extents and numbers that went to disk are what they were, whatever is merged, cut and copied
+before and after; and few stay in memory.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,14 +10,24 @@ from uuid import UUID
 import pytest
 
 from logdrive.model.numbers import ABSENT
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.index.index import Index
 from logdrive.store.index.pages import PageFiles
 from logdrive.store.index.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from logdrive.store.index.spill import gathered, settle, write
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.files import LogFiles
-from logdrive.store.log.format import APPEND, COPY, DELETE, ENTRY_HEAD, FILE_HEAD, MERGE, TRUNCATE, UPDATE, Entry
+from logdrive.store.log.format import (
+    APPEND,
+    COPY,
+    DELETE,
+    ENTRY_HEAD,
+    FILE_HEAD,
+    MERGE,
+    TRUNCATE,
+    UPDATE,
+    LogEntry,
+)
 from logdrive.store.log.log import Tip
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import PATH, SEGMENT, WRITER, running, submit
@@ -42,11 +54,13 @@ class Both:
 
     def __init__(self, random: Random) -> None:
         self.random, self.disk = random, MemoryDisk([PATH])
-        self.index = Index(LogFiles(PATH, [0]), PageFiles(self.disk, PATH, STORE, LIMITS.page), LIMITS)
+        self.index = Index(
+            LogFiles(PATH, [0]), PageFiles(self.disk, PATH, STORE, LIMITS.page), LIMITS
+        )
         self.plain: dict[int, Plain] = {}
         self.position = FILE_HEAD
 
-    def apply(self, entry: Entry) -> int:
+    def apply(self, entry: LogEntry) -> int:
         """Take in an entry at the end of the log, and return where its data lies."""
         place = self.position + ENTRY_HEAD
         self.index.apply(entry, place)
@@ -55,7 +69,11 @@ class Both:
 
     def step(self) -> None:
         actions = (
-            [self.create] + [self.append] * 8 + [self.update, self.truncate, self.delete, self.merge] + [self.copy] * 3 + [self.roll] * 2
+            [self.create]
+            + [self.append] * 8
+            + [self.update, self.truncate, self.delete, self.merge]
+            + [self.copy] * 3
+            + [self.roll] * 2
         )
         self.random.choice(actions)()
 
@@ -69,7 +87,11 @@ class Both:
             length, writer = self.random.choice((0, 1, 7, 30)), self.random.choice(WRITERS)
             previous = plain.numbers.get(writer, ABSENT)
             value = max(previous, 0) + 1
-            place = self.apply(Entry(APPEND, number, 0, length=length, writer=writer, previous=previous, number=value))
+            place = self.apply(
+                LogEntry(
+                    APPEND, number, 0, length=length, writer=writer, previous=previous, number=value
+                )
+            )
             if length:
                 plain.rows.append((plain.length, place, length))
             plain.length += length
@@ -78,29 +100,43 @@ class Both:
     def update(self) -> None:
         for number, plain in self.some():
             writer, value = self.random.choice(WRITERS), self.random.choice((ABSENT, -3, 8))
-            self.apply(Entry(UPDATE, number, 0, writer=writer, previous=plain.numbers.pop(writer, ABSENT), number=value))
+            self.apply(
+                LogEntry(
+                    UPDATE,
+                    number,
+                    0,
+                    writer=writer,
+                    previous=plain.numbers.pop(writer, ABSENT),
+                    number=value,
+                )
+            )
             if value != ABSENT:
                 plain.numbers[writer] = value
 
     def truncate(self) -> None:
         for number, plain in self.some():
-            start = self.random.choice((plain.length, self.random.randint(plain.start, plain.length)))
-            self.apply(Entry(TRUNCATE, number, 0, previous=plain.start, number=start))
+            start = self.random.choice(
+                (plain.length, self.random.randint(plain.start, plain.length))
+            )
+            self.apply(LogEntry(TRUNCATE, number, 0, previous=plain.start, number=start))
             plain.start = start
             plain.rows = [row for row in plain.rows if row[0] + row[2] > start]
 
     def delete(self) -> None:
         if self.random.random() < 0.3:
             for number, _ in self.some():
-                self.apply(Entry(DELETE, number, 0))
+                self.apply(LogEntry(DELETE, number, 0))
                 del self.plain[number]
 
     def merge(self) -> None:
         for number, plain in self.some():
             for other, source in self.some():
                 if other != number and not source.start:
-                    self.apply(Entry(MERGE, number, 0, previous=plain.length, number=other))
-                    plain.rows += [(offset + plain.length, place, length) for offset, place, length in source.rows]
+                    self.apply(LogEntry(MERGE, number, 0, previous=plain.length, number=other))
+                    plain.rows += [
+                        (offset + plain.length, place, length)
+                        for offset, place, length in source.rows
+                    ]
                     plain.length += source.length
                     del self.plain[other]
 
@@ -109,18 +145,28 @@ class Both:
         for number, plain in self.some():
             for at in sorted(self.random.sample(range(len(plain.rows)), min(3, len(plain.rows)))):
                 offset, _, length = plain.rows[at]
-                plain.rows[at] = offset, self.apply(Entry(COPY, number, 0, length=length, previous=offset)), length
-            self.apply(Entry(COPY, number, 0, length=5, previous=plain.length))
+                plain.rows[at] = (
+                    offset,
+                    self.apply(LogEntry(COPY, number, 0, length=length, previous=offset)),
+                    length,
+                )
+            self.apply(LogEntry(COPY, number, 0, length=5, previous=plain.length))
 
     def roll(self) -> None:
-        """Begin a new log file; then, mostly, put on disk what belongs there, or start anew from the index."""
+        """Begin a new log file; then, mostly, put on disk what belongs there, or start anew from
+        the index.
+        """
         self.index.files.begin(self.position)
         self.position += FILE_HEAD
         if self.random.random() < 0.8:
             paging = gathered(self.index, self.position)
             write(self.index, paging)
             settle(self.index, paging)
-            assert all(place >= self.index.files.bases[-1] for segment in self.index.by_number.values() for place in segment.places)
+            assert all(
+                place >= self.index.files.bases[-1]
+                for segment in self.index.by_number.values()
+                for place in segment.places
+            )
             if self.random.random() < 0.5:
                 data = encode_snapshot(Snapshot(STORE, Tip(self.position), self.index))
                 self.index = decode_snapshot(data, self.disk, PATH, LIMITS).index
@@ -137,9 +183,16 @@ class Both:
             assert (segment.start, segment.length) == (plain.start, plain.length)
             assert list(segment.extents(plain.start)) == plain.rows
             for row in plain.rows:
-                assert segment.extent_at(self.random.randrange(max(row[0], plain.start), row[0] + row[2])) == row
+                assert (
+                    segment.extent_at(
+                        self.random.randrange(max(row[0], plain.start), row[0] + row[2])
+                    )
+                    == row
+                )
                 live[self.index.files.base_of(row[1])] += ENTRY_HEAD + row[2]
-            assert {writer: self.index.number(segment, writer) for writer in WRITERS} == {w: plain.numbers.get(w, ABSENT) for w in WRITERS}
+            assert {writer: self.index.number(segment, writer) for writer in WRITERS} == {
+                w: plain.numbers.get(w, ABSENT) for w in WRITERS
+            }
             for base in self.index.files.bases:
                 if base < self.index.paged_to:
                     inside = [row for row in plain.rows if self.index.files.base_of(row[1]) == base]
@@ -158,7 +211,9 @@ def test_the_index_says_the_same_with_its_rows_on_disk_as_a_list_does(seed: int)
 
 
 def test_memory_does_not_grow_with_appends_nor_with_writers() -> None:
-    """After so many log files: rows of the newest, numbers of the last two intervals, chunks by the log file."""
+    """After so many log files: rows of the newest, numbers of the last two intervals, chunks by the
+    log file.
+    """
 
     async def main() -> None:
         limits = StoreLimits(log_file=20_000, pages=4, numbers=50)
@@ -239,10 +294,14 @@ def test_one_bad_copy_costs_nothing_and_is_written_anew(harm: str) -> None:
         assert not verify(disk, PATH).intact
         async with running(disk, limits) as store:
             assert await store.number(SEGMENT, WRITER) == 99
-            assert store.read(SEGMENT, 0, 10_000) == b"".join(b"%04d" % number * 10 for number in range(1, 100))
+            assert store.read(SEGMENT, 0, 10_000) == b"".join(
+                b"%04d" % number * 10 for number in range(1, 100)
+            )
             await submit(store, b"more", 100)
         assert len(paged(disk, "b")) > 2
-        assert [disk.content(path) for path in paged(disk, "a")] == [disk.content(path) for path in paged(disk, "b")]
+        assert [disk.content(path) for path in paged(disk, "a")] == [
+            disk.content(path) for path in paged(disk, "b")
+        ]
         assert verify(disk, PATH).intact
 
     run(main())
@@ -259,7 +318,7 @@ def test_where_both_copies_are_damaged_only_what_needs_them_fails() -> None:
             assert store.recovery.index == "used"
             assert await store.number(SEGMENT, WRITER) == 99
             await submit(store, b"more", 100)
-            with pytest.raises(DamagedError, match="neither is its copy"):
+            with pytest.raises(StoreDamagedError, match="neither is its copy"):
                 store.read(SEGMENT, 0, 10)
             info = store.info(SEGMENT)
             assert info is not None
@@ -268,7 +327,7 @@ def test_where_both_copies_are_damaged_only_what_needs_them_fails() -> None:
     run(main())
 
 
-def test_numbers_that_both_copies_have_lost_keep_no_index_from_being_written_and_no_log_from_being_freed() -> None:
+def test_numbers_lost_from_both_copies_block_neither_the_index_nor_reclaiming() -> None:
     async def main() -> None:
         disk, limits = MemoryDisk(), StoreLimits(log_file=10_000, page=200)
         async with running(disk, limits) as store:
@@ -280,7 +339,9 @@ def test_numbers_that_both_copies_have_lost_keep_no_index_from_being_written_and
                 disk.flip_bit(path, 20)
         async with running(disk, limits) as store:
             for number in range(2000):
-                end = await submit(store, b"y" * 50, number + 2, writer=UUID(int=(1 << 100) + number % 300))
+                end = await submit(
+                    store, b"y" * 50, number + 2, writer=UUID(int=(1 << 100) + number % 300)
+                )
                 if number % 50 == 0:
                     await store.truncate(SEGMENT, end)
             assert len(store._index.cold.runs) < 6
@@ -290,13 +351,13 @@ def test_numbers_that_both_copies_have_lost_keep_no_index_from_being_written_and
             assert store.recovery.index == "used"
             assert store.recovery.entries == 0
             assert await store.number(SEGMENT, UUID(int=(1 << 100) + 299)) == 1801
-            with pytest.raises(DamagedError):
+            with pytest.raises(StoreDamagedError):
                 await store.number(SEGMENT, UUID(int=0))
 
     run(main())
 
 
-def test_a_cut_that_the_damaged_index_can_not_place_is_refused_before_it_is_durable_and_the_store_goes_on() -> None:
+def test_cut_damaged_index_can_not_place_is_refused_before_is_durable_and_store_goes_on() -> None:
     async def main() -> None:
         disk, limits = MemoryDisk(), StoreLimits(log_file=4000)
         await old_and_new(disk, limits)
@@ -305,7 +366,7 @@ def test_a_cut_that_the_damaged_index_can_not_place_is_refused_before_it_is_dura
                 disk.flip_bit(path, 20)
         for number in (100, 101):  # a start, and another one
             async with running(disk, limits) as store:
-                with pytest.raises(DamagedError, match="neither is its copy"):
+                with pytest.raises(StoreDamagedError, match="neither is its copy"):
                     store.truncate(SEGMENT, 70)
                 end = await submit(store, b"more", number)
         async with running(disk, limits) as store:

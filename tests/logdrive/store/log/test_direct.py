@@ -1,4 +1,6 @@
-"""A log that is written past the page cache ends with zeros while it grows: a crash leaves them there, and nobody minds."""
+"""A log that is written past the page cache ends with zeros while it grows: a crash leaves them
+there, and nobody minds.
+"""
 
 import asyncio
 import contextlib
@@ -43,10 +45,12 @@ def test_the_zeros_that_fill_the_last_block_up_are_cut_without_a_word(size: int)
 
 
 @contextlib.asynccontextmanager
-async def real(path: Path, limits: StoreLimits = StoreLimits()) -> AsyncIterator[Store]:  # noqa: B008
+async def real(path: Path, limits: StoreLimits = StoreLimits()) -> AsyncIterator[Store]:
     """Run a store on the machine's disk, with a thread that syncs."""
     executor = ThreadExecutor("sync")
-    store = await Store.open(str(path), disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=limits)
+    store = await Store.open(
+        str(path), disk=SystemDisk(), executor=executor, clock=SystemClock(), limits=limits
+    )
     task = asyncio.create_task(store.run(asyncio.Event()))
     try:
         yield store
@@ -68,8 +72,12 @@ def at_most(what: int, value: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("before", [1, 2000, 4096 - 64 - 2 * 88 - len(SEGMENT)])
-def test_what_a_disk_took_of_a_group_before_it_was_full_does_not_come_back_after_a_kill(tmp_path: Path, before: int) -> None:
-    """The first block of a group is there already, and takes what the rest found no room for: whole entries, which were refused."""
+def test_what_a_disk_took_of_a_group_before_it_was_full_does_not_come_back_after_a_kill(
+    tmp_path: Path, before: int
+) -> None:
+    """The first block of a group is there already, and takes what the rest found no room for: whole
+    entries, which were refused.
+    """
 
     async def main() -> None:
         async with real(tmp_path / "store") as store:
@@ -99,7 +107,9 @@ def memory_for(more: int) -> Iterator[None]:
         yield
 
 
-def test_an_append_that_finds_no_memory_for_a_group_is_refused_as_if_it_had_not_come(tmp_path: Path) -> None:
+def test_an_append_that_finds_no_memory_for_a_group_is_refused_as_if_it_had_not_come(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with real(tmp_path / "store", StoreLimits(group=64 * MIB)) as store:
             await store.create(SEGMENT)
@@ -113,13 +123,18 @@ def test_an_append_that_finds_no_memory_for_a_group_is_refused_as_if_it_had_not_
     asyncio.run(main())
 
 
-def test_what_waits_and_finds_no_memory_is_refused_once_what_is_under_way_is_told_of(tmp_path: Path) -> None:
+def test_what_waits_and_finds_no_memory_is_refused_once_what_is_under_way_is_told_of(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         data = bytes(64 * MIB)
         async with real(tmp_path / "store", StoreLimits(group=MIB, entry=64 * MIB)) as store:
             await store.create(SEGMENT)
             with memory_for(32 * MIB):
-                futures = [submit(store, some, number) for number, some in enumerate((b"a", data, b"none"), 1)]
+                futures = [
+                    submit(store, some, number)
+                    for number, some in enumerate((b"a", data, b"none"), 1)
+                ]
                 await asyncio.wait(futures)
             assert await futures[0] == 1
             for future in futures[1:]:
@@ -135,9 +150,15 @@ def test_what_waits_and_finds_no_memory_is_refused_once_what_is_under_way_is_tol
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("direct", [True, False])
-def test_what_many_append_while_the_disk_writes_is_read_back_as_it_was(tmp_path: Path, seed: int, direct: bool) -> None:
+def test_what_many_append_while_the_disk_writes_is_read_back_as_it_was(
+    tmp_path: Path, seed: int, direct: bool
+) -> None:
     random = Random(seed)
-    limits = StoreLimits(group=random.choice((20 * KIB, 300 * KIB)), log_file=random.choice((300 * KIB, 2 * MIB)), direct=direct)
+    limits = StoreLimits(
+        group=random.choice((20 * KIB, 300 * KIB)),
+        log_file=random.choice((300 * KIB, 2 * MIB)),
+        direct=direct,
+    )
     expected: dict[str, bytes] = {}
 
     async def write(store: Store, segment: str) -> None:

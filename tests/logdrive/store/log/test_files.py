@@ -26,7 +26,9 @@ def three() -> LogFiles:
         (3000, 3000, sys.maxsize),
     ],
 )
-def test_a_position_is_in_the_last_file_that_begins_at_or_before_it(position: int, base: int, end: int) -> None:
+def test_a_position_is_in_the_last_file_that_begins_at_or_before_it(
+    position: int, base: int, end: int
+) -> None:
     assert three().base_of(position) == base
     assert three().span_of(position) == (base, end)
 

@@ -1,4 +1,6 @@
-"""The bytes of the log: what a head says is what was meant, and no damaged or foreign head passes."""
+"""The bytes of the log: what a head says is what was meant, and no damaged or foreign head
+passes.
+"""
 
 from uuid import UUID
 
@@ -13,8 +15,8 @@ from logdrive.store.log.format import (
     ENTRY_HEAD,
     FILE_HEAD,
     VERSION,
-    Change,
-    Entry,
+    LogEntry,
+    NumberChange,
     crc_of,
     decode_changes,
     decode_file_head,
@@ -32,31 +34,50 @@ POSITION = st.integers(0, (1 << 63) - 1)
 U32 = st.integers(0, (1 << 32) - 1)
 
 
-def entries() -> st.SearchStrategy[Entry]:
+def entries() -> st.SearchStrategy[LogEntry]:
     parts = st.lists(st.binary(max_size=50), max_size=4)
     fixed = parts.map(lambda parts: (tuple(parts), sum(map(len, parts))))
     return st.builds(
-        lambda kind, segment, time, data, events, writer, previous, number: Entry(
+        lambda kind, segment, time, data, events, writer, previous, number: LogEntry(
             kind, segment, time, data[0], data[1], events, writer, previous, number
         ),
-        *(st.integers(CREATE, COPY), U32, I64, fixed, U32, st.binary(min_size=16, max_size=16), I64, I64),
+        *(
+            st.integers(CREATE, COPY),
+            U32,
+            I64,
+            fixed,
+            U32,
+            st.binary(min_size=16, max_size=16),
+            I64,
+            I64,
+        ),
     )
 
 
 def test_the_format_is_what_the_log_says_it_is() -> None:
     """Golden bytes: a change here makes every store on disk unreadable."""
-    entry = Entry(APPEND, 3, 1_700_000_000_000, (b"hi", b"!"), 3, 7, UUID(int=1).bytes, -(1 << 63), 66)
+    entry = LogEntry(
+        APPEND, 3, 1_700_000_000_000, (b"hi", b"!"), 3, 7, UUID(int=1).bytes, -(1 << 63), 66
+    )
     head, crc = encode_head(entry, seed=SEED, link=0x01020304, position=0x1000, committed=0x0FC0)
     assert head.hex() == (
-        "4c444531" + crc.to_bytes(4, "little").hex() + "04030201" + crc_of([b"hi!"]).to_bytes(4, "little").hex() + "03000000"
+        "4c444531"
+        + crc.to_bytes(4, "little").hex()
+        + "04030201"
+        + crc_of([b"hi!"]).to_bytes(4, "little").hex()
+        + "03000000"
         "0700000003000000020000000010000000000000c00f0000000000000068e5cf8b010000"
         "0000000000000000000000000000000100000000000000804200000000000000"
     )
     assert (crc, crc_of([b"hi!"])) == (0x4514A999, 0x41D3833A)
     assert encode_file_head(STORE, 256).hex() == (
-        "4c4f47445249564503000000f860ad9f00112233445566778899aabbccddeeff0001000000000000" + "00" * 24
+        "4c4f47445249564503000000f860ad9f00112233445566778899aabbccddeeff0001000000000000"
+        + "00" * 24
     )
-    changes = [Change(UUID(int=1).bytes, -(1 << 63), 5), Change(UUID(int=2).bytes, 5, 6)]
+    changes = [
+        NumberChange(UUID(int=1).bytes, -(1 << 63), 5),
+        NumberChange(UUID(int=2).bytes, 5, 6),
+    ]
     assert encode_changes(changes).hex() == (
         "00000000000000000000000000000001000000000000008005000000000000000000000000000000000000000000000205000000000000000600000000000000"
     )
@@ -67,24 +88,45 @@ def test_the_format_is_what_the_log_says_it_is() -> None:
 
 @pytest.mark.parametrize(("version", "told"), [(1, "01000000564787a4"), (2, "020000002f733882")])
 def test_files_of_older_versions_are_read(version: int, told: str) -> None:
-    head = bytes.fromhex(f"4c4f474452495645{told}00112233445566778899aabbccddeeff0001000000000000" + "00" * 24)
+    head = bytes.fromhex(
+        f"4c4f474452495645{told}00112233445566778899aabbccddeeff0001000000000000" + "00" * 24
+    )
     assert decode_file_head(head, 256) == (STORE, version)
 
 
 @given(entries(), U32, POSITION, POSITION, st.binary(max_size=20))
-def test_a_head_says_what_was_meant(entry: Entry, link: int, position: int, committed: int, before: bytes) -> None:
+def test_a_head_says_what_was_meant(
+    entry: LogEntry, link: int, position: int, committed: int, before: bytes
+) -> None:
     head, crc = encode_head(entry, seed=SEED, link=link, position=position, committed=committed)
     assert len(head) == ENTRY_HEAD
     found = decode_head(before + head, len(before), seed=SEED, position=position)
     assert found is not None
-    assert (found.crc, found.link, found.position, found.committed) == (crc, link, position, committed)
+    assert (found.crc, found.link, found.position, found.committed) == (
+        crc,
+        link,
+        position,
+        committed,
+    )
     assert found.data_crc == crc_of([b"".join(entry.parts)])
-    assert (found.kind, found.segment, found.time_ms, found.length) == (entry.kind, entry.segment, entry.time_ms, entry.length)
-    assert (found.events, found.writer, found.previous, found.number) == (entry.events, entry.writer, entry.previous, entry.number)
+    assert (found.kind, found.segment, found.time_ms, found.length) == (
+        entry.kind,
+        entry.segment,
+        entry.time_ms,
+        entry.length,
+    )
+    assert (found.events, found.writer, found.previous, found.number) == (
+        entry.events,
+        entry.writer,
+        entry.previous,
+        entry.number,
+    )
 
 
 @given(entries(), POSITION, st.integers(0, ENTRY_HEAD * 8 - 1), st.integers(0, ENTRY_HEAD - 1))
-def test_a_flipped_bit_a_missing_byte_another_place_or_another_store_make_it_none(entry: Entry, position: int, bit: int, size: int) -> None:
+def test_a_flipped_bit_a_missing_byte_another_place_or_another_store_make_it_none(
+    entry: LogEntry, position: int, bit: int, size: int
+) -> None:
     head, _ = encode_head(entry, seed=SEED, link=0, position=position, committed=0)
     flipped = bytearray(head)
     flipped[bit // 8] ^= 1 << bit % 8

@@ -1,4 +1,6 @@
-"""A full disk is told once when it begins and once when it is over, however often it is tried meanwhile."""
+"""A full disk is told once when it begins and once when it is over, however often it is tried
+meanwhile.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from logdrive.errors import TransientError
-from logdrive.store.log.write_health import Complaint
+from logdrive.store.log.write_health import WriteHealth
 from tests.logdrive.store.harness import PATH, SEGMENT, running, submit
 from tests.support import virtual_time
 from tests.support.memory_disk import MemoryDisk
@@ -22,7 +24,7 @@ def _events(scenario: Callable[[], Coroutine[Any, Any, None]]) -> list[str]:
 
 def test_failures_in_a_row_are_one_complaint_and_their_end_is_told_once() -> None:
     async def scenario() -> None:
-        complaint = Complaint("/store")
+        complaint = WriteHealth("/store")
         complaint.succeeded()
         for _ in range(3):
             complaint.failed("No space left on device")
@@ -35,7 +37,7 @@ def test_failures_in_a_row_are_one_complaint_and_their_end_is_told_once() -> Non
 
 def test_a_disk_that_fails_and_recovers_by_the_second_is_not_told_of_each_time() -> None:
     async def scenario() -> None:
-        complaint = Complaint("/store")
+        complaint = WriteHealth("/store")
         for _ in range(200):
             complaint.failed("No space left on device")
             await asyncio.sleep(0.05)

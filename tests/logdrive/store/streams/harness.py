@@ -8,7 +8,7 @@ from uuid import UUID
 
 from logdrive.services.pravega.server.streams.transactions import Transactions
 from logdrive.store.engine import Store
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import Streams
 from tests.logdrive.store.harness import running
@@ -22,13 +22,13 @@ WRITER = UUID(int=1)
 @dataclass(frozen=True, slots=True)
 class Rig:
     store: Store
-    catalogue: Catalogue
+    catalogue: Catalog
     streams: Streams
     transactions: Transactions
 
     @staticmethod
     def on(store: Store, *, slack: int = 1 << 20, seed: int = 3) -> "Rig":
-        catalogue = Catalogue(store, clock=VirtualClock(), random=Random(seed), slack=slack)
+        catalogue = Catalog(store, clock=VirtualClock(), random=Random(seed), slack=slack)
         return Rig(store, catalogue, Streams(catalogue), Transactions(catalogue))
 
     async def made(self, segments: int = 2) -> None:
@@ -38,7 +38,9 @@ class Rig:
 
     async def write(self, segment: str, data: bytes) -> None:
         number = max(self.store.submitted(segment, WRITER), 0) + 1
-        await self.store.append(segment, data, writer=WRITER, expected=None, number=number, events=1)
+        await self.store.append(
+            segment, data, writer=WRITER, expected=None, number=number, events=1
+        )
 
     def content(self, segment: str) -> bytes:
         info = self.store.info(segment)
@@ -47,7 +49,9 @@ class Rig:
 
 
 @contextlib.asynccontextmanager
-async def rig(disk: MemoryDisk | None = None, *, clean: bool = True, slack: int = 1 << 20, seed: int = 3) -> AsyncIterator[Rig]:
+async def rig(
+    disk: MemoryDisk | None = None, *, clean: bool = True, slack: int = 1 << 20, seed: int = 3
+) -> AsyncIterator[Rig]:
     async with running(disk or MemoryDisk(), delay=0.001, clean=clean) as store:
         yield Rig.on(store, slack=slack, seed=seed)
 

@@ -1,7 +1,9 @@
-"""Random lives of streams, ended by power cuts and kills at any step, beside a store that never dies.
+"""Random lives of streams, ended by power cuts and kills at any step, beside a store that never
+dies.
 
-Each operation is done or not done, whole: after any death the streams, and the segments under them, are as they are on the store
-beside after all operations that were answered, or after the one that was under way, too.
+Each operation is done or not done, whole: after any death the streams, and the segments under them,
+are as they are on the store beside after all operations that were answered, or after the one that
+was under way, too.
 """
 
 import contextlib
@@ -16,15 +18,15 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
-from logdrive.services.pravega.server.streams.kv_tables import Maps
-from logdrive.services.pravega.server.streams.reader_groups import Groups
+from logdrive.services.pravega.server.streams.kv_tables import KeyValueTables
+from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
 from logdrive.services.pravega.server.streams.watermarks import Watermarks
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.errors import RefusedError
+from logdrive.store.streams.errors import StreamsError
 from logdrive.store.streams.journal import SEGMENT
 from logdrive.store.streams.names import name_of, transaction_name
-from logdrive.store.streams.state import Cut, Group, Map, StreamConfig
+from logdrive.store.streams.state import KeyValueTable, ReaderGroup, StreamConfig, StreamCut
 from logdrive.wire.pravega.attributes import TABLE
 from tests.logdrive.store.streams.harness import Rig, rig
 from tests.support.memory_disk import MemoryDisk
@@ -106,16 +108,24 @@ async def perform(there: Rig, op: Operation) -> None:
 
 
 async def grouped(there: Rig, op: Operation) -> None:
-    groups, name = Groups(there.catalogue), op.stream
+    groups, name = ReaderGroups(there.catalogue), op.stream
     if op.kind == "group":
-        await groups.create(op.scope, name, Group(id=str(op.choice), retention_type=1, starting=(Cut(op.scope, op.stream),)))
+        await groups.create(
+            op.scope,
+            name,
+            ReaderGroup(
+                id=str(op.choice), retention_type=1, starting=(StreamCut(op.scope, op.stream),)
+            ),
+        )
         return
     made = await groups.found(op.scope, name)
     if op.kind == "ungroup":
         await groups.delete(op.scope, name, made.id)
     else:
         head = await there.streams.place_at(op.scope, op.stream)
-        await groups.has_read(f"{op.scope}/{name}", made.id, made.generation, op.scope, op.stream, head)
+        await groups.has_read(
+            f"{op.scope}/{name}", made.id, made.generation, op.scope, op.stream, head
+        )
 
 
 async def timed(there: Rig, op: Operation) -> None:
@@ -124,17 +134,17 @@ async def timed(there: Rig, op: Operation) -> None:
         now = layout.current(await there.streams.stream(*where))
         infos = {segment.id: there.store.info(name_of(*where, segment.id)) for segment in now}
         ends = {number: info.length for number, info in infos.items() if info is not None}
-        await Writers(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
+        await WriterTimes(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
     elif op.kind == "leave":
-        await Writers(there.catalogue).remove(*where, writer)
+        await WriterTimes(there.catalogue).remove(*where, writer)
     else:
         await Watermarks(there.catalogue).advance(*where)
 
 
 async def mapped(there: Rig, op: Operation) -> None:
-    maps = Maps(there.catalogue)
+    maps = KeyValueTables(there.catalogue)
     if op.kind == "map":
-        await maps.create(op.scope, op.stream, Map(1 + int(op.choice * 3), 8))
+        await maps.create(op.scope, op.stream, KeyValueTable(1 + int(op.choice * 3), 8))
     else:
         await maps.delete(op.scope, op.stream)
 
@@ -158,10 +168,16 @@ async def to_segments(there: Rig, op: Operation) -> None:
     stream = await there.streams.stream(*where)
     if op.kind == "cut":
         epoch = int(op.choice * len(stream.epochs))
-        found = [(s, there.store.info(name_of(*where, s.id))) for s in layout.active_at(stream, epoch)]
-        await there.streams.truncate(*where, {s.id: int(info.length * op.choice) for s, info in found if info is not None})
+        found = [
+            (s, there.store.info(name_of(*where, s.id))) for s in layout.active_at(stream, epoch)
+        ]
+        await there.streams.truncate(
+            *where, {s.id: int(info.length * op.choice) for s, info in found if info is not None}
+        )
     elif now := layout.current(stream):
-        await there.write(name_of(*where, now[int(op.choice * len(now))].id), f"{op.choice:.4f} ".encode())
+        await there.write(
+            name_of(*where, now[int(op.choice * len(now))].id), f"{op.choice:.4f} ".encode()
+        )
 
 
 async def scale(there: Rig, op: Operation) -> None:
@@ -171,7 +187,9 @@ async def scale(there: Rig, op: Operation) -> None:
     elif now:
         split = now[int(op.choice * len(now))]
         middle = (split.low + split.high) / 2
-        await there.streams.scale(op.scope, op.stream, [split.id], [(split.low, middle), (middle, split.high)])
+        await there.streams.scale(
+            op.scope, op.stream, [split.id], [(split.low, middle), (middle, split.high)]
+        )
 
 
 async def in_transaction(there: Rig, op: Operation) -> None:
@@ -187,7 +205,10 @@ async def in_transaction(there: Rig, op: Operation) -> None:
         found = await there.transactions.state(op.scope, op.stream, key)
         if found.status == "open":
             parent = found.segments[int(op.choice * len(found.segments))]
-            await there.write(transaction_name(name_of(op.scope, op.stream, parent), key), f"<{op.choice:.4f}>".encode())
+            await there.write(
+                transaction_name(name_of(op.scope, op.stream, parent), key),
+                f"<{op.choice:.4f}>".encode(),
+            )
 
 
 async def view(there: Rig) -> Any:
@@ -200,10 +221,24 @@ async def view(there: Rig) -> Any:
         for scope, name, place in sorted(state.places(), key=lambda found: found[:2]):
             keys |= {key: str(n) for n, key in enumerate(place.transactions)}
             now = place.stream
-            seen.append((scope, name, now.status, now.segments, now.config, now.cut, now.next_number, len(now.epochs)))
+            seen.append(
+                (
+                    scope,
+                    name,
+                    now.status,
+                    now.segments,
+                    now.config,
+                    now.cut,
+                    now.next_number,
+                    len(now.epochs),
+                )
+            )
             seen.append([(t.status, t.epoch, t.segments) for t in place.transactions.values()])
             seen.append((sorted(place.writers.items()), place.watermark))
-        seen += [(name, sorted(found.groups.items()), sorted(found.maps.items())) for name, found in sorted(state.scopes.items())]
+        seen += [
+            (name, sorted(found.groups.items()), sorted(found.maps.items()))
+            for name, found in sorted(state.scopes.items())
+        ]
     segments = {}
     for segment in there.store.segments():
         info = there.store.info(segment)
@@ -211,7 +246,12 @@ async def view(there: Rig) -> Any:
         parent, sign, key = segment.partition("#transaction.")
         if segment != SEGMENT:
             table = there.store.attribute(segment, TABLE)
-            segments[parent + sign + keys.get(key, key)] = (there.content(segment), info.sealed, info.start, table)
+            segments[parent + sign + keys.get(key, key)] = (
+                there.content(segment),
+                info.sealed,
+                info.start,
+                table,
+            )
     return scopes, seen, segments
 
 
@@ -221,7 +261,7 @@ async def beside(operations: list[Operation]) -> Any:
     try:
         async with rig() as there:
             for op in operations:
-                with contextlib.suppress(RefusedError):
+                with contextlib.suppress(StreamsError):
                     await perform(there, op)
             return await view(there)
     finally:
@@ -243,7 +283,9 @@ class Lives:
         self._corpse, self._dies_in = None, self.random.randrange(2, 150)
         faults.on_reach = self._reach
         try:
-            async with rig(self.disk, clean=False, slack=3000, seed=self.random.getrandbits(64)) as there:
+            async with rig(
+                self.disk, clean=False, slack=3000, seed=self.random.getrandbits(64)
+            ) as there:
                 await self._compare(there)
                 for _ in range(self.random.randrange(5, 40)):
                     if self._corpse is not None:
@@ -262,7 +304,9 @@ class Lives:
 
     def _die(self) -> None:
         if self._corpse is None:
-            self._corpse = self.disk.killed() if self.random.random() < 0.3 else self.disk.crash(self.random)
+            self._corpse = (
+                self.disk.killed() if self.random.random() < 0.3 else self.disk.crash(self.random)
+            )
 
     async def _step(self, there: Rig) -> None:
         op = chosen(self.random)
@@ -270,7 +314,7 @@ class Lives:
         if self.random.random() < 0.1:
             self.disk.fail_write(errno.ENOSPC, after=self.random.choice((0, 64, 300, 1000)))
         try:
-            with contextlib.suppress(RefusedError):
+            with contextlib.suppress(StreamsError):
                 await perform(there, op)
         except TransientError:
             if self._corpse is None:
@@ -282,7 +326,8 @@ class Lives:
 
     async def _compare(self, there: Rig) -> None:
         while True:
-            with contextlib.suppress(TransientError):  # a disk that is still full for one write more
+            # a disk that is still full for one write more
+            with contextlib.suppress(TransientError):
                 found = await view(there)
                 break
         if self._corpse is not None:

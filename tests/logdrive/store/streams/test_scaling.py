@@ -47,13 +47,19 @@ def test_a_segment_is_split_into_as_many_as_its_rate_needs_and_the_policy_allows
 
 
 def test_never_fewer_segments_are_left_than_the_policy_wants() -> None:
-    assert wanted(HALVES, {0: [0] * 10, 1: [0] * 10}, StreamConfig(scale_type=2, target_rate=10, min_segments=2)) == ([], [])
+    assert wanted(
+        HALVES,
+        {0: [0] * 10, 1: [0] * 10},
+        StreamConfig(scale_type=2, target_rate=10, min_segments=2),
+    ) == ([], [])
 
 
 async def written(there: Rig, per_second: int, minutes: int) -> None:
     """Write small events, of one key, as long."""
     for _ in range(minutes):
-        (segment,) = [s for s in layout.current(await there.streams.stream(SCOPE, STREAM)) if s.low == 0.0]
+        (segment,) = [
+            s for s in layout.current(await there.streams.stream(SCOPE, STREAM)) if s.low == 0.0
+        ]
         for _ in range(per_second * int(EVERY_SECONDS)):
             await there.write(name_of(SCOPE, STREAM, segment.id), b"x" * 1000)
         await asyncio.sleep(EVERY_SECONDS - per_second * EVERY_SECONDS * 0.002)
@@ -63,11 +69,15 @@ async def written(there: Rig, per_second: int, minutes: int) -> None:
     ("scale_type", "target_rate", "epochs"),
     [(2, 3, 2), (2, 5, 1), (1, 3, 2), (1, 4, 1), (0, 1, 1)],
 )
-def test_streams_are_scaled_by_events_or_bytes_and_fixed_ones_never(scale_type: int, target_rate: int, epochs: int) -> None:
+def test_streams_are_scaled_by_events_or_bytes_and_fixed_ones_never(
+    scale_type: int, target_rate: int, epochs: int
+) -> None:
     async def main() -> None:
         async with rig() as there:
             await there.streams.create_scope(SCOPE)
-            config = StreamConfig(scale_type=scale_type, target_rate=target_rate, scale_factor=2, min_segments=1)
+            config = StreamConfig(
+                scale_type=scale_type, target_rate=target_rate, scale_factor=2, min_segments=1
+            )
             await there.streams.create(SCOPE, STREAM, config)
             running = asyncio.create_task(Scaling(there.catalogue, there.streams).run())
             await written(there, 4, 4)
@@ -81,7 +91,11 @@ def test_a_stream_that_got_quiet_is_joined_again_down_to_what_its_maker_wants() 
     async def main() -> None:
         async with rig() as there:
             await there.streams.create_scope(SCOPE)
-            await there.streams.create(SCOPE, STREAM, StreamConfig(scale_type=1, target_rate=1, scale_factor=2, min_segments=2))
+            await there.streams.create(
+                SCOPE,
+                STREAM,
+                StreamConfig(scale_type=1, target_rate=1, scale_factor=2, min_segments=2),
+            )
             await there.streams.scale(SCOPE, STREAM, [0], [(0.0, 0.25), (0.25, 0.5)])
             running = asyncio.create_task(Scaling(there.catalogue, there.streams).run())
             await asyncio.sleep(EVERY_SECONDS * 40)

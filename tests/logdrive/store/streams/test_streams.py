@@ -1,4 +1,6 @@
-"""Scopes and streams: what they answer, what becomes of their segments, and that all of it is there after a start."""
+"""Scopes and streams: what they answer, what becomes of their segments, and that all of it is there
+after a start.
+"""
 
 import asyncio
 import errno
@@ -6,7 +8,7 @@ import errno
 import pytest
 
 from logdrive.errors import StorageError, TransientError
-from logdrive.store.errors import DamagedError
+from logdrive.store.errors import StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from logdrive.store.retention import Retention
 from logdrive.store.streams import key_ranges as layout
@@ -48,7 +50,10 @@ def test_what_was_made_is_there_after_a_start_and_after_a_kill() -> None:
                 await there.streams.create_scope("empty")
                 await there.streams.create(SCOPE, STREAM, CONFIG)
                 made = await there.streams.stream(SCOPE, STREAM)
-                assert [(s.id, s.low, s.high) for s in layout.current(made)] == [(OLD[0], 0.0, 0.5), (OLD[1], 0.5, 1.0)]
+                assert [(s.id, s.low, s.high) for s in layout.current(made)] == [
+                    (OLD[0], 0.0, 0.5),
+                    (OLD[1], 0.5, 1.0),
+                ]
                 assert there.store.info(name(0)) is not None
             async with rig(disk if clean else disk.killed()) as there:
                 assert await there.streams.scopes() == ["empty", SCOPE]
@@ -99,17 +104,28 @@ def test_scaling_seals_what_it_replaces_and_each_knows_whom_it_follows() -> None
         async with rig() as there:
             await there.made()
             await there.write(name(0), b"old")
-            epoch, now = await there.streams.scale(SCOPE, STREAM, OLD[:1], [(0.0, 0.25), (0.25, 0.5)])
+            epoch, now = await there.streams.scale(
+                SCOPE, STREAM, OLD[:1], [(0.0, 0.25), (0.25, 0.5)]
+            )
             new = [segment_id(2, 1), segment_id(3, 1)]
             assert (epoch, sorted(s.id for s in now)) == (1, sorted([OLD[1], *new]))
-            sealed = {n: info.sealed for n in (name(0), name(1), name(2, 1)) if (info := there.store.info(n)) is not None}
+            sealed = {
+                n: info.sealed
+                for n in (name(0), name(1), name(2, 1))
+                if (info := there.store.info(n)) is not None
+            }
             assert sealed == {name(0): True, name(1): False, name(2, 1): False}
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert [(s.id, before) for s, before in layout.successors(stream, OLD[0])] == [(new[0], OLD[:1]), (new[1], OLD[:1])]
+            assert [(s.id, before) for s, before in layout.successors(stream, OLD[0])] == [
+                (new[0], OLD[:1]),
+                (new[1], OLD[:1]),
+            ]
             assert layout.successors(stream, OLD[1]) == []
             await there.streams.scale(SCOPE, STREAM, [OLD[1], new[1]], [(0.25, 1.0)])
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert [(s.id, sorted(p)) for s, p in layout.successors(stream, new[1])] == [(segment_id(4, 2), sorted([OLD[1], new[1]]))]
+            assert [(s.id, sorted(p)) for s, p in layout.successors(stream, new[1])] == [
+                (segment_id(4, 2), sorted([OLD[1], new[1]]))
+            ]
             assert layout.head(stream) == {OLD[0]: 0, OLD[1]: 0}
 
     run(main())
@@ -127,7 +143,9 @@ def test_scaling_seals_what_it_replaces_and_each_knows_whom_it_follows() -> None
         ([99], [(0.0, 1.0)]),
     ],
 )
-def test_a_scaling_that_leaves_a_gap_or_an_overlap_is_refused(sealed: list[int], ranges: list[tuple[float, float]]) -> None:
+def test_a_scaling_that_leaves_a_gap_or_an_overlap_is_refused(
+    sealed: list[int], ranges: list[tuple[float, float]]
+) -> None:
     async def main() -> None:
         async with rig() as there:
             await there.made()
@@ -137,7 +155,9 @@ def test_a_scaling_that_leaves_a_gap_or_an_overlap_is_refused(sealed: list[int],
     run(main())
 
 
-def test_a_sealed_stream_has_no_current_segments_and_can_be_deleted_its_numbers_never_come_again() -> None:
+def test_sealed_stream_no_current_segments_and_can_be_deleted_its_numbers_never_come_again() -> (
+    None
+):
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
@@ -202,7 +222,7 @@ def test_a_cut_into_what_the_damaged_index_tells_of_stops_no_other_stream_and_no
                 await there.streams.truncate(SCOPE, STREAM, {OLD[0]: 20_100})
                 await there.streams.create(SCOPE, again, CONFIG)
                 assert await there.streams.place_at(SCOPE, STREAM) == {OLD[0]: 20_100}
-                with pytest.raises(DamagedError):
+                with pytest.raises(StoreDamagedError):
                     store.truncate(name(0), 20_100)
 
     run(main())
@@ -217,7 +237,11 @@ def test_streams_that_sinks_made_are_taken_in_when_asked_for_and_at_a_start() ->
             await there.store.create("logs/rg_kvtable/0.#epoch.0")  # a table of clients
             await there.store.create("logs/half/1.#epoch.0")
             stream = await there.streams.stream(SCOPE, STREAM)
-            assert [(s.low, s.high) for s in layout.current(stream)] == [(0.0, 1 / 3), (1 / 3, 2 / 3), (2 / 3, 1.0)]
+            assert [(s.low, s.high) for s in layout.current(stream)] == [
+                (0.0, 1 / 3),
+                (1 / 3, 2 / 3),
+                (2 / 3, 1.0),
+            ]
             with pytest.raises(NoSuchStreamError):
                 await there.streams.stream(SCOPE, "half")
             await there.store.create("more/app/0.#epoch.0")
@@ -230,19 +254,25 @@ def test_streams_that_sinks_made_are_taken_in_when_asked_for_and_at_a_start() ->
     run(main())
 
 
-def test_streams_are_kept_to_the_size_that_their_makers_ask_for_and_begin_where_that_leaves_them() -> None:
+def test_streams_are_kept_to_size_their_makers_ask_for_and_begin_where_that_leaves_them() -> None:
     async def main() -> None:
         async with rig() as there:
             await there.streams.create_scope(SCOPE)
-            await there.streams.create(SCOPE, STREAM, StreamConfig(min_segments=1, retention_type=2, retention_param=30))
+            await there.streams.create(
+                SCOPE, STREAM, StreamConfig(min_segments=1, retention_type=2, retention_param=30)
+            )
             await there.streams.create(SCOPE, "whole", StreamConfig(min_segments=1))
             for n in range(10):
                 for stream in (STREAM, "whole"):
-                    await there.write(name_of(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode())
+                    await there.write(
+                        name_of(SCOPE, stream, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
+                    )
             await Retention(there.store, there.streams.policy_of, there.catalogue.clock).apply()
             assert await there.streams.place_at(SCOPE, STREAM) == {0: 70}
             assert await there.streams.place_at(SCOPE, "whole") == {0: 0}
-            await there.streams.configure(SCOPE, STREAM, StreamConfig(retention_type=1, retention_param=60_000))
+            await there.streams.configure(
+                SCOPE, STREAM, StreamConfig(retention_type=1, retention_param=60_000)
+            )
             found = there.streams.policy_of(f"{SCOPE}/{STREAM}")
             assert found is not None
             assert (found.max_age_ms, found.max_bytes) == (60_000, None)
@@ -289,7 +319,9 @@ def test_the_journal_is_written_anew_before_it_grows_long() -> None:
         async with rig(disk, slack=2000) as there:
             await there.made()
             for n in range(200):
-                await there.streams.configure(SCOPE, STREAM, StreamConfig(min_segments=2, tags=(str(n),)))
+                await there.streams.configure(
+                    SCOPE, STREAM, StreamConfig(min_segments=2, tags=(str(n),))
+                )
             info = there.store.info(SEGMENT)
             assert info is not None
             assert info.length > 20_000
@@ -304,7 +336,9 @@ def test_what_somebody_else_wrote_into_the_journal_is_told_and_not_guessed_at() 
     async def main() -> None:
         async with rig() as there:
             await there.made()
-            await there.store.append(SEGMENT, b"\0\0\0\0\0\0\0\1x", writer=WRITER, expected=None, number=1, events=1)
+            await there.store.append(
+                SEGMENT, b"\0\0\0\0\0\0\0\1x", writer=WRITER, expected=None, number=1, events=1
+            )
             again = Rig.on(there.store)
             with pytest.raises(StorageError, match="no change at offset"):
                 await again.streams.scopes()

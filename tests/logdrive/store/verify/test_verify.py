@@ -1,4 +1,6 @@
-"""`store verify` finds every damage and names its place, finds nothing in a store that is whole, and changes nothing."""
+"""`store verify` finds every damage and names its place, finds nothing in a store that is whole,
+and changes nothing.
+"""
 
 import errno
 import tracemalloc
@@ -13,7 +15,16 @@ from logdrive.model.numbers import ABSENT
 from logdrive.store.limits import StoreLimits
 from logdrive.store.log.format import ENTRY_HEAD, FILE_HEAD
 from logdrive.store.verify.verify import Verification, verify
-from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, filled, running, submit
+from tests.logdrive.store.harness import (
+    FIRST_FILE,
+    OTHER,
+    PATH,
+    SEGMENT,
+    WRITER,
+    filled,
+    running,
+    submit,
+)
 from tests.support.memory_disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
@@ -60,14 +71,22 @@ def test_a_whole_store_is_intact_and_stays_as_it_is(clean: bool) -> None:
         told: list[tuple[int, int]] = []
         found = verify(disk, PATH, lambda done, whole: told.append((done, whole)))
         assert (found.damages, found.torn_bytes, found.held, found.segments) == ([], 0, False, 2)
-        assert found.bytes == sum(len(data) for path, data in before.items() if "/log-" in path) == told[-1][0] == told[-1][1]
+        assert (
+            found.bytes
+            == sum(len(data) for path, data in before.items() if "/log-" in path)
+            == told[-1][0]
+            == told[-1][1]
+        )
         assert snapshot(disk) == before
 
     run(main())
 
 
 def test_a_batch_takes_little_memory_while_a_store_is_looked_at() -> None:
-    """A segment may have millions. The log itself, 93 bytes a batch here, is read in pieces of 4 MiB, and so is in memory, too."""
+    """A segment may have millions.
+
+    The log itself, 93 bytes a batch here, is read in pieces of 4 MiB, and so is in memory, too.
+    """
     batches = 5000
 
     async def main() -> None:
@@ -94,7 +113,10 @@ def test_a_store_in_use_can_be_looked_at() -> None:
             await submit(store, b"more", 1, segment=KEPT)
             found = verify(disk, PATH)
             assert (found.damages, found.held) == ([], True)
-            disk.write([path for path in disk.paths() if "/log-" in path][-1], b"LDE1 and part of what is being written")
+            disk.write(
+                [path for path in disk.paths() if "/log-" in path][-1],
+                b"LDE1 and part of what is being written",
+            )
             found = verify(disk, PATH)
             assert (found.damages, found.torn_bytes) == ([], 0)
 
@@ -128,7 +150,9 @@ def test_a_look_that_begins_while_an_entry_is_being_written_finds_nothing() -> N
 
 
 class Between(MemoryDisk):
-    """*disk*, with the indexes that it had when it was like *before*, and *freed*, which was there until a moment ago."""
+    """*disk*, with the indexes that it had when it was like *before*, and *freed*, which was there
+    until a moment ago.
+    """
 
     def __init__(self, disk: MemoryDisk, before: MemoryDisk, freed: str) -> None:
         self.__dict__ = dict(disk.__dict__)
@@ -140,13 +164,25 @@ class Between(MemoryDisk):
     def stat(self, path: str) -> FileStat:
         return self._at(path).stat(path)
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         if path == self._freed:
             raise FileNotFoundError(errno.ENOENT, "freed", path)
         return self._at(path).open(path)
 
     def _at(self, path: str) -> MemoryDisk:
-        return self._before if path in self._before.paths() and ("/log-" not in path or path == self._freed) else self._now
+        return (
+            self._before
+            if path in self._before.paths() and ("/log-" not in path or path == self._freed)
+            else self._now
+        )
 
 
 def test_a_file_that_is_freed_in_the_midst_of_which_the_index_ended_is_no_damage() -> None:
@@ -174,7 +210,15 @@ class Swept(MemoryDisk):
         self.__dict__ = dict(disk.__dict__)
         self._gone = [gone]
 
-    def open(self, path: str, *, write: bool = False, create: bool = False, private: bool = False, direct: bool = False) -> MemoryFile:
+    def open(
+        self,
+        path: str,
+        *,
+        write: bool = False,
+        create: bool = False,
+        private: bool = False,
+        direct: bool = False,
+    ) -> MemoryFile:
         if path in self._gone:
             self._gone.remove(path)
             raise FileNotFoundError(errno.ENOENT, "swept", path)
@@ -206,7 +250,11 @@ def test_every_flipped_bit_of_log_and_indexes_is_found_in_its_place() -> None:
                 assert found.damages, (path, offset)
                 damage = found.damages[0]
                 assert damage.file == path
-                assert 0 <= offset - damage.offset < 1000 or damage.offset == 0, (path, offset, damage)
+                assert 0 <= offset - damage.offset < 1000 or damage.offset == 0, (
+                    path,
+                    offset,
+                    damage,
+                )
 
     run(main())
 
@@ -281,7 +329,7 @@ def test_an_index_that_says_something_else_than_the_log_is_found_out() -> None:
     run(main())
 
 
-def test_without_its_indexes_a_store_of_which_nothing_was_freed_is_intact_and_one_of_which_files_were_is_not() -> None:
+def test_without_its_indexes_store_which_nothing_freed_intact_and_one_which_files_not() -> None:
     async def main() -> None:
         for freed in (False, True):
             disk = MemoryDisk()

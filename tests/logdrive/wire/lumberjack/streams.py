@@ -1,4 +1,6 @@
-"""Streams for the tests of the codec: hypothesis strategies, a reader of each kind, and frames made comparable."""
+"""Streams for the tests of the codec: hypothesis strategies, a reader of each kind, and frames made
+comparable.
+"""
 
 import zlib
 from collections.abc import Iterable
@@ -10,20 +12,20 @@ from hypothesis import strategies as st
 
 from logdrive.wire.lumberjack.envelope import pack
 from logdrive.wire.lumberjack.frames import (
-    Ack,
-    Data,
-    Envelope,
+    AckFrame,
+    EnvelopeFrame,
     Frame,
-    Json,
+    JsonFrame,
     JsonRun,
-    Position,
-    Refusal,
-    Run,
-    Source,
-    Window,
+    KeyValueFrame,
+    PositionFrame,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
 )
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
-from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
+from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader, Side
 
 ORIGIN = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -32,20 +34,34 @@ i64 = st.integers(-(2**63), 2**63 - 1)
 uuids = st.uuids()
 versions = st.sampled_from([b"1", b"2"])
 
-windows = st.builds(Window, u32)
-datas = st.builds(Data, u32, st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=4).map(tuple))
-jsons = st.builds(Json, u32, st.binary(min_size=1, max_size=40))
-runs = st.builds(Run, u32, st.integers(0, 255), i64, i64, i64, i64, u32, u32)
-sources = st.builds(Source, u32, uuids, st.binary(max_size=40))
-acks = st.builds(Ack, u32)
-positions = st.builds(Position, u32, i64, uuids)
-refusals = st.builds(Refusal, u32, st.integers(0, 2**16 - 1), st.text(max_size=20))
+windows = st.builds(WindowFrame, u32)
+datas = st.builds(
+    KeyValueFrame,
+    u32,
+    st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=4).map(tuple),
+)
+jsons = st.builds(JsonFrame, u32, st.binary(min_size=1, max_size=40))
+runs = st.builds(RunFrame, u32, st.integers(0, 255), i64, i64, i64, i64, u32, u32)
+sources = st.builds(SourceFrame, u32, uuids, st.binary(max_size=40))
+acks = st.builds(AckFrame, u32)
+positions = st.builds(PositionFrame, u32, i64, uuids)
+refusals = st.builds(RefusalFrame, u32, st.integers(0, 2**16 - 1), st.text(max_size=20))
 
-Sent = Window | Data | Json | Run | Source | Ack | Position | Refusal | Envelope
+Sent = (
+    WindowFrame
+    | KeyValueFrame
+    | JsonFrame
+    | RunFrame
+    | SourceFrame
+    | AckFrame
+    | PositionFrame
+    | RefusalFrame
+    | EnvelopeFrame
+)
 
 
-def consecutive(first: int, payloads: Iterable[bytes]) -> list[Json]:
-    return [Json(first + i, payload) for i, payload in enumerate(payloads)]
+def consecutive(first: int, payloads: Iterable[bytes]) -> list[JsonFrame]:
+    return [JsonFrame(first + i, payload) for i, payload in enumerate(payloads)]
 
 
 def encoded(frames: Iterable[Sent], version: bytes = b"2") -> bytes:
@@ -56,14 +72,24 @@ def encoded(frames: Iterable[Sent], version: bytes = b"2") -> bytes:
 def plain_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
     """Bytes of a v1 or v2 writer, versions mixed, and what is in them."""
     stream, expected = b"", list[Any]()
-    bursts = st.builds(consecutive, st.integers(0, 100), st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=5))
-    groups: st.SearchStrategy[list[Any]] = st.one_of(st.lists(st.one_of(windows, datas, jsons), max_size=3), bursts)
+    bursts = st.builds(
+        consecutive,
+        st.integers(0, 100),
+        st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=5),
+    )
+    groups: st.SearchStrategy[list[Any]] = st.one_of(
+        st.lists(st.one_of(windows, datas, jsons), max_size=3), bursts
+    )
     for _ in range(draw(st.integers(0, 4))):
         group: list[Sent] = draw(groups)
         content = b"".join(frame.encode(draw(versions)) for frame in group)
         if draw(st.booleans()):
-            packed = draw(st.sampled_from([pack(content), zlib.compress(content, 6), zlib.compress(content, 0)]))
-            content = Envelope(packed).encode(draw(versions))
+            packed = draw(
+                st.sampled_from(
+                    [pack(content), zlib.compress(content, 6), zlib.compress(content, 0)]
+                )
+            )
+            content = EnvelopeFrame(packed).encode(draw(versions))
         stream += content
         expected += group
     return stream, expected
@@ -71,18 +97,37 @@ def plain_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
 
 @st.composite
 def logdrive_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
-    """Bytes of a `logdrive/1` writer, the first frame S, and what is in them; their order is not D1's."""
+    """Bytes of a `logdrive/1` writer, the first frame S, and what is in them; their order is not
+    D1's.
+    """
     group: list[Sent] = [draw(sources)]
     stream, expected = encoded(group), list[Any](group)
-    bursts = st.builds(consecutive, st.integers(0, 100), st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=5))
+    bursts = st.builds(
+        consecutive,
+        st.integers(0, 100),
+        st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=5),
+    )
     for _ in range(draw(st.integers(0, 4))):
         if draw(st.booleans()):
-            group = draw(st.one_of(st.lists(st.one_of(runs, jsons), min_size=1, max_size=3), bursts))
+            group = draw(
+                st.one_of(st.lists(st.one_of(runs, jsons), min_size=1, max_size=3), bursts)
+            )
             content = encoded(group)
-            packed = draw(st.sampled_from([pack(content), pack(content, "zstd"), zstandard.compress(content, 3)]))
-            stream += Envelope(packed).encode()
+            packed = draw(
+                st.sampled_from(
+                    [pack(content), pack(content, "zstd"), zstandard.compress(content, 3)]
+                )
+            )
+            stream += EnvelopeFrame(packed).encode()
         else:
-            group = draw(st.lists(st.one_of(windows.filter(lambda w: w.count <= LOGDRIVE_1.window), runs, jsons, sources), max_size=3))
+            group = draw(
+                st.lists(
+                    st.one_of(
+                        windows.filter(lambda w: w.count <= LOGDRIVE_1.window), runs, jsons, sources
+                    ),
+                    max_size=3,
+                )
+            )
             stream += encoded(group)
         expected += group
     return stream, expected
@@ -95,17 +140,31 @@ def reply_streams(draw: st.DrawFn) -> tuple[bytes, list[Any]]:
     return encoded(group), list(group)
 
 
-def reader(dialect: Dialect = "lumberjack", side: Side = "reader", limits: LumberjackLimits | None = None) -> FrameReader:
-    return FrameReader(limits or (LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK), side=side, dialect=dialect)
+def reader(
+    dialect: FrameDialect = "lumberjack",
+    side: Side = "reader",
+    limits: LumberjackLimits | None = None,
+) -> FrameReader:
+    return FrameReader(
+        limits or (LOGDRIVE_1 if dialect == "logdrive/1" else PLAIN_LUMBERJACK),
+        side=side,
+        dialect=dialect,
+    )
 
 
 def feed_in_steps(frames: FrameReader, stream: bytes, step: int) -> list[Frame]:
-    return [frame for i in range(0, len(stream), step) for frame in frames.feed(stream[i : i + step])]
+    return [
+        frame for i in range(0, len(stream), step) for frame in frames.feed(stream[i : i + step])
+    ]
 
 
 def events(frames: Iterable[Frame]) -> list[Any]:
-    """Return *frames* with each `JsonRun` taken apart: how many J frames come in one depends on the reads."""
+    """Return *frames* with each `JsonRun` taken apart: how many J frames come in one depends on the
+    reads.
+    """
     singles: list[Any] = []
     for frame in frames:
-        singles += consecutive(frame.first, frame.payloads) if isinstance(frame, JsonRun) else [frame]
+        singles += (
+            consecutive(frame.first, frame.payloads) if isinstance(frame, JsonRun) else [frame]
+        )
     return singles

@@ -1,4 +1,6 @@
-"""Envelopes: what opens, and what must not: bombs, streams cut off or damaged, envelopes in envelopes."""
+"""Envelopes: what opens, and what must not: bombs, streams cut off or damaged, envelopes in
+envelopes.
+"""
 
 import gzip
 import random
@@ -13,14 +15,20 @@ from hypothesis import strategies as st
 from logdrive.errors import ProtocolError
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import Codec, EnvelopeError, pack, unpack
-from logdrive.wire.lumberjack.frames import Envelope, Json, RefusalCode, Run, Window
+from logdrive.wire.lumberjack.frames import (
+    EnvelopeFrame,
+    JsonFrame,
+    RefusalCode,
+    RunFrame,
+    WindowFrame,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
-from logdrive.wire.lumberjack.reader import Dialect
+from logdrive.wire.lumberjack.reader import FrameDialect
 from tests.logdrive.wire.lumberjack.streams import encoded, events, reader
 
-EVENT = Json(1, b'{"message":"x"}')
+EVENT = JsonFrame(1, b'{"message":"x"}')
 FRAME = EVENT.encode()
-RUN = encoded([Run(0, 0, 0, 1 << 16, 0, 0, 1, 1), EVENT])
+RUN = encoded([RunFrame(0, 0, 0, 1 << 16, 0, 0, 1, 1), EVENT])
 SMALL = LumberjackLimits(inflated=256 * KIB, ratio=100)
 
 
@@ -39,7 +47,11 @@ def streamed_zstd(data: bytes, **parameters: int) -> bytes:
     return stream.compress(data) + stream.flush()
 
 
-@given(st.lists(st.binary(max_size=50), max_size=8), st.sampled_from(["zlib", "zstd"]), st.integers(1, 3))
+@given(
+    st.lists(st.binary(max_size=50), max_size=8),
+    st.sampled_from(["zlib", "zstd"]),
+    st.integers(1, 3),
+)
 def test_what_is_packed_unpacks(parts: list[bytes], codec: Codec, level: int) -> None:
     data = b"".join(parts)
     assert pack(parts, codec, level) == pack(data, codec, level)
@@ -97,7 +109,7 @@ def test_a_preset_dictionary_is_refused() -> None:
         plainly(packer.compress(FRAME) + packer.flush())
 
 
-def test_what_follows_a_zlib_stream_is_skipped_for_plain_peers_and_refused_in_logdrive_1() -> None:
+def test_what_follows_zlib_stream_is_skipped_for_plain_peers_and_refused_in_logdrive_1() -> None:
     for payload in (zlib.compress(FRAME) + b"junk", zlib.compress(FRAME) * 2):
         assert plainly(payload) == FRAME
         with pytest.raises(EnvelopeError, match="after its zlib stream"):
@@ -120,13 +132,24 @@ def test_a_zstd_frame_opens_whether_or_not_it_tells_its_size(told: bool) -> None
 def test_one_zstd_frame_exactly(told: bool) -> None:
     """Rule D1: one frame; neither bytes nor a frame after it, nor one that is cut off."""
     whole = pack(FRAME, "zstd") if told else streamed_zstd(FRAME)
-    for payload in (whole + b"x", whole * 2, whole[:-1], whole[: len(whole) // 2], whole[:5], whole[:4]):
+    for payload in (
+        whole + b"x",
+        whole * 2,
+        whole[:-1],
+        whole[: len(whole) // 2],
+        whole[:5],
+        whole[:4],
+    ):
         with pytest.raises(EnvelopeError):
             exactly(payload)
 
 
 def test_a_zstd_frame_of_nothing_or_to_be_skipped_is_refused() -> None:
-    for payload in (zstandard.compress(b""), zstandard.compress(b"") + b"x", b"\x50\x2a\x4d\x18\x03\0\0\0abc"):
+    for payload in (
+        zstandard.compress(b""),
+        zstandard.compress(b"") + b"x",
+        b"\x50\x2a\x4d\x18\x03\0\0\0abc",
+    ):
         with pytest.raises(EnvelopeError):
             exactly(payload)
 
@@ -197,66 +220,79 @@ def test_deflates_own_best_is_within_the_default_ratio() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["lumberjack", "logdrive/1"])
-def test_a_bomb_in_a_stream_is_a_limit_in_the_peers_words(dialect: Dialect) -> None:
+def test_a_bomb_in_a_stream_is_a_limit_in_the_peers_words(dialect: FrameDialect) -> None:
     limits = LumberjackLimits(inflated=MIB)
     with pytest.raises(ProtocolError, match="unpacks to more than") as refused:
-        reader(dialect, limits=limits).feed(Envelope(BOMBS["zlib"]).encode())
+        reader(dialect, limits=limits).feed(EnvelopeFrame(BOMBS["zlib"]).encode())
     assert refused.value.code == RefusalCode.LIMIT
 
 
 def test_a_plain_peers_stream_has_no_zstd() -> None:
     with pytest.raises(ProtocolError, match="does not inflate"):
-        reader().feed(Envelope(pack(FRAME, "zstd")).encode())
+        reader().feed(EnvelopeFrame(pack(FRAME, "zstd")).encode())
 
 
 def test_a_logdrive_stream_has_nothing_after_what_an_envelope_packs() -> None:
     """Rule D1: one frame."""
     with pytest.raises(ProtocolError, match="after its zlib stream"):
-        reader("logdrive/1").feed(Envelope(pack(RUN) + b"x").encode())
+        reader("logdrive/1").feed(EnvelopeFrame(pack(RUN) + b"x").encode())
 
 
 def test_an_envelope_in_an_envelope_is_refused() -> None:
-    inner = Envelope(pack(RUN)).encode()
+    inner = EnvelopeFrame(pack(RUN)).encode()
     for dialect in ("lumberjack", "logdrive/1"):
         with pytest.raises(ProtocolError, match="an envelope inside an envelope"):
-            reader(dialect).feed(Envelope(pack(inner)).encode())
+            reader(dialect).feed(EnvelopeFrame(pack(inner)).encode())
         with pytest.raises(ProtocolError, match="an envelope inside an envelope"):
-            reader(dialect).feed(Envelope(pack((RUN if dialect == "logdrive/1" else FRAME) + inner)).encode())
+            reader(dialect).feed(
+                EnvelopeFrame(pack((RUN if dialect == "logdrive/1" else FRAME) + inner)).encode()
+            )
 
 
 @pytest.mark.parametrize("cut", [1, 5, 9, 10, len(FRAME) - 1])
 def test_an_envelope_holds_whole_frames_only(cut: int) -> None:
     with pytest.raises(ProtocolError, match="ends within a frame"):
-        reader().feed(Envelope(pack(FRAME + FRAME[:cut])).encode() + Envelope(pack(FRAME[cut:])).encode())
+        reader().feed(
+            EnvelopeFrame(pack(FRAME + FRAME[:cut])).encode()
+            + EnvelopeFrame(pack(FRAME[cut:])).encode()
+        )
 
 
 def test_an_envelope_cut_in_a_data_frame_is_refused() -> None:
     with pytest.raises(ProtocolError, match="ends within a frame"):
-        reader().feed(Envelope(pack(b"1D\0\0\0\1\0\0\0\1\0\0\0\1k\0\0\0")).encode())
+        reader().feed(EnvelopeFrame(pack(b"1D\0\0\0\1\0\0\0\1\0\0\0\1k\0\0\0")).encode())
 
 
 def test_plain_envelopes_may_hold_windows_and_nothing() -> None:
-    stream = Envelope(pack(Window(1).encode() + FRAME)).encode() + Envelope(b"").encode() + Envelope(pack(b"")).encode()
-    assert events(reader().feed(stream)) == [Window(1), EVENT]
+    stream = (
+        EnvelopeFrame(pack(WindowFrame(1).encode() + FRAME)).encode()
+        + EnvelopeFrame(b"").encode()
+        + EnvelopeFrame(pack(b"")).encode()
+    )
+    assert events(reader().feed(stream)) == [WindowFrame(1), EVENT]
 
 
-@pytest.mark.parametrize("content", [Window(1).encode(), b"2S" + bytes(24), b"2A\0\0\0\0", b"1J\0\0\0\1\0\0\0\2{}"])
+@pytest.mark.parametrize(
+    "content", [WindowFrame(1).encode(), b"2S" + bytes(24), b"2A\0\0\0\0", b"1J\0\0\0\1\0\0\0\2{}"]
+)
 def test_envelopes_of_logdrive_1_hold_runs_only(content: bytes) -> None:
     """Rule D1: never an S inside a C, and a W before it."""
     with pytest.raises(ProtocolError, match="can't stand here"):
-        reader("logdrive/1").feed(Envelope(pack(content)).encode())
+        reader("logdrive/1").feed(EnvelopeFrame(pack(content)).encode())
 
 
 def test_refused_envelopes_say_why_in_the_peers_words() -> None:
     with pytest.raises(ProtocolError, match="cut off") as refused:
-        reader().feed(Window(1).encode() + Envelope(pack(FRAME)[:-2]).encode())
+        reader().feed(WindowFrame(1).encode() + EnvelopeFrame(pack(FRAME)[:-2]).encode())
     assert (refused.value.code, refused.value.offset) == (RefusalCode.PROTOCOL, 6)
 
 
 @pytest.mark.parametrize("size", [MIB - 1, MIB, MIB + 1, 3 * MIB])
 @pytest.mark.parametrize("level", [0, 1, 9])
 def test_streams_longer_than_a_step_unpack(size: int, level: int) -> None:
-    """Packed and unpacked bytes go in steps; what follows the stream may lie in a later step than its end."""
+    """Packed and unpacked bytes go in steps; what follows the stream may lie in a later step than
+    its end.
+    """
     data = random.Random(size).randbytes(size // 2) + bytes(size - size // 2)
     packed = zlib.compress(data, level)
     assert exactly(packed) == plainly(packed) == plainly(packed + bytes(300 * KIB)) == data

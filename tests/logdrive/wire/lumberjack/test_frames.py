@@ -1,4 +1,6 @@
-"""Golden vectors both ways, from the seed document and the tables of `docs/protocols/lumberjack.md`; runs of J frames."""
+"""Golden vectors both ways, from the seed document and the tables of
+`docs/protocols/lumberjack.md`; runs of J frames.
+"""
 
 import json
 from pathlib import Path
@@ -11,17 +13,31 @@ from hypothesis import strategies as st
 
 from logdrive.model.framing import framed_all
 from logdrive.wire.lumberjack import frames as module
-from logdrive.wire.lumberjack.frames import Data, Envelope, Frame, Json, JsonRun, Position, Refusal, RefusalCode, Run, Source, json_frames
+from logdrive.wire.lumberjack.frames import (
+    EnvelopeFrame,
+    Frame,
+    JsonFrame,
+    JsonRun,
+    KeyValueFrame,
+    PositionFrame,
+    RefusalCode,
+    RefusalFrame,
+    RunFrame,
+    SourceFrame,
+    json_frames,
+)
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader
 
-VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[3] / "vectors/lumberjack/frames.json").read_text())
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "vectors/lumberjack/frames.json").read_text()
+)
 
 
 def built(kind: str, fields: dict[str, Any]) -> Frame:
     fields = dict(fields)
     if kind == "JsonRun":
         return JsonRun.of(fields["first"], [payload.encode() for payload in fields["payloads"]])
-    if kind == "Data":
+    if kind == "KeyValueFrame":
         fields["pairs"] = tuple((key, value) for key, value in fields["pairs"])
     if "attributes" in fields:
         fields["attributes"] = fields["attributes"].encode()
@@ -35,7 +51,9 @@ def built(kind: str, fields: dict[str, Any]) -> Frame:
 @pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])
 def test_golden_bytes_are_read_as_the_document_says(vector: dict[str, Any]) -> None:
     frames = reader(vector["dialect"], vector["side"])
-    assert frames.feed(bytes.fromhex(vector["hex"])) == [built(*frame) for frame in vector["frames"]]
+    assert frames.feed(bytes.fromhex(vector["hex"])) == [
+        built(*frame) for frame in vector["frames"]
+    ]
 
 
 WRITABLE = [v for v in VECTORS if v["encodes_back"]]
@@ -53,24 +71,26 @@ def test_every_frame_type_has_a_golden_vector() -> None:
 
 
 def test_frames_have_the_lengths_that_the_tables_give() -> None:
-    assert len(Position(1, 2, ORIGIN).encode()) == 30
-    assert len(Run(0, 0, 0, 1, 0, 0, 0, 1).encode()) == 47
-    assert len(Source(1, ORIGIN, b"{}").encode()) == 26 + 2
-    assert len(Refusal(1, RefusalCode.LIMIT, "é").encode()) == 12 + 2
-    assert Envelope(b"abc").encode() == b"2C\0\0\0\3abc"
+    assert len(PositionFrame(1, 2, ORIGIN).encode()) == 30
+    assert len(RunFrame(0, 0, 0, 1, 0, 0, 0, 1).encode()) == 47
+    assert len(SourceFrame(1, ORIGIN, b"{}").encode()) == 26 + 2
+    assert len(RefusalFrame(1, RefusalCode.LIMIT, "é").encode()) == 12 + 2
+    assert EnvelopeFrame(b"abc").encode() == b"2C\0\0\0\3abc"
 
 
 def test_data_that_is_not_utf_8_becomes_replacement_characters() -> None:
     stream = bytes.fromhex("31 44 00000001 00000001 00000001 ff 00000002 61fe")
-    assert reader().feed(stream) == [Data(1, (("�", "a�"),))]
+    assert reader().feed(stream) == [KeyValueFrame(1, (("�", "a�"),))]
 
 
 payload_lists = st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=20)
 
 
 @given(st.integers(0, 2**32 - 21), payload_lists)
-def test_json_frames_written_in_bulk_equal_those_written_singly(first: int, payloads: list[bytes]) -> None:
-    singly = b"".join(Json(first + i, payload).encode() for i, payload in enumerate(payloads))
+def test_json_frames_written_in_bulk_equal_those_written_singly(
+    first: int, payloads: list[bytes]
+) -> None:
+    singly = b"".join(JsonFrame(first + i, payload).encode() for i, payload in enumerate(payloads))
     assert b"".join(json_frames(first, payloads)) == singly == JsonRun.of(first, payloads).encode()
 
 
@@ -79,20 +99,39 @@ def test_a_run_frames_its_payloads_as_pravega_events(first: int, payloads: list[
     run = JsonRun.of(first, payloads)
     assert b"".join(run.parts) == framed_all(payloads)
     assert run.size == len(framed_all(payloads))
-    assert (run.payloads, run.last, len(run)) == (payloads, first + len(payloads) - 1, len(payloads))
+    assert (run.payloads, run.last, len(run)) == (
+        payloads,
+        first + len(payloads) - 1,
+        len(payloads),
+    )
 
 
-@given(st.integers(0, 1000), st.lists(st.binary(min_size=1, max_size=9), min_size=2, max_size=9), st.data())
-def test_a_run_splits_into_two_that_make_it_up(first: int, payloads: list[bytes], data: st.DataObject) -> None:
+@given(
+    st.integers(0, 1000),
+    st.lists(st.binary(min_size=1, max_size=9), min_size=2, max_size=9),
+    st.data(),
+)
+def test_a_run_splits_into_two_that_make_it_up(
+    first: int, payloads: list[bytes], data: st.DataObject
+) -> None:
     run, cut = JsonRun.of(first, payloads), data.draw(st.integers(1, len(payloads) - 1))
     head, tail = run.split(cut)
-    assert (head, tail) == (JsonRun.of(first, payloads[:cut]), JsonRun.of(first + cut, payloads[cut:]))
+    assert (head, tail) == (
+        JsonRun.of(first, payloads[:cut]),
+        JsonRun.of(first + cut, payloads[cut:]),
+    )
 
 
 def test_what_is_split_off_is_copied_and_the_rest_is_not() -> None:
-    """A peer may let every event be a window of its own: copying the rest each time would be quadratic."""
+    """A peer may let every event be a window of its own: copying the rest each time would be
+    quadratic.
+    """
     run = JsonRun.of(1, [b"%d" % number for number in range(50)])
     for number in range(49):
         head, run = run.split(1)
-        assert (head.first, head.payloads, type(head.parts[0])) == (number + 1, [b"%d" % number], bytes)
+        assert (head.first, head.payloads, type(head.parts[0])) == (
+            number + 1,
+            [b"%d" % number],
+            bytes,
+        )
         assert isinstance(run.parts[0], memoryview)

@@ -1,4 +1,6 @@
-"""What a writer makes of acknowledgements: within the oldest window for plain peers, over the connection in `logdrive/1`."""
+"""What a writer makes of acknowledgements: within the oldest window for plain peers, over the
+connection in `logdrive/1`.
+"""
 
 import pytest
 from hypothesis import given
@@ -35,7 +37,9 @@ def running(*counts: int) -> AckTracker[int]:
         ([10, 4, 10], [[0], [], [1]]),
     ],
 )
-def test_plain_acknowledgements_count_within_the_oldest_window(acks: list[int], done: list[list[int]]) -> None:
+def test_plain_acknowledgements_count_within_the_oldest_window(
+    acks: list[int], done: list[list[int]]
+) -> None:
     tracker = plain(10, 10)
     assert [tracker.ack(ack) for ack in acks] == done
 
@@ -58,7 +62,9 @@ def test_an_acknowledgement_of_nothing_sent_is_fatal_but_a_keepalive_is_not() ->
 def test_an_acknowledgement_in_the_other_version_is_fatal(own: bytes, other: bytes) -> None:
     tracker = AckTracker[int]("window", own)
     tracker.sent(0, 10, 10)
-    with pytest.raises(ProtocolError, match=f"in version {other.decode()} .* version {own.decode()}") as error:
+    with pytest.raises(
+        ProtocolError, match=f"in version {other.decode()} .* version {own.decode()}"
+    ) as error:
         tracker.ack(10, version=other, offset=6)
     assert (error.value.offset, tracker.tokens) == (6, [0])
     assert tracker.ack(10, version=own) == [0]
@@ -84,7 +90,9 @@ def test_over_a_connection_one_acknowledgement_may_complete_several_windows() ->
 
 
 @pytest.mark.parametrize("acks", [[13], [5, 5], [5, 4]])
-def test_over_a_connection_acknowledgements_only_grow_and_never_beyond_what_was_sent(acks: list[int]) -> None:
+def test_over_a_connection_acknowledgements_only_grow_and_never_beyond_what_was_sent(
+    acks: list[int],
+) -> None:
     tracker = running(3, 4, 5)
     for ack in acks[:-1]:
         tracker.ack(ack)
@@ -93,13 +101,20 @@ def test_over_a_connection_acknowledgements_only_grow_and_never_beyond_what_was_
 
 
 def test_windows_that_do_not_add_up_are_the_callers_mistake() -> None:
-    for tracker, last, count in ((plain(), 0, 0), (plain(3), 6, 3), (running(3), 3, 3), (running(3), 7, 3)):
+    for tracker, last, count in (
+        (plain(), 0, 0),
+        (plain(3), 6, 3),
+        (running(3), 3, 3),
+        (running(3), 7, 3),
+    ):
         with pytest.raises(ValueError, match="a window of"):
             tracker.sent(9, last, count)
 
 
 @given(st.lists(st.integers(1, 9), max_size=9), st.data())
-def test_over_a_connection_every_window_completes_once_and_in_order(counts: list[int], data: st.DataObject) -> None:
+def test_over_a_connection_every_window_completes_once_and_in_order(
+    counts: list[int], data: st.DataObject
+) -> None:
     tracker, done = running(*counts), list[int]()
     for ack in sorted(data.draw(st.sets(st.integers(1, sum(counts)))) if counts else []):
         done += tracker.ack(ack)

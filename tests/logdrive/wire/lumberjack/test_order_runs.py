@@ -14,17 +14,34 @@ from logdrive.model.limits import RUN_BYTES
 from logdrive.model.numbers import CLOSED
 from logdrive.model.records import DATA, END, GAP
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import Envelope, Frame, JsonRun, RefusalCode, Run, Source, Window, json_frames
+from logdrive.wire.lumberjack.frames import (
+    EnvelopeFrame,
+    Frame,
+    JsonRun,
+    RefusalCode,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LIVE_INDICES, WINDOW_BYTES
 from logdrive.wire.lumberjack.order import RunReader, RunReceived, WindowEnd
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, reader
 
 N = 1 << 16  # the number of position 1
-SOURCE = Source(3, ORIGIN, b"{}")
+SOURCE = SourceFrame(3, ORIGIN, b"{}")
 
 
-def run(previous: int = 0, number: int = N, *, index: int = 3, kind: int = DATA, events: int = 1, records: int = 1) -> Run:
-    return Run(index, kind, previous, number, 0, 0, events, records)
+def run(
+    previous: int = 0,
+    number: int = N,
+    *,
+    index: int = 3,
+    kind: int = DATA,
+    events: int = 1,
+    records: int = 1,
+) -> RunFrame:
+    return RunFrame(index, kind, previous, number, 0, 0, events, records)
 
 
 def js(first: int, *payloads: bytes) -> JsonRun:
@@ -47,7 +64,7 @@ def refused(*frames: Frame) -> ProtocolError:
 
 def test_a_window_of_runs_gives_each_run_and_its_end() -> None:
     first, second = run(events=5, records=2), run(N, 2 * N)
-    given_ = received(Window(3), first, js(1, b"a", b"bc"), second, js(3, b"d"))
+    given_ = received(WindowFrame(3), first, js(1, b"a", b"bc"), second, js(3, b"d"))
     assert given_ == [
         RunReceived(first, 2, js(1, b"a", b"bc").parts, 19),
         RunReceived(second, 3, js(3, b"d").parts, 9),
@@ -57,21 +74,27 @@ def test_a_window_of_runs_gives_each_run_and_its_end() -> None:
 
 def test_a_run_gives_its_records_framed() -> None:
     for payloads in ([b"a"], [b"a", b"bc", b"d" * 300]):
-        (taken, _) = received(Window(len(payloads)), run(records=len(payloads)), js(1, *payloads))
+        (taken, _) = received(
+            WindowFrame(len(payloads)), run(records=len(payloads)), js(1, *payloads)
+        )
         assert b"".join(taken.parts) == framed_all(payloads)
         assert (taken.payloads, taken.size) == (payloads, len(framed_all(payloads)))
 
 
 def test_records_may_come_in_several_reads() -> None:
     runs = RunReader()
-    assert runs.feed([SOURCE, Window(3), run(records=3), js(1, b"a")]) == [SOURCE]
+    assert runs.feed([SOURCE, WindowFrame(3), run(records=3), js(1, b"a")]) == [SOURCE]
     assert runs.feed([js(2, b"b")]) == []
     parts = (*js(1, b"a").parts, *js(2, b"b").parts, *js(3, b"c").parts)
     assert runs.feed([js(3, b"c")]) == [RunReceived(run(records=3), 3, parts, 27), WindowEnd(3)]
 
 
 def test_numbers_run_on_over_windows() -> None:
-    assert [g.last for g in received(Window(1), run(), js(1), Window(1), run(N, 2 * N), js(2)) if isinstance(g, WindowEnd)] == [1, 2]
+    assert [
+        g.last
+        for g in received(WindowFrame(1), run(), js(1), WindowFrame(1), run(N, 2 * N), js(2))
+        if isinstance(g, WindowEnd)
+    ] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -79,20 +102,20 @@ def test_numbers_run_on_over_windows() -> None:
     [
         ([run()], "Run where S or W is due"),
         ([js(1)], "JsonRun where S or W is due"),
-        ([Window(2), Window(2)], "Window where B is due"),
-        ([Window(2), js(1)], "JsonRun where B is due"),
-        ([Window(2), SOURCE], "Source where B is due"),
-        ([Window(2), run(), SOURCE], "Source where J is due"),
-        ([Window(2), run(), run(N, 2 * N)], "Run where J is due"),
-        ([Window(2), run(), Window(1)], "Window where J is due"),
-        ([Window(2), run(), js(1), SOURCE], "Source where B is due"),
-        ([Window(2), run(), js(1), Window(1)], "Window where B is due"),
-        ([Window(1), run(), js(1), js(2)], "JsonRun where S or W is due"),
-        ([Window(2), run(), js(1), js(2)], "JsonRun where B is due"),
-        ([Window(2), run(), js(1, b"a", b"b")], "more than the 1 records"),
-        ([Window(0)], "a window of no events"),
-        ([Window(1), run(index=4)], "unknown index 4"),
-        ([Window(1), run(records=2)], "2 records in a window that lacks 1"),
+        ([WindowFrame(2), WindowFrame(2)], "Window where B is due"),
+        ([WindowFrame(2), js(1)], "JsonRun where B is due"),
+        ([WindowFrame(2), SOURCE], "Source where B is due"),
+        ([WindowFrame(2), run(), SOURCE], "Source where J is due"),
+        ([WindowFrame(2), run(), run(N, 2 * N)], "Run where J is due"),
+        ([WindowFrame(2), run(), WindowFrame(1)], "Window where J is due"),
+        ([WindowFrame(2), run(), js(1), SOURCE], "Source where B is due"),
+        ([WindowFrame(2), run(), js(1), WindowFrame(1)], "Window where B is due"),
+        ([WindowFrame(1), run(), js(1), js(2)], "JsonRun where S or W is due"),
+        ([WindowFrame(2), run(), js(1), js(2)], "JsonRun where B is due"),
+        ([WindowFrame(2), run(), js(1, b"a", b"b")], "more than the 1 records"),
+        ([WindowFrame(0)], "a window of no events"),
+        ([WindowFrame(1), run(index=4)], "unknown index 4"),
+        ([WindowFrame(1), run(records=2)], "2 records in a window that lacks 1"),
     ],
 )
 def test_what_breaks_the_grammar_is_refused(frames: list[Frame], reason: str) -> None:
@@ -103,8 +126,8 @@ def test_what_breaks_the_grammar_is_refused(frames: list[Frame], reason: str) ->
 
 @pytest.mark.parametrize(("before", "number"), [(0, 0), (0, 2), (1, 1), (1, 3), (1, 2**32 - 1)])
 def test_a_number_that_does_not_run_on_is_refused(before: int, number: int) -> None:
-    frames: list[Frame] = [Window(1), run(), js(1)] if before else []
-    assert "sequence number" in str(refused(*frames, Window(1), run(), js(number)))
+    frames: list[Frame] = [WindowFrame(1), run(), js(1)] if before else []
+    assert "sequence number" in str(refused(*frames, WindowFrame(1), run(), js(number)))
 
 
 @pytest.mark.parametrize(
@@ -125,12 +148,12 @@ def test_a_number_that_does_not_run_on_is_refused(before: int, number: int) -> N
         run(0, CLOSED + N, kind=END, events=1),
         run(records=0),
         run(kind=GAP, events=0, records=0),
-        Run(3, DATA, 0, N, -1, 0, 1, 1),
-        Run(3, DATA, 0, N, 0, -1, 1, 1),
+        RunFrame(3, DATA, 0, N, -1, 0, 1, 1),
+        RunFrame(3, DATA, 0, N, 0, -1, 1, 1),
     ],
 )
-def test_a_run_that_contradicts_itself_is_refused(bad: Run) -> None:
-    assert refused(Window(5), bad).code == RefusalCode.PROTOCOL
+def test_a_run_that_contradicts_itself_is_refused(bad: RunFrame) -> None:
+    assert refused(WindowFrame(5), bad).code == RefusalCode.PROTOCOL
 
 
 @pytest.mark.parametrize(
@@ -141,30 +164,38 @@ def test_a_run_that_contradicts_itself_is_refused(bad: Run) -> None:
         run(0, N, kind=GAP, events=0),
         run(N, CLOSED + N, kind=END, events=0),
         run(N, N + 1),
-        Run(3, DATA, 0, CLOSED - 1, 2**63 - 1, 2**63 - 1, 2**32 - 1, 1),
+        RunFrame(3, DATA, 0, CLOSED - 1, 2**63 - 1, 2**63 - 1, 2**32 - 1, 1),
     ],
 )
-def test_runs_of_every_kind_are_taken(good: Run) -> None:
-    assert received(Window(1), good, js(1)) == [RunReceived(good, 1, js(1).parts, 10), WindowEnd(1)]
+def test_runs_of_every_kind_are_taken(good: RunFrame) -> None:
+    assert received(WindowFrame(1), good, js(1)) == [
+        RunReceived(good, 1, js(1).parts, 10),
+        WindowEnd(1),
+    ]
 
 
 def test_a_run_has_at_most_999_records() -> None:
     """Rule R3."""
-    assert refused(Window(1000), run(records=1000)).code == RefusalCode.LIMIT
-    assert len(received(Window(999), run(records=999), js(1, *[b"{}"] * 999))) == 2
+    assert refused(WindowFrame(1000), run(records=1000)).code == RefusalCode.LIMIT
+    assert len(received(WindowFrame(999), run(records=999), js(1, *[b"{}"] * 999))) == 2
 
 
 def test_a_run_has_at_most_896_kib() -> None:
     """Rule R3: the sum of 8 + payload."""
     half = RUN_BYTES // 2 - 8
-    assert len(received(Window(2), run(records=2), js(1, b"x" * half, b"x" * half))) == 2
-    assert refused(Window(2), run(records=2), js(1, b"x" * half), js(2, b"x" * (half + 1))).code == RefusalCode.LIMIT
+    assert len(received(WindowFrame(2), run(records=2), js(1, b"x" * half, b"x" * half))) == 2
+    assert (
+        refused(WindowFrame(2), run(records=2), js(1, b"x" * half), js(2, b"x" * (half + 1))).code
+        == RefusalCode.LIMIT
+    )
 
 
 def window_of(size: int, start: int = 0) -> list[Frame]:
-    """Return the frames of a window of 12 runs of one record, *size* bytes unpacked, the first of them numbered after *start*."""
+    """Return the frames of a window of 12 runs of one record, *size* bytes unpacked, the first of
+    them numbered after *start*.
+    """
     overhead = len(run().encode()) + len(b"".join(json_frames(1, [b""])))
-    frames: list[Frame] = [Window(12)]
+    frames: list[Frame] = [WindowFrame(12)]
     for i in range(start, start + 12):
         share = size // 12 + (size % 12 if i == start + 11 else 0)
         frames += [run(i * N, (i + 1) * N), js(i + 1, b"x" * (share - overhead))]
@@ -179,41 +210,47 @@ def test_a_window_has_at_most_8_mib_unpacked() -> None:
 
 
 def test_numbers_end_before_they_roll_over() -> None:
-    """The writer reconnects before 2^32 - 1; no test sends so many, so this one begins near the end."""
+    """The writer reconnects before 2^32 - 1; no test sends so many, so this one begins near the
+    end.
+    """
     runs = RunReader()
-    runs.feed([SOURCE, Window(2), run(records=2)])
+    runs.feed([SOURCE, WindowFrame(2), run(records=2)])
     runs._sequence = 2**32 - 4
     runs.feed([js(2**32 - 3)])
     assert runs.feed([js(2**32 - 2)])[-1] == WindowEnd(2**32 - 2)
     with pytest.raises(ProtocolError, match="sequence number 4294967295"):
-        runs.feed([Window(1), run(N, 2 * N), js(2**32 - 1)])
+        runs.feed([WindowFrame(1), run(N, 2 * N), js(2**32 - 1)])
 
 
 def test_a_window_has_at_most_65535_frames() -> None:
-    assert refused(Window(65_536)).code == RefusalCode.LIMIT
-    assert received(Window(65_535)) == []
+    assert refused(WindowFrame(65_536)).code == RefusalCode.LIMIT
+    assert received(WindowFrame(65_535)) == []
 
 
 def test_an_index_names_one_source_until_it_is_freed() -> None:
-    other = Source(3, UUID(int=5), b"{}")
+    other = SourceFrame(3, UUID(int=5), b"{}")
     assert "second source" in str(refused(other))
     assert received(SOURCE) == [SOURCE]  # registered anew, as after a step back
-    free = Source(3, ORIGIN, b"")
+    free = SourceFrame(3, ORIGIN, b"")
     assert received(free) == [free]
-    assert "unknown index" in str(refused(free, Window(1), run()))
+    assert "unknown index" in str(refused(free, WindowFrame(1), run()))
     assert "names no source" in str(refused(free, free))
-    assert "names no source" in str(refused(Source(9, ORIGIN, b"")))
+    assert "names no source" in str(refused(SourceFrame(9, ORIGIN, b"")))
 
 
 def test_so_many_indices_may_be_live() -> None:
     runs = RunReader()
-    runs.feed([Source(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
+    runs.feed([SourceFrame(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
     with pytest.raises(ProtocolError) as error:
-        runs.feed([Source(LIVE_INDICES, ORIGIN, b"{}")])
+        runs.feed([SourceFrame(LIVE_INDICES, ORIGIN, b"{}")])
     assert error.value.code == RefusalCode.LIMIT
     runs = RunReader()
-    runs.feed([Source(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
-    again = [Source(5, ORIGIN, b"{}"), Source(0, ORIGIN, b""), Source(LIVE_INDICES, ORIGIN, b"{}")]
+    runs.feed([SourceFrame(i, ORIGIN, b"{}") for i in range(LIVE_INDICES)])
+    again = [
+        SourceFrame(5, ORIGIN, b"{}"),
+        SourceFrame(0, ORIGIN, b""),
+        SourceFrame(LIVE_INDICES, ORIGIN, b"{}"),
+    ]
     assert runs.feed(again) == again
 
 
@@ -223,7 +260,7 @@ def through(*parts: bytes) -> list[Any]:
 
 
 def c(content: bytes) -> bytes:
-    return Envelope(pack(content, "zstd")).encode()
+    return EnvelopeFrame(pack(content, "zstd")).encode()
 
 
 HEAD, RECORDS = run(records=2).encode(), json_frames(1, [b"a", b"b"])
@@ -231,9 +268,22 @@ HEAD, RECORDS = run(records=2).encode(), json_frames(1, [b"a", b"b"])
 
 def test_whole_runs_come_bare_or_in_envelopes() -> None:
     for window in (HEAD + b"".join(RECORDS), c(HEAD + b"".join(RECORDS))):
-        assert [type(g) for g in through(Window(2).encode(), window)] == [Source, RunReceived, WindowEnd]
-    two = c(run().encode() + b"".join(json_frames(1, [b"a"]))) + run(N, 2 * N).encode() + b"".join(json_frames(2, [b"b"]))
-    assert [type(g) for g in through(Window(2).encode(), two)] == [Source, RunReceived, RunReceived, WindowEnd]
+        assert [type(g) for g in through(WindowFrame(2).encode(), window)] == [
+            SourceFrame,
+            RunReceived,
+            WindowEnd,
+        ]
+    two = (
+        c(run().encode() + b"".join(json_frames(1, [b"a"])))
+        + run(N, 2 * N).encode()
+        + b"".join(json_frames(2, [b"b"]))
+    )
+    assert [type(g) for g in through(WindowFrame(2).encode(), two)] == [
+        SourceFrame,
+        RunReceived,
+        RunReceived,
+        WindowEnd,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -247,19 +297,26 @@ def test_whole_runs_come_bare_or_in_envelopes() -> None:
 )
 def test_a_run_lies_in_one_envelope_or_in_none(window: bytes) -> None:
     with pytest.raises(ProtocolError, match="not in one envelope"):
-        through(Window(2).encode(), window)
+        through(WindowFrame(2).encode(), window)
 
 
-scripts = st.lists(st.lists(st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=4), min_size=1, max_size=3), max_size=4)
+scripts = st.lists(
+    st.lists(
+        st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=4), min_size=1, max_size=3
+    ),
+    max_size=4,
+)
 
 
 @settings(max_examples=60)
 @given(scripts, st.booleans(), st.integers(1, 200))
-def test_every_run_sent_is_received_whole_however_the_stream_is_split(script: list[list[list[bytes]]], packed: bool, step: int) -> None:
+def test_every_run_sent_is_received_whole_however_the_stream_is_split(
+    script: list[list[list[bytes]]], packed: bool, step: int
+) -> None:
     """A script is windows of runs of records."""
     stream, sequence, position, sent = SOURCE.encode(), 0, 0, list[Any]()
     for window in script:
-        stream += Window(sum(map(len, window))).encode()
+        stream += WindowFrame(sum(map(len, window))).encode()
         for records in window:
             opened = run(position * N, (position + 1) * N, records=len(records))
             content = opened.encode() + b"".join(json_frames(sequence + 1, records))
@@ -282,17 +339,28 @@ def test_every_run_sent_is_received_whole_however_the_stream_is_split(script: li
 @given(
     st.lists(
         st.one_of(
-            st.builds(Window, st.integers(0, 4)),
+            st.builds(WindowFrame, st.integers(0, 4)),
             st.builds(
-                run, st.integers(0, 3), st.integers(0, 4), index=st.integers(2, 3), kind=st.integers(0, 3), records=st.integers(0, 3)
+                run,
+                st.integers(0, 3),
+                st.integers(0, 4),
+                index=st.integers(2, 3),
+                kind=st.integers(0, 3),
+                records=st.integers(0, 3),
             ),
-            st.builds(JsonRun.of, st.integers(0, 4), st.lists(st.just(b"{}"), min_size=1, max_size=3)),
-            st.builds(Source, st.integers(2, 3), st.just(ORIGIN), st.sampled_from([b"", b"{}"])),
+            st.builds(
+                JsonRun.of, st.integers(0, 4), st.lists(st.just(b"{}"), min_size=1, max_size=3)
+            ),
+            st.builds(
+                SourceFrame, st.integers(2, 3), st.just(ORIGIN), st.sampled_from([b"", b"{}"])
+            ),
         ),
         max_size=12,
     )
 )
-def test_frames_in_any_order_raise_only_protocol_errors_and_acknowledge_only_what_came(frames: list[Frame]) -> None:
+def test_frames_in_any_order_raise_only_protocol_errors_and_acknowledge_only_what_came(
+    frames: list[Frame],
+) -> None:
     runs, records = RunReader(), 0
     try:
         for frame in [SOURCE, *frames]:

@@ -1,4 +1,6 @@
-"""Windows as deployed writers use them: one scenario a habit, each from the peer's bytes to the acknowledgements due."""
+"""Windows as deployed writers use them: one scenario a habit, each from the peer's bytes to the
+acknowledgements due.
+"""
 
 import zlib
 from dataclasses import dataclass, field
@@ -7,14 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.wire.lumberjack.frames import Ack, Data, Envelope, Json, JsonRun, Run, Source, Window
+from logdrive.wire.lumberjack.frames import (
+    AckFrame,
+    EnvelopeFrame,
+    JsonFrame,
+    JsonRun,
+    KeyValueFrame,
+    RunFrame,
+    SourceFrame,
+    WindowFrame,
+)
 from logdrive.wire.lumberjack.order import Batch, WindowReader, keepalive
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, consecutive, encoded, reader
 
 
 @dataclass
 class Receiver:
-    """A v1 or v2 reader without its sockets: what it would have stored, and what it would answer."""
+    """A v1 or v2 reader without its sockets: what it would have stored, and what it would
+    answer.
+    """
 
     stored: list[int] = field(default_factory=list)
     acks: list[int] = field(default_factory=list)
@@ -25,7 +38,9 @@ class Receiver:
     def feed(self, stream: bytes, step: int | None = None) -> "Receiver":
         step = step or len(stream)
         for i in range(0, len(stream), step):
-            for batch in self.windows.feed(self.frames.feed(stream[i : i + step]), self.frames.version):
+            for batch in self.windows.feed(
+                self.frames.feed(stream[i : i + step]), self.frames.version
+            ):
                 self.take(batch)
         return self
 
@@ -36,7 +51,11 @@ class Receiver:
         return self
 
     def take(self, batch: Batch) -> None:
-        numbers = [n for e in batch.events for n in (range(e.first, e.last + 1) if isinstance(e, JsonRun) else [e.sequence])]
+        numbers = [
+            n
+            for e in batch.events
+            for n in (range(e.first, e.last + 1) if isinstance(e, JsonRun) else [e.sequence])
+        ]
         assert batch.count == len(numbers)
         self.stored += numbers
         if batch.ack is not None:
@@ -48,15 +67,15 @@ def js(first: int, last: int, version: bytes = b"2") -> bytes:
 
 
 def ds(first: int, last: int) -> bytes:
-    return b"".join(Data(n, (("line", "x"),)).encode(b"1") for n in range(first, last + 1))
+    return b"".join(KeyValueFrame(n, (("line", "x"),)).encode(b"1") for n in range(first, last + 1))
 
 
 def c(content: bytes, version: bytes = b"2") -> bytes:
-    return Envelope(zlib.compress(content)).encode(version)
+    return EnvelopeFrame(zlib.compress(content)).encode(version)
 
 
 def w(count: int, version: bytes = b"2") -> bytes:
-    return Window(count).encode(version)
+    return WindowFrame(count).encode(version)
 
 
 steps = pytest.mark.parametrize("step", [1, 7, None])
@@ -79,7 +98,9 @@ def test_filebeat_at_level_0_sends_bare_frames(step: int | None) -> None:
 
 
 @steps
-def test_pylogbeat_numbers_run_on_and_the_last_is_acknowledged_not_the_count(step: int | None) -> None:
+def test_pylogbeat_numbers_run_on_and_the_last_is_acknowledged_not_the_count(
+    step: int | None,
+) -> None:
     assert Receiver().feed(w(3) + c(js(1, 3)) + w(3) + c(js(4, 6)), step).acks == [3, 6]
 
 
@@ -114,7 +135,9 @@ def test_timbersnake_sends_less_than_its_window(step: int | None) -> None:
 
 @steps
 def test_jls_and_logstash_forwarder_send_version_1_in_one_envelope(step: int | None) -> None:
-    receiver = Receiver().feed(w(2, b"1") + c(ds(1, 2), b"1") + w(2, b"1") + c(ds(3, 4), b"1"), step)
+    receiver = Receiver().feed(
+        w(2, b"1") + c(ds(1, 2), b"1") + w(2, b"1") + c(ds(3, 4), b"1"), step
+    )
     assert (receiver.stored, receiver.acks) == ([1, 2, 3, 4], [2, 4])
 
 
@@ -133,7 +156,9 @@ def test_the_node_client_announces_once_and_streams_for_ever(step: int | None) -
 
 
 @steps
-def test_stashward_announces_2_32_minus_1_from_0_and_memory_is_not_sized_by_it(step: int | None) -> None:
+def test_stashward_announces_2_32_minus_1_from_0_and_memory_is_not_sized_by_it(
+    step: int | None,
+) -> None:
     receiver = Receiver().feed(w(2**32 - 1, b"1") + ds(0, 9), step)
     assert (receiver.stored, receiver.acks) == (list(range(10)), [])
     assert receiver.quiet().acks == [9]
@@ -163,7 +188,9 @@ def test_a_window_announced_twice_counts_once(step: int | None) -> None:
 
 
 @steps
-def test_events_without_a_window_are_acknowledged_when_the_writer_is_quiet(step: int | None) -> None:
+def test_events_without_a_window_are_acknowledged_when_the_writer_is_quiet(
+    step: int | None,
+) -> None:
     for stream in (js(1, 3), c(js(1, 3))):
         receiver = Receiver().feed(stream, step)
         assert (receiver.stored, receiver.acks) == ([1, 2, 3], [])
@@ -198,15 +225,17 @@ def test_half_a_window_of_bare_frames_is_acknowledged_on_silence_and_goes_on() -
 
 def test_events_are_given_at_once_and_the_acknowledgement_with_the_last() -> None:
     windows = WindowReader()
-    (first,) = windows.feed([Window(3), JsonRun.of(1, [b"a", b"b"])])
+    (first,) = windows.feed([WindowFrame(3), JsonRun.of(1, [b"a", b"b"])])
     (second,) = windows.feed([JsonRun.of(3, [b"c"])])
     assert (first.count, first.ack, second.count, second.ack) == (2, None, 1, 3)
 
 
 def test_a_run_longer_than_its_window_is_split_there() -> None:
-    batches = WindowReader().feed([Window(2), JsonRun.of(1, [b"a", b"b", b"c", b"d", b"e"])])
+    batches = WindowReader().feed([WindowFrame(2), JsonRun.of(1, [b"a", b"b", b"c", b"d", b"e"])])
     assert [(batch.count, batch.ack) for batch in batches] == [(2, 2), (2, 4), (1, None)]
-    assert [event.payloads for batch in batches for event in batch.events if isinstance(event, JsonRun)] == [
+    assert [
+        event.payloads for batch in batches for event in batch.events if isinstance(event, JsonRun)
+    ] == [
         [b"a", b"b"],
         [b"c", b"d"],
         [b"e"],
@@ -216,7 +245,12 @@ def test_a_run_longer_than_its_window_is_split_there() -> None:
 def test_a_window_is_open_from_its_announcement_to_its_last_event() -> None:
     windows = WindowReader()
     seen = [windows.open]
-    for frames in ([Window(2)], [JsonRun.of(1, [b"a"])], [JsonRun.of(2, [b"b"])], [JsonRun.of(3, [b"c"])]):
+    for frames in (
+        [WindowFrame(2)],
+        [JsonRun.of(1, [b"a"])],
+        [JsonRun.of(2, [b"b"])],
+        [JsonRun.of(3, [b"c"])],
+    ):
         windows.feed(frames)
         seen.append(windows.open)
     assert seen == [False, True, True, False, True]
@@ -226,7 +260,7 @@ def test_a_window_is_open_from_its_announcement_to_its_last_event() -> None:
 
 def test_a_quiet_streaming_writer_is_not_waiting() -> None:
     windows = WindowReader()
-    windows.feed([Window(1000), JsonRun.of(1, [b"a"])])
+    windows.feed([WindowFrame(1000), JsonRun.of(1, [b"a"])])
     windows.flush()
     assert not windows.open
 
@@ -237,21 +271,32 @@ def test_only_version_2_has_keepalives() -> None:
 
 def test_answers_carry_the_connections_version() -> None:
     receiver = Receiver().feed(w(1, b"1") + ds(1, 1))
-    assert Ack(receiver.acks[0]).encode(receiver.frames.version) == b"1A\0\0\0\1"
+    assert AckFrame(receiver.acks[0]).encode(receiver.frames.version) == b"1A\0\0\0\1"
 
 
-@pytest.mark.parametrize("frame", [Source(1, ORIGIN, b""), Run(1, 0, 0, 1, 0, 0, 0, 1), Ack(1)])
-def test_frames_of_other_dialects_are_the_callers_mistake(frame: Source | Run | Ack) -> None:
+@pytest.mark.parametrize(
+    "frame", [SourceFrame(1, ORIGIN, b""), RunFrame(1, 0, 0, 1, 0, 0, 0, 1), AckFrame(1)]
+)
+def test_frames_of_other_dialects_are_the_callers_mistake(
+    frame: SourceFrame | RunFrame | AckFrame,
+) -> None:
     with pytest.raises(TypeError):
         WindowReader().feed([frame])
 
 
-@given(st.lists(st.one_of(st.integers(0, 6).map(Window), st.integers(1, 5)), max_size=20), st.integers(1, 60))
-def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(script: list[Window | int], step: int) -> None:
-    """Whatever windows a writer announces: integers are how many bare events come, numbered on over the connection."""
+@given(
+    st.lists(st.one_of(st.integers(0, 6).map(WindowFrame), st.integers(1, 5)), max_size=20),
+    st.integers(1, 60),
+)
+def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(
+    script: list[WindowFrame | int], step: int
+) -> None:
+    """Whatever windows a writer announces: integers are how many bare events come, numbered on over
+    the connection.
+    """
     stream, sent = b"", 0
     for item in script:
-        if isinstance(item, Window):
+        if isinstance(item, WindowFrame):
             stream += item.encode()
         else:
             stream += js(sent + 1, sent + item)
@@ -267,5 +312,7 @@ def test_no_event_is_dropped_or_moved_and_every_one_is_acknowledged_at_last(scri
 
 
 def test_json_frames_of_one_event_count_as_one() -> None:
-    (batch,) = WindowReader().feed(reader().feed(Window(1).encode() + Json(9, b"{}").encode()))
+    (batch,) = WindowReader().feed(
+        reader().feed(WindowFrame(1).encode() + JsonFrame(9, b"{}").encode())
+    )
     assert (batch.count, batch.ack) == (1, 9)

@@ -1,16 +1,28 @@
-"""Every limit of a frame refused from its header: with the header's last byte, and not a byte later."""
+"""Every limit of a frame refused from its header: with the header's last byte, and not a byte
+later.
+"""
 
 import pytest
 
 from logdrive.errors import ProtocolError
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.wire.lumberjack.envelope import pack
-from logdrive.wire.lumberjack.frames import VERSION_1, Data, Envelope, Json, JsonRun, RefusalCode, json_frames
+from logdrive.wire.lumberjack.frames import (
+    VERSION_1,
+    EnvelopeFrame,
+    JsonFrame,
+    JsonRun,
+    KeyValueFrame,
+    RefusalCode,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, PLAIN_LUMBERJACK, LumberjackLimits
-from logdrive.wire.lumberjack.reader import Dialect, FrameReader, Side
+from logdrive.wire.lumberjack.reader import FrameDialect, FrameReader, Side
 from tests.logdrive.wire.lumberjack.streams import ORIGIN, events
 
-LIMITS = LumberjackLimits(envelope=100, payload=90, pairs=3, item=50, window=20, attributes=40, error_text=30)
+LIMITS = LumberjackLimits(
+    envelope=100, payload=90, pairs=3, item=50, window=20, attributes=40, error_text=30
+)
 
 
 def u32(number: int) -> bytes:
@@ -19,7 +31,7 @@ def u32(number: int) -> bytes:
 
 PAIR = u32(1) + b"k" + u32(1) + b"v"
 
-CASES: dict[str, tuple[Dialect, Side, bytes, int]] = {
+CASES: dict[str, tuple[FrameDialect, Side, bytes, int]] = {
     # what: (dialect, side, bytes up to the length, the limit)
     "window": ("lumberjack", "reader", b"2W", LIMITS.window),
     "window of logdrive/1": ("logdrive/1", "reader", b"2W", LIMITS.window),
@@ -69,7 +81,7 @@ def test_a_length_at_its_limit_is_taken(what: str) -> None:
     make(dialect, side).feed(head + u32(limit))
 
 
-def make(dialect: Dialect, side: Side) -> FrameReader:
+def make(dialect: FrameDialect, side: Side) -> FrameReader:
     return FrameReader(LIMITS, side=side, dialect=dialect)
 
 
@@ -89,9 +101,9 @@ def test_a_long_event_that_is_all_there_is_refused_too() -> None:
 
 
 def test_limits_hold_inside_envelopes() -> None:
-    content = Json(1, b"x" * (LIMITS.payload + 1)).encode()
+    content = JsonFrame(1, b"x" * (LIMITS.payload + 1)).encode()
     with pytest.raises(ProtocolError) as refused:
-        make("lumberjack", "reader").feed(Envelope(pack(content)).encode())
+        make("lumberjack", "reader").feed(EnvelopeFrame(pack(content)).encode())
     assert refused.value.code == RefusalCode.LIMIT
 
 
@@ -105,21 +117,23 @@ def test_a_frame_without_json_is_refused(payloads: list[bytes]) -> None:
 def test_an_envelope_holds_a_limited_number_of_frames() -> None:
     limits = LumberjackLimits(frames=100)
     frames = FrameReader(limits, side="reader", dialect="lumberjack")
-    whole = Envelope(pack(b"".join(json_frames(1, [b"{}"] * 100)))).encode()
+    whole = EnvelopeFrame(pack(b"".join(json_frames(1, [b"{}"] * 100)))).encode()
     assert len(events(frames.feed(whole))) == 100
     for content in (b"".join(json_frames(1, [b"{}"] * 101)), b"2W\0\0\0\0" * 101):
         with pytest.raises(ProtocolError, match="more than 100 frames") as refused:
-            FrameReader(limits, side="reader", dialect="lumberjack").feed(Envelope(pack(content)).encode())
+            FrameReader(limits, side="reader", dialect="lumberjack").feed(
+                EnvelopeFrame(pack(content)).encode()
+            )
         assert refused.value.code == RefusalCode.LIMIT
 
 
 def test_the_pairs_of_v1_events_count_with_the_frames_of_their_envelope() -> None:
     limits = LumberjackLimits(frames=100)
     frames = FrameReader(limits, side="reader", dialect="lumberjack")
-    event = Data(1, (("key", "value"),) * 24)
-    assert len(frames.feed(Envelope(pack(event.encode() * 4)).encode(VERSION_1))) == 4
+    event = KeyValueFrame(1, (("key", "value"),) * 24)
+    assert len(frames.feed(EnvelopeFrame(pack(event.encode() * 4)).encode(VERSION_1))) == 4
     with pytest.raises(ProtocolError, match="more than 100 frames and pairs") as refused:
-        frames.feed(Envelope(pack(event.encode() * 5)).encode(VERSION_1))
+        frames.feed(EnvelopeFrame(pack(event.encode() * 5)).encode(VERSION_1))
     assert refused.value.code == RefusalCode.LIMIT
 
 
@@ -133,13 +147,36 @@ def test_a_first_byte_that_is_no_version_is_not_taken_for_one() -> None:
 def test_bare_frames_are_not_limited_in_number() -> None:
     frames = FrameReader(LumberjackLimits(frames=100), side="reader", dialect="lumberjack")
     runs = frames.feed(b"".join(json_frames(1, [b"{}"] * 2500)))
-    assert [len(run) for run in runs if isinstance(run, JsonRun)] == [RUN_RECORDS, RUN_RECORDS, 2500 - 2 * RUN_RECORDS]
+    assert [len(run) for run in runs if isinstance(run, JsonRun)] == [
+        RUN_RECORDS,
+        RUN_RECORDS,
+        2500 - 2 * RUN_RECORDS,
+    ]
 
 
 def test_the_limits_are_those_of_the_documents() -> None:
     """docs/protocols/lumberjack.md, rules R3 and D1."""
     plain, native = PLAIN_LUMBERJACK, LOGDRIVE_1
-    assert (plain.envelope, plain.inflated, plain.payload, plain.pairs, plain.item) == (1 << 24, 1 << 26, 1 << 24, 1024, 1 << 20)
-    assert (plain.frames_free, plain.frames_per_byte) == (native.frames_free, native.frames_per_byte) == (4096, 2)
-    assert (native.envelope, native.inflated, native.payload, native.window) == (1 << 23, 1 << 23, 768 << 10, 65_535)
-    assert (native.attributes, native.error_text, native.zstd_window) == (16 << 10, 1 << 10, 1 << 23)
+    assert (plain.envelope, plain.inflated, plain.payload, plain.pairs, plain.item) == (
+        1 << 24,
+        1 << 26,
+        1 << 24,
+        1024,
+        1 << 20,
+    )
+    assert (
+        (plain.frames_free, plain.frames_per_byte)
+        == (native.frames_free, native.frames_per_byte)
+        == (4096, 2)
+    )
+    assert (native.envelope, native.inflated, native.payload, native.window) == (
+        1 << 23,
+        1 << 23,
+        768 << 10,
+        65_535,
+    )
+    assert (native.attributes, native.error_text, native.zstd_window) == (
+        16 << 10,
+        1 << 10,
+        1 << 23,
+    )

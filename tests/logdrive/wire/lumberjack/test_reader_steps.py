@@ -11,19 +11,27 @@ import pytest
 from logdrive.errors import ProtocolError
 from logdrive.model.units import KIB, MIB
 from logdrive.wire.lumberjack.envelope import KEPT, Codec, pack
-from logdrive.wire.lumberjack.frames import Data, Envelope, Frame, Json, JsonRun, RefusalCode, json_frames
+from logdrive.wire.lumberjack.frames import (
+    EnvelopeFrame,
+    Frame,
+    JsonFrame,
+    JsonRun,
+    KeyValueFrame,
+    RefusalCode,
+    json_frames,
+)
 from logdrive.wire.lumberjack.limits import LOGDRIVE_1, LumberjackLimits
 from logdrive.wire.lumberjack.reader import STEP_FRAMES, FrameReader
 from tests.logdrive.wire.lumberjack.streams import events, reader
 
-SAME_NUMBER = Json(1, b"{}").encode()
+SAME_NUMBER = JsonFrame(1, b"{}").encode()
 EVENT = b'"' + b" " * (700 * KIB) + b'"'
 PIECE = 2 * MIB
 
 
 def bomb(count: int = 81) -> bytes:
     """Return an envelope of some 60 kB that holds *count* events of 700 KiB."""
-    return Envelope(pack(json_frames(1, [EVENT] * count), level=1)).encode()
+    return EnvelopeFrame(pack(json_frames(1, [EVENT] * count), level=1)).encode()
 
 
 def opened(frames: FrameReader, stream: bytes) -> Iterator[int]:
@@ -42,7 +50,7 @@ def _take_all(steps: Iterator[list[Frame]], given: list[Frame]) -> None:
 @pytest.mark.parametrize("enveloped", [False, True])
 def test_a_step_gives_a_few_frames_whatever_their_numbers(enveloped: bool) -> None:
     content = SAME_NUMBER * (5 * STEP_FRAMES)
-    stream = Envelope(pack(content)).encode() if enveloped else content
+    stream = EnvelopeFrame(pack(content)).encode() if enveloped else content
     limits = LumberjackLimits(frames_per_byte=1000)
     steps = list(reader(limits=limits).steps(stream))
     assert max(map(len, steps)) == STEP_FRAMES
@@ -51,7 +59,7 @@ def test_a_step_gives_a_few_frames_whatever_their_numbers(enveloped: bool) -> No
 
 def test_nothing_is_unpacked_before_the_first_step_of_an_envelope_was_taken() -> None:
     frames = reader()
-    steps = frames.steps(Json(1, b"{}").encode() + bomb())
+    steps = frames.steps(JsonFrame(1, b"{}").encode() + bomb())
     assert len(events(next(steps))) == 1
     assert frames.opened == 0
     next(steps)
@@ -77,7 +85,7 @@ def test_of_a_long_envelope_a_few_mebibytes_are_in_memory_however_much_it_holds(
 
 def test_what_is_unpacked_is_told_from_step_to_step_and_no_longer_once_it_is_given() -> None:
     content = json_frames(1, [bytes(700 * KIB)] * 5)
-    told = list(opened(reader(), Envelope(pack(content)).encode()))
+    told = list(opened(reader(), EnvelopeFrame(pack(content)).encode()))
     growth = [after - before for before, after in pairwise(told)]
     assert max(growth) <= PIECE
     assert max(told) == sum(map(len, content))
@@ -91,17 +99,17 @@ def test_frames_across_the_pieces_of_a_long_envelope_are_whole(size: int) -> Non
     content = b"".join(json_frames(1, payloads))
     assert len(content) > KEPT
     frames = reader(limits=LumberjackLimits(envelope=64 * MIB))
-    runs = [f for f in frames.feed(Envelope(pack(content)).encode()) if isinstance(f, JsonRun)]
+    runs = [f for f in frames.feed(EnvelopeFrame(pack(content)).encode()) if isinstance(f, JsonRun)]
     assert [payload for run in runs for payload in run.payloads] == payloads
     assert runs[0].first == 1
     assert runs[-1].last == len(payloads)
 
 
 def test_key_value_frames_across_the_pieces_of_a_long_envelope_are_whole() -> None:
-    sent = [Data(n, (("key", "v" * MIB), ("other", "w" * 300_000))) for n in range(1, 12)]
+    sent = [KeyValueFrame(n, (("key", "v" * MIB), ("other", "w" * 300_000))) for n in range(1, 12)]
     content = b"".join(frame.encode() for frame in sent)
     assert len(content) > KEPT
-    assert reader().feed(Envelope(pack(content)).encode(b"1")) == sent
+    assert reader().feed(EnvelopeFrame(pack(content)).encode(b"1")) == sent
 
 
 def test_of_a_long_envelope_with_a_wrong_checksum_nothing_is_given() -> None:
@@ -109,19 +117,21 @@ def test_of_a_long_envelope_with_a_wrong_checksum_nothing_is_given() -> None:
     packed[-1] ^= 1
     given: list[Frame] = []
     with pytest.raises(ProtocolError, match="does not inflate"):
-        _take_all(reader().steps(Envelope(bytes(packed)).encode()), given)
+        _take_all(reader().steps(EnvelopeFrame(bytes(packed)).encode()), given)
     assert given == []
 
 
 def test_a_long_envelope_that_ends_within_a_frame_is_refused() -> None:
     content = b"".join(json_frames(1, [EVENT] * 81))
     with pytest.raises(ProtocolError, match="ends within a frame"):
-        reader().feed(Envelope(pack(content[:-1])).encode())
+        reader().feed(EnvelopeFrame(pack(content[:-1])).encode())
 
 
 def test_more_frames_than_packed_bytes_can_number_are_refused_after_a_few_thousand() -> None:
-    """262,000 frames with equal numbers take 6 kB; frames that count up take a byte each, or more."""
-    whole = Envelope(zlib.compress(SAME_NUMBER * 262_000, 9)).encode()
+    """262,000 frames with equal numbers take 6 kB; frames that count up take a byte each, or
+    more.
+    """
+    whole = EnvelopeFrame(zlib.compress(SAME_NUMBER * 262_000, 9)).encode()
     assert len(whole) < 7000
     given: list[Frame] = []
     with pytest.raises(ProtocolError, match="more frames than its size allows") as refused:
@@ -136,6 +146,6 @@ def test_frames_that_count_up_are_taken_however_well_they_pack(codec: Codec, lev
     content = json_frames(1, [b"{}"] * 65_535)
     packed = pack(content, codec, level)
     frames = reader("logdrive/1", limits=LOGDRIVE_1)
-    with_run = [f for f in frames.feed(Envelope(packed).encode()) if isinstance(f, JsonRun)]
+    with_run = [f for f in frames.feed(EnvelopeFrame(packed).encode()) if isinstance(f, JsonRun)]
     assert sum(map(len, with_run)) == 65_535
     assert len(packed) < 65_535 * 1.1 or codec == "zlib"

@@ -30,7 +30,11 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     Part: st.binary(max_size=40),
     TableKey: st.builds(TableKey, st.binary(min_size=1, max_size=9), I64S) | st.just(TableKey(b"")),
 }
-_ITEMS: dict[Any, st.SearchStrategy[Any]] = {str: st.text(max_size=9), int: I64S, TableKey: _BY_TYPE[TableKey]}
+_ITEMS: dict[Any, st.SearchStrategy[Any]] = {
+    str: st.text(max_size=9),
+    int: I64S,
+    TableKey: _BY_TYPE[TableKey],
+}
 
 
 def _values(annotation: Any) -> st.SearchStrategy[Any]:
@@ -55,4 +59,6 @@ def _any_of(made: type[Message]) -> st.SearchStrategy[Message]:
     return instances(made)
 
 
-MESSAGES: st.SearchStrategy[Message] = st.sampled_from([CATALOGUE[code] for code in sorted(CATALOGUE)]).flatmap(_any_of)
+MESSAGES: st.SearchStrategy[Message] = st.sampled_from(
+    [CATALOGUE[code] for code in sorted(CATALOGUE)]
+).flatmap(_any_of)

@@ -1,4 +1,6 @@
-"""What is taken is what came, however it came, and a peer that sends single bytes costs little more memory than they."""
+"""What is taken is what came, however it came, and a peer that sends single bytes costs little more
+memory than they.
+"""
 
 import sys
 import tracemalloc

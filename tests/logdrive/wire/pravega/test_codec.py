@@ -19,7 +19,7 @@ from logdrive.wire.pravega.appends import (
     DataAppended,
     SetupAppend,
 )
-from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.control import Hello, InvalidEventNumber, KeepAlive, NoSuchSegment
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_FRAME_BYTES, PRAVEGA_LIST_ITEMS
@@ -40,21 +40,33 @@ VECTORS: list[tuple[Message, str]] = [
     (AppendSetup(1, S, W, ABSENT), f"00000002000000350000000000000001{_S}{_W}8000000000000000"),
     (
         AppendBlockEnd(W, 10, HI, 1, 1, 1),
-        "0000000400000036" + _W + "0000000a0000000a000000000000000268690000000100000000000000010000000000000001",
+        "0000000400000036"
+        + _W
+        + "0000000a0000000a000000000000000268690000000100000000000000010000000000000001",
     ),
-    (DataAppended(W, 1, ABSENT, 1, 10), f"0000000700000030{_W}000000000000000180000000000000000000000000000001000000000000000a"),
-    (ReadSegment(S, 0, 1024, "", 2), f"000000090000002b{_S}00000000000000000000040000000000000000000002"),
+    (
+        DataAppended(W, 1, ABSENT, 1, 10),
+        f"0000000700000030{_W}000000000000000180000000000000000000000000000001000000000000000a",
+    ),
+    (
+        ReadSegment(S, 0, 1024, "", 2),
+        f"000000090000002b{_S}00000000000000000000040000000000000000000002",
+    ),
     (
         SegmentRead(S, 0, True, False, HI, 2),
         f"0000000a00000035{_S}000000000000000001000000000a000000000000000268690000000000000002",
     ),
     (
         ConditionalAppend(W, 2, 10, b"hi", 3),
-        "0000000500000032" + _W + "0000000000000002000000000000000a000000000000000268690000000000000003",
+        "0000000500000032"
+        + _W
+        + "0000000000000002000000000000000a000000000000000268690000000000000003",
     ),
     (
         ConditionalBlockEnd(W, 2, 10, HI, 3),
-        "0000005900000036" + _W + "0000000000000002000000000000000a0000000a000000000000000268690000000000000003",
+        "0000005900000036"
+        + _W
+        + "0000000000000002000000000000000a0000000a000000000000000268690000000000000003",
     ),
     (
         AppendBlock(W, HI + bytes.fromhex("fffffffe000000080000000000000006")),
@@ -62,18 +74,23 @@ VECTORS: list[tuple[Message, str]] = [
     ),
     (
         AppendBlockEnd(W, 10, b"worlds", 2, 2, 1),
-        "0000000400000032" + _W + "0000000a00000006776f726c64730000000200000000000000020000000000000001",
+        "0000000400000032"
+        + _W
+        + "0000000a00000006776f726c64730000000200000000000000020000000000000001",
     ),
     (
         AppendBlock(W, HI + bytes.fromhex("ffffffff000000080000000000000000")),
         "000000030000002a" + _W + "00000000000000026869ffffffff000000080000000000000000",
     ),
-    (AppendBlockEnd(W, 10, b"", 1, 1, 1), f"000000040000002c{_W}0000000a000000000000000100000000000000010000000000000001"),
+    (
+        AppendBlockEnd(W, 10, b"", 1, 1, 1),
+        f"000000040000002c{_W}0000000a000000000000000100000000000000010000000000000001",
+    ),
 ]
 
 
 def decoded(stream: bytes) -> list[Message]:
-    return list(FrameReader().feed(stream))
+    return list(MessageReader().feed(stream))
 
 
 @pytest.mark.parametrize(("message", "frame"), VECTORS)
@@ -90,8 +107,12 @@ def test_every_message_comes_back_as_it_was(message: Message) -> None:
 @given(st.lists(MESSAGES, max_size=5), st.integers(1, 60))
 @settings(max_examples=50)
 def test_any_split_of_the_stream_gives_the_same_messages(sent: list[Message], step: int) -> None:
-    stream, reader = b"".join(part for message in sent for part in encode(message)), FrameReader()
-    assert [message for start in range(0, len(stream), step) for message in reader.feed(stream[start : start + step])] == sent
+    stream, reader = b"".join(part for message in sent for part in encode(message)), MessageReader()
+    assert [
+        message
+        for start in range(0, len(stream), step)
+        for message in reader.feed(stream[start : start + step])
+    ] == sent
     assert reader.buffered == 0
 
 
@@ -109,7 +130,11 @@ def test_surplus_bytes_are_ignored(message: Message, surplus: bytes) -> None:
 @pytest.mark.parametrize(
     ("whole", "missing", "expected"),
     [
-        (StreamSegmentInfo(1, S, True, False, False, 7, 10, 3), 8, StreamSegmentInfo(1, S, True, False, False, 7, 10, 0)),
+        (
+            StreamSegmentInfo(1, S, True, False, False, 7, 10, 3),
+            8,
+            StreamSegmentInfo(1, S, True, False, False, 7, 10, 0),
+        ),
         (DataAppended(W, 4, 3, 2, 99), 8, DataAppended(W, 4, 3, 2, -1)),
         (DataAppended(W, 4, 3, 2, 99), 24, DataAppended(W, 4, -1, -1, -1)),
         (NoSuchSegment(1, S, "", 5), 10, NoSuchSegment(1, S, "", -1)),
@@ -123,12 +148,16 @@ def test_missing_tails_take_their_defaults(whole: Message, missing: int, expecte
 
 
 @given(MESSAGES, st.data())
-def test_a_payload_that_ends_inside_a_field_is_refused_or_only_lacks_its_tail(message: Message, data: st.DataObject) -> None:
+def test_a_payload_that_ends_inside_a_field_is_refused_or_only_lacks_its_tail(
+    message: Message, data: st.DataObject
+) -> None:
     stream = b"".join(encode(message))
     code, size = struct.unpack_from("!ii", stream)
     kept = data.draw(st.integers(0, size))
     with contextlib.suppress(ProtocolError):
-        assert [type(found) for found in decoded(struct.pack("!ii", code, kept) + stream[8 : 8 + kept])] == [type(message)]
+        assert [
+            type(found) for found in decoded(struct.pack("!ii", code, kept) + stream[8 : 8 + kept])
+        ] == [type(message)]
 
 
 def test_invalid_event_number_is_laid_out_for_the_peer() -> None:
@@ -136,8 +165,10 @@ def test_invalid_event_number_is_laid_out_for_the_peer() -> None:
     new, old = b"".join(encode(message, 16)), b"".join(encode(message, 15))
     assert new[8:].hex() == f"{_W}00000000000000090001740000000000000004"
     assert old[8:].hex() == f"{_W}0000000000000004000174"
-    assert list(FrameReader().feed(b"".join(encode(Hello(15, 5))) + old))[1] == InvalidEventNumber(W, -1, "t", 4)
-    assert list(FrameReader().feed(b"".join(encode(Hello(17, 5))) + new))[1] == message
+    assert list(MessageReader().feed(b"".join(encode(Hello(15, 5))) + old))[
+        1
+    ] == InvalidEventNumber(W, -1, "t", 4)
+    assert list(MessageReader().feed(b"".join(encode(Hello(17, 5))) + new))[1] == message
 
 
 @given(st.binary(max_size=300), st.booleans())
@@ -175,7 +206,7 @@ def test_a_list_too_long_is_refused_before_it_is_read() -> None:
 
 def test_a_byte_at_a_time_is_linear() -> None:
     def seconds(size: int) -> float:
-        stream, reader = b"".join(encode(AppendBlock(W, bytes(size)))), FrameReader()
+        stream, reader = b"".join(encode(AppendBlock(W, bytes(size)))), MessageReader()
         start = time.process_time()
         for place in range(len(stream)):
             for _ in reader.feed(stream[place : place + 1]):
@@ -191,13 +222,15 @@ def test_long_data_is_not_copied_on_its_way_out() -> None:
     assert any(part is data for part in encode(SegmentRead(S, 0, True, False, data, 2)))
 
 
-def test_data_that_is_most_of_what_arrived_is_not_copied_and_less_does_not_keep_the_rest_in_memory() -> None:
+def test_data_most_of_what_arrived_is_not_copied_and_less_does_not_keep_rest_in_memory() -> None:
     stream = b"".join(encode(AppendBlockEnd(W, 0, bytes(200_000), 1, 1, 2)))
-    [message] = FrameReader().feed(stream)
+    [message] = MessageReader().feed(stream)
     assert isinstance(message, AppendBlockEnd)
     assert isinstance(message.data, memoryview)
     assert message.data.obj is stream
-    for message in FrameReader().feed(b"".join(encode(AppendBlockEnd(W, 0, bytes(90_000), 1, 1, 2))) * 3):
+    for message in MessageReader().feed(
+        b"".join(encode(AppendBlockEnd(W, 0, bytes(90_000), 1, 1, 2))) * 3
+    ):
         assert isinstance(message, AppendBlockEnd)
         assert isinstance(message.data, bytes)
 
@@ -206,7 +239,7 @@ def test_what_is_read_may_be_sent_in_parts_and_arrives_whole() -> None:
     parts = (bytes(300_000), memoryview(b"between"), b"", b"x" * 200_000)
     sent = encode(SegmentRead(S, 0, True, False, parts, 2))
     assert any(part is parts[0] for part in sent)
-    [message] = FrameReader().feed(b"".join(sent))
+    [message] = MessageReader().feed(b"".join(sent))
     assert message == SegmentRead(S, 0, True, False, b"".join(parts), 2)
     assert isinstance(message, SegmentRead)
     assert message.whole == b"".join(parts)

@@ -17,6 +17,12 @@ def test_segments_beside_a_streams_own_name_their_parent() -> None:
 
 
 def test_other_names_have_no_parent() -> None:
-    for name in (SEGMENT, f"{SEGMENT}#index", f"{SEGMENT}#transaction.ab", f"#transaction.{1:032x}", f"{SEGMENT}#transient.{1:032x}"):
+    for name in (
+        SEGMENT,
+        f"{SEGMENT}#index",
+        f"{SEGMENT}#transaction.ab",
+        f"#transaction.{1:032x}",
+        f"{SEGMENT}#transient.{1:032x}",
+    ):
         assert parent_of(name) is None
         assert not is_transient(name)

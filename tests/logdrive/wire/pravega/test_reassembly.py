@@ -8,17 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logdrive.model.framing import framed, framed_all
-from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
+from logdrive.wire.pravega.appends import (
+    AppendBlock,
+    AppendBlockEnd,
+    ConditionalAppend,
+    ConditionalBlockEnd,
+    Padding,
+    SetupAppend,
+)
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.reassembly import Append, Assembler, OrderError
+from logdrive.wire.pravega.reassembly import Assembler, OrderError, WholeAppend
 from tests.support.pravega_framings import W, alone, overflowing, padded, whole_block
 
 OTHER = UUID(int=7)
 EVENTS = st.lists(st.binary(max_size=30), min_size=1, max_size=6)
 
 
-def assembled(*messages: Message) -> list[Append]:
+def assembled(*messages: Message) -> list[WholeAppend]:
     assembler = Assembler()
     found = [assembler.take(message) for message in messages]  # type: ignore[arg-type]
     return [append for append in found if append is not None]
@@ -26,31 +33,47 @@ def assembled(*messages: Message) -> list[Append]:
 
 @given(EVENTS, st.integers(0, 50))
 def test_an_append_is_the_same_in_all_framings(events: list[bytes], spare: int) -> None:
-    expected = [Append(W, 9, len(events), framed_all(events), 4)]
+    expected = [WholeAppend(W, 9, len(events), framed_all(events), 4)]
     assert assembled(*alone(events, 9, 4)) == expected
     assert assembled(*whole_block(events, 9, 4)) == expected
     assert assembled(*padded(events, spare, 9, 4)) == expected
 
 
 @given(EVENTS, st.data())
-def test_an_event_cut_by_the_end_of_a_block_is_put_together(events: list[bytes], data: st.DataObject) -> None:
+def test_an_event_cut_by_the_end_of_a_block_is_put_together(
+    events: list[bytes], data: st.DataObject
+) -> None:
     cut = data.draw(st.integers(0, len(framed(events[-1]))))
-    assert assembled(*overflowing(events, cut, 9, 4)) == [Append(W, 9, len(events), framed_all(events), 4)]
+    assert assembled(*overflowing(events, cut, 9, 4)) == [
+        WholeAppend(W, 9, len(events), framed_all(events), 4)
+    ]
 
 
 def test_data_in_the_end_of_a_filled_block_means_nothing() -> None:
     block = AppendBlock(W, framed(b"hi"))
-    assert assembled(block, AppendBlockEnd(W, 10, b"noise", 1, 1, 1)) == [Append(W, 1, 1, framed(b"hi"), 1)]
+    assert assembled(block, AppendBlockEnd(W, 10, b"noise", 1, 1, 1)) == [
+        WholeAppend(W, 1, 1, framed(b"hi"), 1)
+    ]
 
 
 def test_conditional_appends_carry_their_offset() -> None:
-    assert assembled(ConditionalAppend(W, 2, 10, b"hi", 3)) == [Append(W, 2, 1, framed(b"hi"), 3, 10)]
-    assert assembled(ConditionalBlockEnd(W, 2, 10, b"raw", 3)) == [Append(W, 2, 1, b"raw", 3, 10)]
+    assert assembled(ConditionalAppend(W, 2, 10, b"hi", 3)) == [
+        WholeAppend(W, 2, 1, framed(b"hi"), 3, 10)
+    ]
+    assert assembled(ConditionalBlockEnd(W, 2, 10, b"raw", 3)) == [
+        WholeAppend(W, 2, 1, b"raw", 3, 10)
+    ]
 
 
 @pytest.mark.parametrize(
     "inside",
-    [SetupAppend(1, W, "s"), AppendBlock(W, b""), Padding(), ConditionalAppend(W, 1, 0, b""), ConditionalBlockEnd(W, 1, 0, b"", 1)],
+    [
+        SetupAppend(1, W, "s"),
+        AppendBlock(W, b""),
+        Padding(),
+        ConditionalAppend(W, 1, 0, b""),
+        ConditionalBlockEnd(W, 1, 0, b"", 1),
+    ],
 )
 def test_only_its_end_may_follow_a_block(inside: Message) -> None:
     assembler = Assembler()
@@ -63,7 +86,9 @@ def test_what_is_no_append_passes_through_a_block() -> None:
     assembler = Assembler()
     assembler.take(AppendBlock(W, framed(b"hi")))
     assembler.check(KeepAlive())
-    assert assembler.take(AppendBlockEnd(W, 10, b"", 1, 1, 1)) == Append(W, 1, 1, framed(b"hi"), 1)
+    assert assembler.take(AppendBlockEnd(W, 10, b"", 1, 1, 1)) == WholeAppend(
+        W, 1, 1, framed(b"hi"), 1
+    )
 
 
 HI = framed(b"hi")

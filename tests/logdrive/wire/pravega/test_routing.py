@@ -23,8 +23,13 @@ def test_known_keys_fall_where_other_clients_put_them(key: str, expected: float)
     assert fraction(key) == expected
 
 
-@pytest.mark.parametrize(("key", "segments", "expected"), [("é", 16, 10), ("😀", 16, 12), ("k0", 2, 1), ("k1", 2, 0), ("", 1, 0)])
-def test_known_keys_go_to_the_segment_other_clients_choose(key: str, segments: int, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("key", "segments", "expected"),
+    [("é", 16, 10), ("😀", 16, 12), ("k0", 2, 1), ("k1", 2, 0), ("", 1, 0)],
+)
+def test_known_keys_go_to_the_segment_other_clients_choose(
+    key: str, segments: int, expected: int
+) -> None:
     assert segment_number(key, segments) == expected
 
 

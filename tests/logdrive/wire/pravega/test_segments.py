@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from logdrive.wire.pravega.appends import ConditionalCheckFailed, Padding
-from logdrive.wire.pravega.codec import FrameReader, encode
+from logdrive.wire.pravega.codec import MessageReader, encode
 from logdrive.wire.pravega.control import (
     AuthTokenCheckFailed,
     ErrorMessage,
@@ -89,7 +89,11 @@ PAYLOADS: list[tuple[Message, int, str]] = [
     (SegmentIsTruncated(1, "s", 5, "", 1), 56, f"{_1}{_S}{_5}0000{_1}"),
     (OperationUnsupported(1, "t"), 57, f"{_1}{_T}0000"),
     (MergeSegments(1, "t", "s"), 58, f"{_1}{_T}{_S}{_TOKEN}00000000"),
-    (MergeSegments(1, "t", "s", "", (AttributeUpdate(W, ACCUMULATE, 5, -1),)), 58, f"{_1}{_T}{_S}{_TOKEN}00000001{_W}03{_5}{_NONE}"),
+    (
+        MergeSegments(1, "t", "s", "", (AttributeUpdate(W, ACCUMULATE, 5, -1),)),
+        58,
+        f"{_1}{_T}{_S}{_TOKEN}00000001{_W}03{_5}{_NONE}",
+    ),
     (SegmentsMerged(1, "t", "s", 5), 59, f"{_1}{_T}{_S}{_5}"),
     (AuthTokenCheckFailed(1, "", 1), 60, f"{_1}000000000001"),
     (ErrorMessage(1, "s", "t", -1), 61, f"{_1}{_S}{_T}ffffffff"),
@@ -105,7 +109,7 @@ PAYLOADS: list[tuple[Message, int, str]] = [
 def test_known_frames_both_ways(message: Message, code: int, payload: str) -> None:
     frame = struct.pack("!ii", code, len(payload) // 2) + bytes.fromhex(payload)
     assert b"".join(encode(message)).hex() == frame.hex()
-    assert list(FrameReader().feed(frame)) == [message]
+    assert list(MessageReader().feed(frame)) == [message]
 
 
 @pytest.mark.parametrize(
@@ -126,4 +130,6 @@ def test_known_frames_both_ways(message: Message, code: int, payload: str) -> No
 )
 def test_what_older_peers_leave_out_takes_its_default(message: Message, missing: int) -> None:
     payload = b"".join(encode(message))[8:-missing]
-    assert list(FrameReader().feed(struct.pack("!ii", message.code, len(payload)) + payload)) == [message]
+    assert list(MessageReader().feed(struct.pack("!ii", message.code, len(payload)) + payload)) == [
+        message
+    ]

@@ -1,12 +1,20 @@
-"""Messages about tables and for administrators, beside what holds for all messages (specification, sections 1.4 and 9)."""
+"""Messages about tables and for administrators, beside what holds for all messages (specification,
+sections 1.4 and 9).
+"""
 
 import struct
 
 import pytest
 
 from logdrive.errors import ProtocolError
-from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks, StorageChunk, StorageChunksListed, StorageFlushed
-from logdrive.wire.pravega.codec import CATALOGUE, FrameReader, encode
+from logdrive.wire.pravega.administration import (
+    FlushToStorage,
+    ListStorageChunks,
+    StorageChunk,
+    StorageChunksListed,
+    StorageFlushed,
+)
+from logdrive.wire.pravega.codec import CATALOGUE, MessageReader, encode
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.tables import (
     ANY_VERSION,
@@ -41,21 +49,45 @@ KEY, ENTRY = TableKey(b"key", NOT_THERE), TableEntry(TableKey(b"key", NOT_THERE)
 
 PAYLOADS: list[tuple[Message, int, str]] = [
     (GetTableSegmentInfo(1, T), 68, f"{_ONE}{_T}0000"),
-    (TableSegmentInfo(1, T, 2, 3, 4, 5), 69, f"{_ONE}{_T}00000000000000020000000000000003000000000000000400000005"),
+    (
+        TableSegmentInfo(1, T, 2, 3, 4, 5),
+        69,
+        f"{_ONE}{_T}00000000000000020000000000000003000000000000000400000005",
+    ),
     (CreateTableSegment(1, T, "", False, 16, 0), 70, f"{_ONE}{_T}000000000000100000000000000000"),
     (DeleteTableSegment(1, T, True), 71, f"{_ONE}{_T}010000"),
-    (UpdateTableEntries(1, T, "", (ENTRY,)), 74, f"{_ONE}{_T}000000000001{_KEY}{_VALUE}ffffffffffffffff"),
+    (
+        UpdateTableEntries(1, T, "", (ENTRY,)),
+        74,
+        f"{_ONE}{_T}000000000001{_KEY}{_VALUE}ffffffffffffffff",
+    ),
     (TableEntriesUpdated(1, (7, 8)), 75, f"{_ONE}0000000200000000000000070000000000000008"),
     (RemoveTableKeys(1, T, "", (KEY,), 9), 76, f"{_ONE}{_T}000000000001{_KEY}0000000000000009"),
     (TableKeysRemoved(1, T), 77, f"{_ONE}{_T}"),
-    (ReadTable(1, T, "", (TableKey(b"key"),)), 78, f"{_ONE}{_T}0000000000010000000f000000036b6579{_FIRST}"),
+    (
+        ReadTable(1, T, "", (TableKey(b"key"),)),
+        78,
+        f"{_ONE}{_T}0000000000010000000f000000036b6579{_FIRST}",
+    ),
     (TableRead(1, T, (ENTRY,)), 79, f"{_ONE}{_T}00000001{_KEY}{_VALUE}"),
-    (ReadTableKeys(1, T, "", 10, b"to"), 83, f"{_ONE}{_T}00000000000a00000002746f000000000000000000000000"),
+    (
+        ReadTableKeys(1, T, "", 10, b"to"),
+        83,
+        f"{_ONE}{_T}00000000000a00000002746f000000000000000000000000",
+    ),
     (TableKeysRead(1, T, (KEY,), b"to"), 84, f"{_ONE}{_T}00000001{_KEY}00000002746f"),
-    (ReadTableEntries(1, T, "", 10, b"", b"", b"a", b"b"), 85, f"{_ONE}{_T}00000000000a000000000000000000000001610000000162"),
+    (
+        ReadTableEntries(1, T, "", 10, b"", b"", b"a", b"b"),
+        85,
+        f"{_ONE}{_T}00000000000a000000000000000000000001610000000162",
+    ),
     (TableEntriesRead(1, T, (ENTRY,), b"to"), 86, f"{_ONE}{_T}00000001{_KEY}{_VALUE}00000002746f"),
     (ReadTableEntriesDelta(1, T, "", 5, 10), 88, f"{_ONE}{_T}000000000000000000050000000a"),
-    (TableEntriesDeltaRead(1, T, (ENTRY,), False, True, 33), 87, f"{_ONE}{_T}00000001{_KEY}{_VALUE}00010000000000000021"),
+    (
+        TableEntriesDeltaRead(1, T, (ENTRY,), False, True, 33),
+        87,
+        f"{_ONE}{_T}00000001{_KEY}{_VALUE}00010000000000000021",
+    ),
     (FlushToStorage(2, "", 1), -3, f"000000020000{_ONE}"),
     (StorageFlushed(1), -4, _ONE),
     (ListStorageChunks(T, "", 1), -5, f"{_T}0000{_ONE}"),
@@ -72,7 +104,7 @@ def frame(code: int, payload: bytes) -> bytes:
 
 
 def decoded(stream: bytes) -> list[Message]:
-    return list(FrameReader().feed(stream))
+    return list(MessageReader().feed(stream))
 
 
 @pytest.mark.parametrize(("message", "code", "payload"), PAYLOADS)
@@ -82,11 +114,37 @@ def test_known_frames_both_ways(message: Message, code: int, payload: str) -> No
 
 
 def test_the_catalogue_is_that_of_wire_version_17() -> None:
-    """Section 1.4; a partial event and an event never lead a frame, and retired codes are not used again."""
-    control, failures, appends = [-127, 100], [50, 51, 52, 53, 55, 56, 57, 60, 61, 80, 81, 82], [1, 2, 3, 4, 5, 7, 8, 89, -1]
-    segments = [9, 10, 41, 42, 11, 12, *range(34, 38), 20, 21, 40, *range(28, 34), 38, 39, 58, 59, 90, 91]
+    """Section 1.4; a partial event and an event never lead a frame, and retired codes are not used
+    again.
+    """
+    control, failures, appends = (
+        [-127, 100],
+        [50, 51, 52, 53, 55, 56, 57, 60, 61, 80, 81, 82],
+        [1, 2, 3, 4, 5, 7, 8, 89, -1],
+    )
+    segments = [
+        9,
+        10,
+        41,
+        42,
+        11,
+        12,
+        *range(34, 38),
+        20,
+        21,
+        40,
+        *range(28, 34),
+        38,
+        39,
+        58,
+        59,
+        90,
+        91,
+    ]
     tables, administration = [68, 69, 70, 71, *range(74, 80), *range(83, 89)], [-3, -4, -5, -6]
-    assert sorted(CATALOGUE) == sorted(control + failures + appends + segments + tables + administration)
+    assert sorted(CATALOGUE) == sorted(
+        control + failures + appends + segments + tables + administration
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,10 +156,16 @@ def test_the_catalogue_is_that_of_wire_version_17() -> None:
         (UpdateTableEntries(1, T, "", (ENTRY,), 4), 8, UpdateTableEntries(1, T, "", (ENTRY,))),
         (RemoveTableKeys(1, T, "", (KEY,), 4), 8, RemoveTableKeys(1, T, "", (KEY,))),
         (ReadTableKeys(1, T, "", 9, b"to", b"", b"", b"z"), 13, ReadTableKeys(1, T, "", 9, b"to")),
-        (ReadTableEntries(1, T, "", 9, b"to", b"", b"a", b"z"), 5, ReadTableEntries(1, T, "", 9, b"to", b"", b"a")),
+        (
+            ReadTableEntries(1, T, "", 9, b"to", b"", b"a", b"z"),
+            5,
+            ReadTableEntries(1, T, "", 9, b"to", b"", b"a"),
+        ),
     ],
 )
-def test_what_older_peers_leave_out_takes_its_default(whole: Message, missing: int, expected: Message) -> None:
+def test_what_older_peers_leave_out_takes_its_default(
+    whole: Message, missing: int, expected: Message
+) -> None:
     payload = b"".join(encode(whole))[8:-missing]
     assert decoded(frame(whole.code, payload)) == [expected]
 
@@ -121,9 +185,15 @@ def test_an_empty_key_travels_without_a_version() -> None:
         (76, "00000001" + "7fffffff7ffffff0", "keys: a field of 2147483632 bytes"),
         (76, "00010001", "a list of 65537 items"),
         (74, "00000001" + _KEY + "00000006" + _VALUE[8:], "a value of 3 bytes in 6"),
-        (74, "00000001" + _KEY + "0000000700000004" + "76616c", "entries: value: a field of 4 bytes"),
+        (
+            74,
+            "00000001" + _KEY + "0000000700000004" + "76616c",
+            "entries: value: a field of 4 bytes",
+        ),
     ],
 )
-def test_keys_and_values_that_contradict_their_lengths_are_refused(code: int, items: str, reason: str) -> None:
+def test_keys_and_values_that_contradict_their_lengths_are_refused(
+    code: int, items: str, reason: str
+) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decoded(frame(code, bytes.fromhex(f"{_ONE}{_T}0000{items}")))

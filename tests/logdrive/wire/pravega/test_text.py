@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from logdrive.wire.pravega.text import decode_text, encode_text
 
 
-@pytest.mark.parametrize(("text", "data"), [("a/é", "612fc3a9"), ("\0", "c080"), ("😀", "eda0bdedb880"), ("", ""), ("€", "e282ac")])
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [("a/é", "612fc3a9"), ("\0", "c080"), ("😀", "eda0bdedb880"), ("", ""), ("€", "e282ac")],
+)
 def test_known_strings_both_ways(text: str, data: str) -> None:
     assert encode_text(text).hex() == data
     assert decode_text(bytes.fromhex(data)) == text

@@ -13,7 +13,9 @@ TWO = (
 
 
 def test_a_watermark_has_the_bytes_that_pravega_gives_it() -> None:
-    assert encode_watermark(1000, 2000, [(0, 0.0, 0.5, 10), (1 << 32 | 2, 0.5, 1.0, 300)]).hex() == TWO
+    assert (
+        encode_watermark(1000, 2000, [(0, 0.0, 0.5, 10), (1 << 32 | 2, 0.5, 1.0, 300)]).hex() == TWO
+    )
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,8 @@ def test_a_watermark_has_the_bytes_that_pravega_gives_it() -> None:
         (16384, 655_388, "a9eb3c4e64b3a6aeaa8ff22249ba1458da83d12daab22ec75991d293fec90e4f"),
     ],
 )
-def test_the_count_of_segments_has_as_many_bytes_as_it_needs(segments: int, length: int, digest: str) -> None:
+def test_the_count_of_segments_has_as_many_bytes_as_it_needs(
+    segments: int, length: int, digest: str
+) -> None:
     found = encode_watermark(-5, 7, [(n, n / 16384, (n + 1) / 16384, n) for n in range(segments)])
     assert (len(found), hashlib.sha256(found).hexdigest()) == (length, digest)

@@ -13,11 +13,19 @@ _PAGE = 1000
 
 
 def config_of(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
-    """Return what a client asks for; one that says nothing of segments gets *least*. Raises `PreconditionError` for unknown policies."""
+    """Return what a client asks for; one that says nothing of segments gets *least*.
+
+    Raises `PreconditionError` for unknown policies.
+    """
     scaling, retention = config.scalingPolicy, config.retentionPolicy
-    known = (pb.ScalingPolicy.ScalingPolicyType.values(), pb.RetentionPolicy.RetentionPolicyType.values())
+    known = (
+        pb.ScalingPolicy.ScalingPolicyType.values(),
+        pb.RetentionPolicy.RetentionPolicyType.values(),
+    )
     if scaling.scaleType not in known[0] or retention.retentionType not in known[1]:
-        raise PreconditionError(f"policies {scaling.scaleType} and {retention.retentionType} are not known here")
+        raise PreconditionError(
+            f"policies {scaling.scaleType} and {retention.retentionType} are not known here"
+        )
     return StreamConfig(
         scale_type=scaling.scaleType,
         target_rate=scaling.targetRate,
@@ -55,23 +63,32 @@ def described(scope: str, stream: str, config: StreamConfig) -> pb.StreamConfig:
 
 def segment_id(info: pb.StreamInfo, segment: int) -> pb.SegmentId:
     """Return how clients name a segment."""
-    return pb.SegmentId(streamInfo=pb.StreamInfo(scope=info.scope, stream=info.stream), segmentId=segment)
+    return pb.SegmentId(
+        streamInfo=pb.StreamInfo(scope=info.scope, stream=info.stream), segmentId=segment
+    )
 
 
 def segment_range(info: pb.StreamInfo, segment: Segment) -> pb.SegmentRange:
     """Return a segment with its keys."""
-    return pb.SegmentRange(segmentId=segment_id(info, segment.id), minKey=segment.low, maxKey=segment.high)
+    return pb.SegmentRange(
+        segmentId=segment_id(info, segment.id), minKey=segment.low, maxKey=segment.high
+    )
 
 
 def ranges(info: pb.StreamInfo, segments: Iterable[Segment], token: str) -> pb.SegmentRanges:
     """Return segments with their keys, in the order of these."""
     found = sorted(segments, key=lambda segment: segment.low)
-    return pb.SegmentRanges(segmentRanges=[segment_range(info, segment) for segment in found], delegationToken=token)
+    return pb.SegmentRanges(
+        segmentRanges=[segment_range(info, segment) for segment in found], delegationToken=token
+    )
 
 
 def places(info: pb.StreamInfo, cut: Mapping[int, int], token: str) -> pb.SegmentsAtTime:
     """Return one place of a stream."""
-    located = [pb.SegmentsAtTime.SegmentLocation(segmentId=segment_id(info, key), offset=offset) for key, offset in cut.items()]
+    located = [
+        pb.SegmentsAtTime.SegmentLocation(segmentId=segment_id(info, key), offset=offset)
+        for key, offset in cut.items()
+    ]
     return pb.SegmentsAtTime(segments=located, delegationToken=token)
 
 
@@ -91,7 +108,10 @@ def transaction_id(found: UUID) -> pb.TxnId:
 
 
 def page(names: list[str], after: str) -> tuple[list[str], pb.ContinuationToken]:
-    """Return the names that follow the one in the token, and the token for those behind them. After the last it repeats itself."""
+    """Return the names that follow the one in the token, and the token for those behind them.
+
+    After the last it repeats itself.
+    """
     found = [name for name in names if name > after][:_PAGE]
     return found, pb.ContinuationToken(token=found[-1] if found else after)
 

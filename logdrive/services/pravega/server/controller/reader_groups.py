@@ -1,29 +1,45 @@
-"""The controller's methods for reader groups, and for how far they have read (specification, section 6)."""
+"""The controller's methods for reader groups, and for how far they have read (specification,
+section 6).
+"""
 
-from logdrive.services.pravega.server.streams.reader_groups import Groups
-from logdrive.store.streams.state import Cut, Group
+from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
+from logdrive.store.streams.state import ReaderGroup, StreamCut
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
 class GroupMethods:
     """Answers for the reader groups of one store."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: ReaderGroups) -> None:
         self._groups = groups
 
-    async def create_reader_group(self, request: pb.ReaderGroupConfiguration) -> pb.CreateReaderGroupResponse:
+    async def create_reader_group(
+        self, request: pb.ReaderGroupConfiguration
+    ) -> pb.CreateReaderGroupResponse:
         """Make a group; one that is there is answered as it is, for the client to compare."""
-        group = await self._groups.create(request.scope, request.readerGroupName, _asked(request, generation=0))
-        return pb.CreateReaderGroupResponse(status="SUCCESS", config=_described(request.scope, request.readerGroupName, group))
+        group = await self._groups.create(
+            request.scope, request.readerGroupName, _asked(request, generation=0)
+        )
+        return pb.CreateReaderGroupResponse(
+            status="SUCCESS", config=_described(request.scope, request.readerGroupName, group)
+        )
 
-    async def get_reader_group_config(self, request: pb.ReaderGroupInfo) -> pb.ReaderGroupConfigResponse:
+    async def get_reader_group_config(
+        self, request: pb.ReaderGroupInfo
+    ) -> pb.ReaderGroupConfigResponse:
         """Tell what a group is to read."""
         group = await self._groups.found(request.scope, request.readerGroup)
-        return pb.ReaderGroupConfigResponse(status="SUCCESS", config=_described(request.scope, request.readerGroup, group))
+        return pb.ReaderGroupConfigResponse(
+            status="SUCCESS", config=_described(request.scope, request.readerGroup, group)
+        )
 
-    async def update_reader_group(self, request: pb.ReaderGroupConfiguration) -> pb.UpdateReaderGroupResponse:
+    async def update_reader_group(
+        self, request: pb.ReaderGroupConfiguration
+    ) -> pb.UpdateReaderGroupResponse:
         """Let a group read something else, or from elsewhere."""
-        group = await self._groups.update(request.scope, request.readerGroupName, _asked(request, generation=request.generation))
+        group = await self._groups.update(
+            request.scope, request.readerGroupName, _asked(request, generation=request.generation)
+        )
         return pb.UpdateReaderGroupResponse(status="SUCCESS", generation=group.generation)
 
     async def delete_reader_group(self, request: pb.ReaderGroupInfo) -> pb.DeleteReaderGroupStatus:
@@ -33,17 +49,29 @@ class GroupMethods:
 
     async def list_subscribers(self, request: pb.StreamInfo) -> pb.SubscribersResponse:
         """Tell which groups hold a stream's retention back."""
-        return pb.SubscribersResponse(status="SUCCESS", subscribers=await self._groups.subscribers(request.scope, request.stream))
+        return pb.SubscribersResponse(
+            status="SUCCESS",
+            subscribers=await self._groups.subscribers(request.scope, request.stream),
+        )
 
-    async def update_subscriber_stream_cut(self, request: pb.SubscriberStreamCut) -> pb.UpdateSubscriberStatus:
+    async def update_subscriber_stream_cut(
+        self, request: pb.SubscriberStreamCut
+    ) -> pb.UpdateSubscriberStatus:
         """Take note of how far a group has read a stream."""
         info, cut = request.streamCut.streamInfo, dict(request.streamCut.cut)
-        await self._groups.has_read(request.subscriber, request.readerGroupId, request.generation, info.scope, info.stream, cut)
+        await self._groups.has_read(
+            request.subscriber,
+            request.readerGroupId,
+            request.generation,
+            info.scope,
+            info.stream,
+            cut,
+        )
         return pb.UpdateSubscriberStatus(status="SUCCESS")
 
 
-def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> Group:
-    return Group(
+def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> ReaderGroup:
+    return ReaderGroup(
         id=request.readerGroupId,
         generation=generation,
         refresh_ms=request.groupRefreshTimeMillis,
@@ -51,12 +79,18 @@ def _asked(request: pb.ReaderGroupConfiguration, *, generation: int) -> Group:
         outstanding=request.maxOutstandingCheckpointRequest,
         retention_type=request.retentionType,
         rollover_bytes=request.rolloverSizeBytes,
-        starting=tuple(Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut)) for cut in request.startingStreamCuts),
-        ending=tuple(Cut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut)) for cut in request.endingStreamCuts),
+        starting=tuple(
+            StreamCut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut))
+            for cut in request.startingStreamCuts
+        ),
+        ending=tuple(
+            StreamCut(cut.streamInfo.scope, cut.streamInfo.stream, dict(cut.cut))
+            for cut in request.endingStreamCuts
+        ),
     )
 
 
-def _described(scope: str, name: str, group: Group) -> pb.ReaderGroupConfiguration:
+def _described(scope: str, name: str, group: ReaderGroup) -> pb.ReaderGroupConfiguration:
     return pb.ReaderGroupConfiguration(
         scope=scope,
         readerGroupName=name,
@@ -72,5 +106,5 @@ def _described(scope: str, name: str, group: Group) -> pb.ReaderGroupConfigurati
     )
 
 
-def _cut(cut: Cut) -> pb.StreamCut:
+def _cut(cut: StreamCut) -> pb.StreamCut:
     return pb.StreamCut(streamInfo=pb.StreamInfo(scope=cut.scope, stream=cut.stream), cut=cut.at)

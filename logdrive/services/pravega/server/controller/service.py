@@ -1,4 +1,6 @@
-"""The controller's methods over gRPC: each asks or changes streams, and says what came of it (specification, section 6)."""
+"""The controller's methods over gRPC: each asks or changes streams, and says what came of it
+(specification, section 6).
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -11,9 +13,14 @@ from logdrive.errors import LogdriveError, TransientError
 from logdrive.services.pravega.server.controller import convert as answers
 from logdrive.services.pravega.server.controller.statuses import code_of, status_of
 from logdrive.services.pravega.server.streams.transactions import Transactions
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.errors import NoSuchScopeError, NoSuchStreamError, PreconditionError, RefusedError
+from logdrive.store.streams.errors import (
+    NoSuchScopeError,
+    NoSuchStreamError,
+    PreconditionError,
+    StreamsError,
+)
 from logdrive.store.streams.names import epoch_of
 from logdrive.store.streams.streams import Streams
 from logdrive.wire.pravega.controller import controller_pb2 as pb
@@ -26,34 +33,54 @@ TOKEN: Final = ""
 _NO_TIME: Final = -(1 << 63)
 
 
-class Controller:
-    """Answers for one store, whose segments are all found at *host*:*port*; *others* have the methods that are not here."""
+class ControllerService:
+    """Answers for one store, whose segments are all found at *host*:*port*; *others* have the
+    methods that are not here.
+    """
 
     def __init__(
-        self, streams: Streams, transactions: Transactions, writers: Writers, host: str, port: int, others: Sequence[object] = ()
+        self,
+        streams: Streams,
+        transactions: Transactions,
+        writers: WriterTimes,
+        host: str,
+        port: int,
+        others: Sequence[object] = (),
     ) -> None:
-        self._streams, self._transactions, self._writers, self._others = streams, transactions, writers, others
+        self._streams, self._transactions, self._writers, self._others = (
+            streams,
+            transactions,
+            writers,
+            others,
+        )
         self._node = pb.NodeUri(endpoint=host, port=port)
         self._here = self._node
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return what `grpc.aio.Server` takes. Methods that are not here are UNIMPLEMENTED."""
-        found = {name: _method(method, self._handler(_python_name(name))) for name, method in METHODS.items()}
+        found = {
+            name: _method(method, self._handler(_python_name(name)))
+            for name, method in METHODS.items()
+        }
         return grpc.method_handlers_generic_handler(SERVICE, found)
 
     def _handler(self, name: str) -> Handler:
-        handlers: list[Handler] = [getattr(part, name) for part in (self, *self._others) if hasattr(part, name)]
+        handlers: list[Handler] = [
+            getattr(part, name) for part in (self, *self._others) if hasattr(part, name)
+        ]
         return handlers[0]
 
     def listens(self, port: int) -> None:
-        """Take note of the port at which clients find this controller; they are told the host of the segments."""
+        """Take note of the port at which clients find this controller; they are told the host of
+        the segments.
+        """
         self._here = pb.NodeUri(endpoint=self._node.endpoint, port=port)
 
     async def get_controller_server_list(self, request: pb.ServerRequest) -> pb.ServerResponse:
         """Tell where controllers are: there is this one."""
         return pb.ServerResponse(nodeURI=[self._here])
 
-    # Scopes ------------------------------------------------------------------------------------------------------------
+    # Scopes --------------------------------------------------------------------------------------
 
     async def create_scope(self, request: pb.ScopeInfo) -> pb.CreateScopeStatus:
         """Make a scope."""
@@ -79,31 +106,45 @@ class Controller:
         names, token = answers.page(await self._streams.scopes(), request.continuationToken.token)
         return pb.ScopesResponse(scopes=names, continuationToken=token)
 
-    async def list_streams_in_scope(self, request: pb.StreamsInScopeRequest) -> pb.StreamsInScopeResponse:
+    async def list_streams_in_scope(
+        self, request: pb.StreamsInScopeRequest
+    ) -> pb.StreamsInScopeResponse:
         """List the streams of a scope, page by page."""
         scope = request.scope.scope
         return _listed(scope, await self._streams.streams(scope), request.continuationToken.token)
 
-    async def list_streams_in_scope_for_tag(self, request: pb.StreamsInScopeWithTagRequest) -> pb.StreamsInScopeResponse:
+    async def list_streams_in_scope_for_tag(
+        self, request: pb.StreamsInScopeWithTagRequest
+    ) -> pb.StreamsInScopeResponse:
         """List the streams of a scope that have a tag, page by page."""
         scope = request.scope.scope
-        return _listed(scope, await self._streams.streams(scope, tag=request.tag), request.continuationToken.token)
+        return _listed(
+            scope,
+            await self._streams.streams(scope, tag=request.tag),
+            request.continuationToken.token,
+        )
 
-    # Streams -----------------------------------------------------------------------------------------------------------
+    # Streams -------------------------------------------------------------------------------------
 
     async def create_stream(self, request: pb.StreamConfig) -> pb.CreateStreamStatus:
         """Make a stream."""
-        await self._streams.create(request.streamInfo.scope, request.streamInfo.stream, answers.config_of(request, least=1))
+        await self._streams.create(
+            request.streamInfo.scope, request.streamInfo.stream, answers.config_of(request, least=1)
+        )
         return pb.CreateStreamStatus(status="SUCCESS")
 
     async def update_stream(self, request: pb.StreamConfig) -> pb.UpdateStreamStatus:
         """Change policies and tags."""
-        await self._streams.configure(request.streamInfo.scope, request.streamInfo.stream, answers.config_of(request))
+        await self._streams.configure(
+            request.streamInfo.scope, request.streamInfo.stream, answers.config_of(request)
+        )
         return pb.UpdateStreamStatus(status="SUCCESS")
 
     async def truncate_stream(self, request: pb.StreamCut) -> pb.UpdateStreamStatus:
         """Let a stream begin later."""
-        await self._streams.truncate(request.streamInfo.scope, request.streamInfo.stream, dict(request.cut))
+        await self._streams.truncate(
+            request.streamInfo.scope, request.streamInfo.stream, dict(request.cut)
+        )
         return pb.UpdateStreamStatus(status="SUCCESS")
 
     async def seal_stream(self, request: pb.StreamInfo) -> pb.UpdateStreamStatus:
@@ -133,29 +174,45 @@ class Controller:
         """Give what the segment store asks for: nothing."""
         return pb.DelegationToken(delegationToken=TOKEN)
 
-    # Segments ----------------------------------------------------------------------------------------------------------
+    # Segments ------------------------------------------------------------------------------------
 
     async def get_current_segments(self, request: pb.StreamInfo) -> pb.SegmentRanges:
         """Tell which segments take appends."""
         await self._streams.make_mark(request.scope, request.stream)
-        return answers.ranges(request, layout.current(await self._streams.stream(request.scope, request.stream)), TOKEN)
+        return answers.ranges(
+            request,
+            layout.current(await self._streams.stream(request.scope, request.stream)),
+            TOKEN,
+        )
 
     async def get_epoch_segments(self, request: pb.GetEpochSegmentsRequest) -> pb.SegmentRanges:
         """Tell which segments took appends in an epoch."""
         info = request.streamInfo
-        return answers.ranges(info, layout.active_at(await self._streams.stream(info.scope, info.stream), request.epoch), TOKEN)
+        return answers.ranges(
+            info,
+            layout.active_at(await self._streams.stream(info.scope, info.stream), request.epoch),
+            TOKEN,
+        )
 
     async def get_segments(self, request: pb.GetSegmentsRequest) -> pb.SegmentsAtTime:
         """Tell where a stream begins, or where it was at a time."""
         info = request.streamInfo
-        return answers.places(info, await self._streams.place_at(info.scope, info.stream, request.timestamp or None), TOKEN)
+        return answers.places(
+            info,
+            await self._streams.place_at(info.scope, info.stream, request.timestamp or None),
+            TOKEN,
+        )
 
-    async def get_segments_immediately_following(self, request: pb.SegmentId) -> pb.SuccessorResponse:
+    async def get_segments_immediately_following(
+        self, request: pb.SegmentId
+    ) -> pb.SuccessorResponse:
         """Tell which segments took a segment's place."""
         info = request.streamInfo
         stream = await self._streams.stream(info.scope, info.stream)
         entries = [
-            pb.SuccessorResponse.SegmentEntry(segment=answers.segment_range(info, segment), value=before)
+            pb.SuccessorResponse.SegmentEntry(
+                segment=answers.segment_range(info, segment), value=before
+            )
             for segment, before in layout.successors(stream, request.segmentId)
         ]
         return pb.SuccessorResponse(segments=entries, delegationToken=TOKEN)
@@ -166,7 +223,10 @@ class Controller:
         """Tell which segments have what lies between two places."""
         info = request.streamInfo
         stream = await self._streams.stream(info.scope, info.stream)
-        found = [answers.segment_id(info, segment.id) for segment in layout.between(stream, getattr(request, "from"), request.to)]
+        found = [
+            answers.segment_id(info, segment.id)
+            for segment in layout.between(stream, getattr(request, "from"), request.to)
+        ]
         return pb.StreamCutRangeResponse(segments=found, delegationToken=TOKEN)
 
     async def is_segment_valid(self, request: pb.SegmentId) -> pb.SegmentValidityResponse:
@@ -179,7 +239,7 @@ class Controller:
         stream = await self._streams.stream(request.streamInfo.scope, request.streamInfo.stream)
         try:
             layout.check_cut(stream, request.cut)
-        except RefusedError:
+        except StreamsError:
             return pb.StreamCutValidityResponse(response=False)
         return pb.StreamCutValidityResponse(response=True)
 
@@ -188,11 +248,18 @@ class Controller:
         return self._node
 
     async def scale(self, request: pb.ScaleRequest) -> pb.ScaleResponse:
-        """Replace segments. The answer names the epoch before, and the new segments; all is done by then."""
+        """Replace segments.
+
+        The answer names the epoch before, and the new segments; all is done by then.
+        """
         info = request.streamInfo
         wanted = [(entry.start, entry.end) for entry in request.newKeyRanges]
-        epoch, now = await self._streams.scale(info.scope, info.stream, request.sealedSegments, wanted)
-        new = [answers.segment_range(info, segment) for segment in now if epoch_of(segment.id) == epoch]
+        epoch, now = await self._streams.scale(
+            info.scope, info.stream, request.sealedSegments, wanted
+        )
+        new = [
+            answers.segment_range(info, segment) for segment in now if epoch_of(segment.id) == epoch
+        ]
         return pb.ScaleResponse(status="STARTED", segments=new, epoch=epoch - 1)
 
     async def check_scale(self, request: pb.ScaleStatusRequest) -> pb.ScaleStatusResponse:
@@ -202,27 +269,35 @@ class Controller:
             raise PreconditionError(f"there was no epoch {request.epoch}")
         return pb.ScaleStatusResponse(status="SUCCESS")
 
-    # Transactions ------------------------------------------------------------------------------------------------------
+    # Transactions --------------------------------------------------------------------------------
 
     async def create_transaction(self, request: pb.CreateTxnRequest) -> pb.CreateTxnResponse:
         """Open a transaction."""
         info = request.streamInfo
         found, segments = await self._transactions.begin(info.scope, info.stream, request.lease)
         active = [answers.segment_range(info, segment) for segment in segments]
-        return pb.CreateTxnResponse(txnId=answers.transaction_id(found), activeSegments=active, delegationToken=TOKEN)
+        return pb.CreateTxnResponse(
+            txnId=answers.transaction_id(found), activeSegments=active, delegationToken=TOKEN
+        )
 
     async def ping_transaction(self, request: pb.PingTxnRequest) -> pb.PingTxnStatus:
         """Keep a transaction alive."""
         info = request.streamInfo
-        found = await self._transactions.ping(info.scope, info.stream, answers.uuid_of(request.txnId), request.lease)
-        return pb.PingTxnStatus(status={"open": "OK", "committed": "COMMITTED"}.get(found.status, "ABORTED"))
+        found = await self._transactions.ping(
+            info.scope, info.stream, answers.uuid_of(request.txnId), request.lease
+        )
+        return pb.PingTxnStatus(
+            status={"open": "OK", "committed": "COMMITTED"}.get(found.status, "ABORTED")
+        )
 
     async def commit_transaction(self, request: pb.TxnRequest) -> pb.TxnStatus:
         """Put a transaction into its stream, and take note of its time."""
         info, found = request.streamInfo, answers.uuid_of(request.txnId)
         await self._transactions.commit(info.scope, info.stream, found)
         if request.writerId and request.timestamp != _NO_TIME:
-            await self._writers.note_committed(info.scope, info.stream, request.writerId, request.timestamp, found)
+            await self._writers.note_committed(
+                info.scope, info.stream, request.writerId, request.timestamp, found
+            )
         return pb.TxnStatus(status="SUCCESS")
 
     async def abort_transaction(self, request: pb.TxnRequest) -> pb.TxnStatus:
@@ -234,14 +309,21 @@ class Controller:
     async def check_transaction_state(self, request: pb.TxnRequest) -> pb.TxnState:
         """Tell what became of a transaction."""
         info = request.streamInfo
-        found = await self._transactions.state(info.scope, info.stream, answers.uuid_of(request.txnId))
+        found = await self._transactions.state(
+            info.scope, info.stream, answers.uuid_of(request.txnId)
+        )
         return pb.TxnState(state=found.status.upper())
 
-    async def list_completed_transactions(self, request: pb.ListCompletedTxnRequest) -> pb.ListCompletedTxnResponse:
+    async def list_completed_transactions(
+        self, request: pb.ListCompletedTxnRequest
+    ) -> pb.ListCompletedTxnResponse:
         """Tell how the transactions that are remembered ended."""
         info = request.streamInfo
         ended = await self._transactions.ended(info.scope, info.stream)
-        told = [pb.TxnResponse(txnId=answers.transaction_id(key), status=found.status.upper()) for key, found in ended]
+        told = [
+            pb.TxnResponse(txnId=answers.transaction_id(key), status=found.status.upper())
+            for key, found in ended
+        ]
         return pb.ListCompletedTxnResponse(response=told)
 
 
@@ -249,7 +331,7 @@ def _method(method: Method, handler: Handler) -> "grpc.RpcMethodHandler[Any, Any
     async def answer(request: Message, context: "grpc.aio.ServicerContext[Any, Any]") -> Message:
         try:
             return await handler(request)
-        except RefusedError as error:
+        except StreamsError as error:
             told = status_of(method.answer, error)
             if told is None:
                 await context.abort(code_of(error), str(error))
@@ -259,7 +341,9 @@ def _method(method: Method, handler: Handler) -> "grpc.RpcMethodHandler[Any, Any
         except LogdriveError as error:
             await context.abort(grpc.StatusCode.INTERNAL, str(error))
 
-    return grpc.unary_unary_rpc_method_handler(answer, method.request.FromString, lambda found: found.SerializeToString())
+    return grpc.unary_unary_rpc_method_handler(
+        answer, method.request.FromString, lambda found: found.SerializeToString()
+    )
 
 
 def _python_name(name: str) -> str:

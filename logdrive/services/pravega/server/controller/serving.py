@@ -8,4 +8,6 @@ from logdrive.host.disk import Disk
 from logdrive.net.stream import ServerTls
 
 Serving = Callable[[Any, tuple[str, int], ServerTls | None, Disk], AbstractAsyncContextManager[int]]
-"""How a controller is served: what `grpc.aio.Server` takes, host and port, TLS and the disk with its files in, the real port out."""
+"""How a controller is served: what `grpc.aio.Server` takes, host and port, TLS and the disk with
+its files in, the real port out.
+"""

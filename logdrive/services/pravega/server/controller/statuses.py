@@ -19,19 +19,19 @@ from logdrive.store.streams.errors import (
     NoSuchWriterError,
     PositionError,
     PreconditionError,
-    RefusedError,
     ScopeExistsError,
     ScopeNotEmptyError,
     StreamExistsError,
     StreamNotSealedError,
     StreamSealedError,
+    StreamsError,
     TimeError,
     TooMuchNotedError,
     TransactionEndedError,
 )
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
-_Names = dict[type[RefusedError], str]
+_Names = dict[type[StreamsError], str]
 
 _UPDATE: Final[_Names] = {
     NoSuchStreamError: "STREAM_NOT_FOUND",
@@ -45,7 +45,10 @@ _TRANSACTION: Final[_Names] = {
 }
 _STATUSES: Final[dict[type[Message], _Names]] = {
     pb.CreateScopeStatus: {ScopeExistsError: "SCOPE_EXISTS", BadNameError: "INVALID_SCOPE_NAME"},
-    pb.DeleteScopeStatus: {NoSuchScopeError: "SCOPE_NOT_FOUND", ScopeNotEmptyError: "SCOPE_NOT_EMPTY"},
+    pb.DeleteScopeStatus: {
+        NoSuchScopeError: "SCOPE_NOT_FOUND",
+        ScopeNotEmptyError: "SCOPE_NOT_EMPTY",
+    },
     pb.CreateStreamStatus: {
         StreamExistsError: "STREAM_EXISTS",
         NoSuchScopeError: "SCOPE_NOT_FOUND",
@@ -58,18 +61,33 @@ _STATUSES: Final[dict[type[Message], _Names]] = {
         StreamNotSealedError: "STREAM_NOT_SEALED",
     },
     pb.StreamsInScopeResponse: {NoSuchScopeError: "SCOPE_NOT_FOUND"},
-    pb.ScaleResponse: {PreconditionError: "PRECONDITION_FAILED", StreamSealedError: "PRECONDITION_FAILED"},
+    pb.ScaleResponse: {
+        PreconditionError: "PRECONDITION_FAILED",
+        StreamSealedError: "PRECONDITION_FAILED",
+    },
     pb.TxnStatus: _TRANSACTION,
-    pb.CreateReaderGroupResponse: {NoSuchScopeError: "SCOPE_NOT_FOUND", BadNameError: "INVALID_RG_NAME"},
-    pb.ReaderGroupConfigResponse: {NoSuchGroupError: "RG_NOT_FOUND", NoSuchScopeError: "RG_NOT_FOUND"},
+    pb.CreateReaderGroupResponse: {
+        NoSuchScopeError: "SCOPE_NOT_FOUND",
+        BadNameError: "INVALID_RG_NAME",
+    },
+    pb.ReaderGroupConfigResponse: {
+        NoSuchGroupError: "RG_NOT_FOUND",
+        NoSuchScopeError: "RG_NOT_FOUND",
+    },
     pb.UpdateReaderGroupResponse: {
         NoSuchGroupError: "RG_NOT_FOUND",
         NoSuchScopeError: "RG_NOT_FOUND",
         GenerationError: "INVALID_CONFIG",
         BadNameError: "INVALID_CONFIG",
     },
-    pb.DeleteReaderGroupStatus: {NoSuchGroupError: "RG_NOT_FOUND", NoSuchScopeError: "RG_NOT_FOUND"},
-    pb.SubscribersResponse: {NoSuchStreamError: "STREAM_NOT_FOUND", NoSuchScopeError: "STREAM_NOT_FOUND"},
+    pb.DeleteReaderGroupStatus: {
+        NoSuchGroupError: "RG_NOT_FOUND",
+        NoSuchScopeError: "RG_NOT_FOUND",
+    },
+    pb.SubscribersResponse: {
+        NoSuchStreamError: "STREAM_NOT_FOUND",
+        NoSuchScopeError: "STREAM_NOT_FOUND",
+    },
     pb.UpdateSubscriberStatus: {
         NoSuchStreamError: "STREAM_NOT_FOUND",
         NoSuchScopeError: "STREAM_NOT_FOUND",
@@ -83,9 +101,15 @@ _STATUSES: Final[dict[type[Message], _Names]] = {
         NoSuchScopeError: "SCOPE_NOT_FOUND",
         BadNameError: "INVALID_TABLE_NAME",
     },
-    pb.KeyValueTableConfigResponse: {NoSuchMapError: "TABLE_NOT_FOUND", NoSuchScopeError: "TABLE_NOT_FOUND"},
+    pb.KeyValueTableConfigResponse: {
+        NoSuchMapError: "TABLE_NOT_FOUND",
+        NoSuchScopeError: "TABLE_NOT_FOUND",
+    },
     pb.KVTablesInScopeResponse: {NoSuchScopeError: "SCOPE_NOT_FOUND"},
-    pb.DeleteKVTableStatus: {NoSuchMapError: "TABLE_NOT_FOUND", NoSuchScopeError: "TABLE_NOT_FOUND"},
+    pb.DeleteKVTableStatus: {
+        NoSuchMapError: "TABLE_NOT_FOUND",
+        NoSuchScopeError: "TABLE_NOT_FOUND",
+    },
 }
 """The names of statuses; what is not named is FAILURE."""
 
@@ -99,7 +123,7 @@ _RESULTS: Final[dict[type[Message], _Names]] = {
 }
 """The names of results; for what is not named there is none."""
 
-_CODES: Final[dict[type[RefusedError], grpc.StatusCode]] = {
+_CODES: Final[dict[type[StreamsError], grpc.StatusCode]] = {
     NoSuchScopeError: grpc.StatusCode.NOT_FOUND,
     NoSuchStreamError: grpc.StatusCode.NOT_FOUND,
     NoSuchStreamSegmentError: grpc.StatusCode.NOT_FOUND,
@@ -111,8 +135,10 @@ _CODES: Final[dict[type[RefusedError], grpc.StatusCode]] = {
 }
 
 
-def status_of(answer: type[Message], error: RefusedError) -> Message | None:
-    """Return the answer of type *answer* that tells *error*, None where it has no field for that."""
+def status_of(answer: type[Message], error: StreamsError) -> Message | None:
+    """Return the answer of type *answer* that tells *error*, None where it has no field for
+    that.
+    """
     if answer is pb.PingTxnStatus:
         return pb.PingTxnStatus(status=_ping(error))
     if answer is pb.TxnState and isinstance(error, NoSuchTransactionError):
@@ -125,12 +151,12 @@ def status_of(answer: type[Message], error: RefusedError) -> Message | None:
     return answer(status=names.get(type(error), "FAILURE")) if names is not None else None
 
 
-def code_of(error: RefusedError) -> grpc.StatusCode:
+def code_of(error: StreamsError) -> grpc.StatusCode:
     """Return gRPC's code for *error*."""
     return _CODES.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
 
 
-def _ping(error: RefusedError) -> str:
+def _ping(error: StreamsError) -> str:
     if isinstance(error, TransactionEndedError):
         return "COMMITTED" if error.committed else "ABORTED"
     return "LEASE_TOO_LARGE" if isinstance(error, LeaseError) else "UNKNOWN"

@@ -1,19 +1,23 @@
 """The controller's methods for writers that note times (specification, section 6)."""
 
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
 class WriterMethods:
     """Answers for the writers of one store."""
 
-    def __init__(self, writers: Writers) -> None:
+    def __init__(self, writers: WriterTimes) -> None:
         self._writers = writers
 
-    async def note_timestamp_from_writer(self, request: pb.TimestampFromWriter) -> pb.TimestampResponse:
+    async def note_timestamp_from_writer(
+        self, request: pb.TimestampFromWriter
+    ) -> pb.TimestampResponse:
         """Take note of the time that a writer has come to."""
         info, position = request.position.streamInfo, dict(request.position.cut)
-        await self._writers.note(info.scope, info.stream, request.writer, request.timestamp, position)
+        await self._writers.note(
+            info.scope, info.stream, request.writer, request.timestamp, position
+        )
         return pb.TimestampResponse(result="SUCCESS")
 
     async def remove_writer(self, request: pb.RemoveWriterRequest) -> pb.RemoveWriterResponse:

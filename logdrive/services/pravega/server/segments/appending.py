@@ -1,8 +1,10 @@
-"""The append path of one connection: set-ups, submissions, and acknowledgements in order (specification, sections 2.3 to 2.9).
+"""The append path of one connection: set-ups, submissions, and acknowledgements in order
+(specification, sections 2.3 to 2.9).
 
-Everything submitted stands in one queue with its future, and so does every reply of this path; the queue is answered from its
-front, so an acknowledgement never overtakes another, nor an error the appends before it. What became durable together is
-acknowledged together: one DataAppended a writer, naming the last.
+Everything submitted stands in one queue with its future, and so does every reply of this path; the
+queue is answered from its front, so an acknowledgement never overtakes another, nor an error the
+appends before it. What became durable together is acknowledged together: one DataAppended a writer,
+naming the last.
 """
 
 import asyncio
@@ -14,20 +16,37 @@ from uuid import UUID
 
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.net.turns import Turns
-from logdrive.services.pravega.server.segments.fencing import Claim, Claims
+from logdrive.services.pravega.server.segments.fencing import WriterClaim, WriterFence
 from logdrive.services.pravega.server.segments.turn import TURN_STEPS, Turn
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError, OverloadedError, SegmentSealedError
-from logdrive.wire.pravega.appends import AppendSetup, ConditionalCheckFailed, DataAppended, SetupAppend
+from logdrive.store.errors import (
+    NoSuchSegmentError,
+    NumberMismatchError,
+    OffsetMismatchError,
+    OverloadedError,
+    SegmentSealedError,
+)
+from logdrive.wire.pravega.appends import (
+    AppendSetup,
+    ConditionalCheckFailed,
+    DataAppended,
+    SetupAppend,
+)
 from logdrive.wire.pravega.control import InvalidEventNumber, NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_APPENDS, PRAVEGA_UNACKED_BYTES, PRAVEGA_WRITERS
-from logdrive.wire.pravega.reassembly import Append, OrderError
+from logdrive.wire.pravega.limits import (
+    PRAVEGA_UNACKED_APPENDS,
+    PRAVEGA_UNACKED_BYTES,
+    PRAVEGA_WRITERS,
+)
+from logdrive.wire.pravega.reassembly import OrderError, WholeAppend
 
 Send = Callable[[Sequence[Message]], Awaitable[None]]
 
 _FORGOTTEN: Final = 2
-"""So many writers make room for a new one at most: others may have taken more meanwhile than this connection must have less."""
+"""So many writers make room for a new one at most: others may have taken more meanwhile than this
+connection must have less.
+"""
 _TOLL: Final = 512
 """What an append or a reply counts beside its bytes: about what its objects take in memory."""
 
@@ -38,11 +57,14 @@ class HangUpError(LogdriveError):
 
 @dataclass(slots=True, eq=False)
 class _Writer:
-    """A writer set up on this connection. *refusal* is the reply, still in the queue, that refuses one of its appends."""
+    """A writer set up on this connection.
+
+    *refusal* is the reply, still in the queue, that refuses one of its appends.
+    """
 
     id: UUID
     segment: str
-    claim: Claim
+    claim: WriterClaim
     submitted: int
     acknowledged: int
     refusal: "_Reply | None" = None
@@ -50,7 +72,9 @@ class _Writer:
 
 @dataclass(slots=True, eq=False)
 class _Submitted:
-    """An append without its data, which is the store's now: it must not stay until the client reads its acknowledgement."""
+    """An append without its data, which is the store's now: it must not stay until the client reads
+    its acknowledgement.
+    """
 
     writer: _Writer
     number: int
@@ -65,7 +89,9 @@ class _Submitted:
 
 @dataclass(slots=True, eq=False)
 class _Reply:
-    """*refuses* is the writer whose append it refuses; *forget*: it must be set up again; *close*: the connection ends with it."""
+    """*refuses* is the writer whose append it refuses; *forget*: it must be set up again; *close*:
+    the connection ends with it.
+    """
 
     message: Message
     refuses: _Writer | None = None
@@ -77,19 +103,27 @@ class _Reply:
         return _TOLL + len(getattr(self.message, "segment", ""))
 
 
-class Appending:
-    """Serves the append messages of one connection. `acknowledge` runs beside whoever calls the rest."""
+class Appender:
+    """Serves the append messages of one connection.
+
+    `acknowledge` runs beside whoever calls the rest.
+    """
 
     def __init__(
         self,
         store: Store,
-        claims: Claims,
+        claims: WriterFence,
         turns: Turns,
         *,
         unacked_bytes: int = PRAVEGA_UNACKED_BYTES,
         most_writers: int = PRAVEGA_WRITERS,
     ) -> None:
-        self._store, self._claims, self._limit, self._most_writers = store, claims, unacked_bytes, most_writers
+        self._store, self._claims, self._limit, self._most_writers = (
+            store,
+            claims,
+            unacked_bytes,
+            most_writers,
+        )
         self._turn = Turn(turns)  # of `acknowledge`
         self._writers: dict[UUID, _Writer] = {}
         self._queue: deque[_Submitted | _Reply] = deque()
@@ -98,10 +132,13 @@ class Appending:
         self._more, self._fewer = asyncio.Event(), asyncio.Event()
 
     async def set_up(self, request: SetupAppend) -> None:
-        """Answer with the writer's durable number, and take its appends from now on. A sealed segment shows only at the first of them.
+        """Answer with the writer's durable number, and take its appends from now on.
 
-        Nobody else's appends for that writer are taken any more, so the number is the last word. Of the writers of one connection
-        the one not used for longest is forgotten where there are too many, here or over all connections.
+        A sealed segment shows only at the first of them.
+
+        Nobody else's appends for that writer are taken any more, so the number is the last word. Of
+        the writers of one connection the one not used for longest is forgotten where there are too
+        many, here or over all connections.
         """
         await self._room(0)
         claim = self._claims.take(request.segment, request.writer)
@@ -117,7 +154,9 @@ class Appending:
         for _ in range(_FORGOTTEN):
             if self._writers and len(self._writers) >= min(self._most_writers, self._claims.left):
                 self._forget(next(iter(self._writers)))
-        self._writers[request.writer] = _Writer(request.writer, request.segment, claim, number, number)
+        self._writers[request.writer] = _Writer(
+            request.writer, request.segment, claim, number, number
+        )
         self._put(_Reply(AppendSetup(request.request_id, request.segment, request.writer, number)))
 
     def _forget(self, writer: UUID) -> None:
@@ -125,26 +164,33 @@ class Appending:
             self._claims.release(found.claim)
 
     def check(self, writer: UUID) -> None:
-        """Raise `OrderError` where *writer* is not set up: its appends are not taken, nor the first part of one."""
+        """Raise `OrderError` where *writer* is not set up: its appends are not taken, nor the first
+        part of one.
+        """
         if writer not in self._writers:
             raise OrderError(f"an append of a writer that is not set up: {writer}")
 
-    async def append(self, append: Append) -> None:
-        """Submit, or queue the reason why not; waits while too much is not durable. Raises `OrderError`, `HangUpError`."""
+    async def append(self, append: WholeAppend) -> None:
+        """Submit, or queue the reason why not; waits while too much is not durable.
+
+        Raises `OrderError`, `HangUpError`.
+        """
         self.check(append.writer)
         writer = self._writers.pop(append.writer)
         self._writers[append.writer] = writer  # the last one used
         if append.number < 0:
             raise OrderError(f"event number {append.number}")
         await self._room(len(append.data))
-        if self._writers.get(append.writer) is not writer or (writer.refusal is not None and writer.refusal.forget):
+        if self._writers.get(append.writer) is not writer or (
+            writer.refusal is not None and writer.refusal.forget
+        ):
             return  # all that was sent behind a refused append fails with it
         if writer.refusal is not None or append.number <= writer.submitted:
             self._put(_Reply(_invalid(append), writer, close=True))
         else:
             await self._submit(writer, append)
 
-    async def _submit(self, writer: _Writer, append: Append) -> None:
+    async def _submit(self, writer: _Writer, append: WholeAppend) -> None:
         while True:
             if writer.claim.lost:
                 self._put(_Reply(_invalid(append), writer, close=True))
@@ -163,26 +209,40 @@ class Appending:
                 await self._store.room()
             except (TransientError, ValueError) as error:
                 raise HangUpError(str(error)) from error
-            except (NoSuchSegmentError, SegmentSealedError, NumberMismatchError, OffsetMismatchError) as error:
+            except (
+                NoSuchSegmentError,
+                SegmentSealedError,
+                NumberMismatchError,
+                OffsetMismatchError,
+            ) as error:
                 if await self._undecided(writer.segment):
                     continue
                 self._put(_refusal(writer, append, error))
                 return
             else:
                 writer.submitted = append.number
-                self._put(_Submitted(writer, append.number, append.request_id, len(append.data), durable))
+                self._put(
+                    _Submitted(writer, append.number, append.request_id, len(append.data), durable)
+                )
                 return
 
     async def _undecided(self, segment: str) -> bool:
-        """Wait for the end of *segment*, if one is under way, and tell whether there was one: it may have failed."""
+        """Wait for the end of *segment*, if one is under way, and tell whether there was one: it
+        may have failed.
+        """
         try:
             return await self._store.undecided(segment)
         except (TransientError, StorageError) as error:
             raise HangUpError(str(error)) from error
 
     async def _room(self, size: int) -> None:
-        """Wait while too much is not answered, be it that it is not durable or that the client does not read."""
-        while self._queue and (self._unacked + size + _TOLL > self._limit or len(self._queue) >= PRAVEGA_UNACKED_APPENDS):
+        """Wait while too much is not answered, be it that it is not durable or that the client does
+        not read.
+        """
+        while self._queue and (
+            self._unacked + size + _TOLL > self._limit
+            or len(self._queue) >= PRAVEGA_UNACKED_APPENDS
+        ):
             self._fewer.clear()
             await self._fewer.wait()
 
@@ -193,7 +253,7 @@ class Appending:
         self._unacked += item.cost
         self._more.set()
 
-    # Answering -----------------------------------------------------------------------------------------------------------
+    # Answering -----------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Take nothing more: `acknowledge` returns once all is answered."""
@@ -203,7 +263,10 @@ class Appending:
         self._more.set()
 
     async def acknowledge(self, send: Send) -> None:
-        """Answer the queue from its front until `end`. Raises `HangUpError` after a reply that closes, or a failed append."""
+        """Answer the queue from its front until `end`.
+
+        Raises `HangUpError` after a reply that closes, or a failed append.
+        """
         while self._queue or not self._ended:
             if not self._queue:
                 self._more.clear()
@@ -259,22 +322,32 @@ def _acknowledged(items: dict[UUID, _Submitted]) -> list[Message]:
     acks: list[Message] = []
     for item in items.values():
         writer = item.writer
-        acks.append(DataAppended(writer.id, item.number, writer.acknowledged, item.request_id, item.durable.result()))
+        acks.append(
+            DataAppended(
+                writer.id, item.number, writer.acknowledged, item.request_id, item.durable.result()
+            )
+        )
         writer.acknowledged = item.number
     return acks
 
 
-def _invalid(append: Append) -> InvalidEventNumber:
+def _invalid(append: WholeAppend) -> InvalidEventNumber:
     return InvalidEventNumber(append.writer, append.request_id, "", append.number)
 
 
-def _refusal(writer: _Writer, append: Append, error: Exception) -> _Reply:
+def _refusal(writer: _Writer, append: WholeAppend, error: Exception) -> _Reply:
     match error:
         case SegmentSealedError():
-            return _Reply(SegmentIsSealed(append.request_id, writer.segment, "", append.number), writer, forget=True)
+            return _Reply(
+                SegmentIsSealed(append.request_id, writer.segment, "", append.number),
+                writer,
+                forget=True,
+            )
         case NoSuchSegmentError():
             return _Reply(NoSuchSegment(append.request_id, writer.segment), writer, forget=True)
         case OffsetMismatchError():
-            return _Reply(ConditionalCheckFailed(writer.id, append.number, append.request_id), writer)
+            return _Reply(
+                ConditionalCheckFailed(writer.id, append.number, append.request_id), writer
+            )
         case _:
             return _Reply(_invalid(append), writer, close=True)

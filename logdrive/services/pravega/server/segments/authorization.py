@@ -1,7 +1,8 @@
-"""Who may ask what of the face, where there is a `Gate` (specification, sections 3 and 6).
+"""Who may ask what of the face, where there is a `TokenVerifier` (specification, sections 3 and 6).
 
-Each request brings a token, and is looked at by itself. Appends bring none: their writer was set up with one, and the connection
-ends when the first token that a writer was set up with on it does, as at a Pravega. The client sets up again, with another.
+Each request brings a token, and is looked at by itself. Appends bring none: their writer was set up
+with one, and the connection ends when the first token that a writer was set up with on it does, as
+at a Pravega. The client sets up again, with another.
 """
 
 import asyncio
@@ -9,29 +10,41 @@ from collections.abc import Callable
 
 import structlog
 
-from logdrive.services.auth.gate import Gate, TokenRefusedError
+from logdrive.services.auth.gate import TokenRefusedError, TokenVerifier
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.pravega.server.segments import tables as tabular
 from logdrive.services.pravega.server.segments.reserved import named_by
 from logdrive.wire.pravega.appends import SetupAppend
 from logdrive.wire.pravega.control import TOKEN_CHECK_FAILED, TOKEN_EXPIRED, AuthTokenCheckFailed
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.segments import GetSegmentAttribute, GetStreamSegmentInfo, LocateOffset, ReadSegment
+from logdrive.wire.pravega.segments import (
+    GetSegmentAttribute,
+    GetStreamSegmentInfo,
+    LocateOffset,
+    ReadSegment,
+)
 
-_READING = GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment | tabular.Question
+_READING = (
+    GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment | tabular.TableQuestion
+)
 
 
 class Guard:
-    """Looks at the requests of one connection, and calls *end* when it has to end. Close it with the connection."""
+    """Looks at the requests of one connection, and calls *end* when it has to end.
 
-    def __init__(self, gate: Gate | None, peer: str, end: Callable[[], None]) -> None:
+    Close it with the connection.
+    """
+
+    def __init__(self, gate: TokenVerifier | None, peer: str, end: Callable[[], None]) -> None:
         self._gate, self._peer, self._end = gate, peer, end
         self._told = False
         self._ends: int | None = None
         self._ending: asyncio.Task[None] | None = None
 
     def refusal(self, message: Message) -> AuthTokenCheckFailed | None:
-        """Return what to answer instead of doing what *message* asks; None where its token allows it, or it needs none."""
+        """Return what to answer instead of doing what *message* asks; None where its token allows
+        it, or it needs none.
+        """
         if self._gate is None or not hasattr(message, "token"):
             return None
         wanted = Permission.READ if isinstance(message, _READING) else Permission.READ_UPDATE
@@ -39,7 +52,11 @@ class Guard:
             ends = self._gate.admit(message.token, named_by(message), wanted)
         except TokenRefusedError as error:
             self._tell(message, error)
-            return AuthTokenCheckFailed(getattr(message, "request_id", -1), "", TOKEN_EXPIRED if error.ended else TOKEN_CHECK_FAILED)
+            return AuthTokenCheckFailed(
+                getattr(message, "request_id", -1),
+                "",
+                TOKEN_EXPIRED if error.ended else TOKEN_CHECK_FAILED,
+            )
         if isinstance(message, SetupAppend) and ends is not None:
             self._hold(self._gate, ends)
         return None
@@ -48,17 +65,21 @@ class Guard:
         if not self._told:  # once a connection: whoever tries on fills no log
             self._told = True
             structlog.get_logger("logdrive.store.pravega").info(
-                "a request was refused", peer=self._peer, request=type(message).__name__, reason=str(error)
+                "a request was refused",
+                peer=self._peer,
+                request=type(message).__name__,
+                reason=str(error),
             )
 
-    def _hold(self, gate: Gate, ends: int) -> None:
+    def _hold(self, gate: TokenVerifier, ends: int) -> None:
         if self._ends is None or ends < self._ends:
             self.close()
             self._ends = ends
             self._ending = asyncio.create_task(self._wait(gate, ends), name="pravega-token")
 
-    async def _wait(self, gate: Gate, ends: int) -> None:
-        while (left := ends - gate.clock.now_ms()) > 0:  # the wall clock may have been set meanwhile
+    async def _wait(self, gate: TokenVerifier, ends: int) -> None:
+        # the wall clock may have been set meanwhile
+        while (left := ends - gate.clock.now_ms()) > 0:
             await gate.clock.sleep(left / 1000)
         self._end()
 

@@ -1,11 +1,13 @@
-"""Shortens the logs of tables beside what clients ask: whoever changed one last waits for nothing, nor need it stay."""
+"""Shortens the logs of tables beside what clients ask: whoever changed one last waits for nothing,
+nor need it stay.
+"""
 
 import asyncio
 
 from logdrive.services.pravega.server.tables.tables import Tables
 
 
-class Compacting:
+class Compactor:
     """At most one task a table; close it with the face."""
 
     def __init__(self, tables: Tables) -> None:
@@ -15,7 +17,9 @@ class Compacting:
     def consider(self, segment: str) -> None:
         """Begin with *segment* if that is due."""
         if segment not in self._tasks and self._tables.wants_compaction(segment):
-            task = self._tasks[segment] = asyncio.create_task(self._tables.compact(segment), name="pravega-compact")
+            task = self._tasks[segment] = asyncio.create_task(
+                self._tables.compact(segment), name="pravega-compact"
+            )
             task.add_done_callback(lambda _: self._tasks.pop(segment))
 
     async def close(self) -> None:

@@ -1,9 +1,10 @@
 """One client of the Pravega face: reads its messages, answers in three manners.
 
-Appends go through `Appending`, which answers in their order. Reads at the tail wait in `Polling` and block nobody. Everything
-else is answered where it stands. A message is read from the store only when it is its turn to be written, so a client that
-does not read its socket costs one answer's memory, and is read from no more itself. Each of the three takes turns with all
-other connections, so that a client with many messages keeps nobody waiting for long.
+Appends go through `Appender`, which answers in their order. Reads at the tail wait in `LongPolls`
+and block nobody. Everything else is answered where it stands. A message is read from the store only
+when it is its turn to be written, so a client that does not read its socket costs one answer's
+memory, and is read from no more itself. Each of the three takes turns with all other connections,
+so that a client with many messages keeps nobody waiting for long.
 """
 
 import asyncio
@@ -15,26 +16,51 @@ import structlog
 
 from logdrive.errors import LogdriveError, ProtocolError
 from logdrive.model.units import KIB
-from logdrive.net.stream import Stream
-from logdrive.services.auth.gate import Gate
-from logdrive.services.pravega.server.segments.appending import Appending, HangUpError
+from logdrive.net.stream import ByteStream
+from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.pravega.server.segments.appending import Appender, HangUpError
 from logdrive.services.pravega.server.segments.authorization import Guard
 from logdrive.services.pravega.server.segments.dispatch import Request, answer
-from logdrive.services.pravega.server.segments.polling import Polling
+from logdrive.services.pravega.server.segments.polling import LongPolls
 from logdrive.services.pravega.server.segments.reading import Reading
 from logdrive.services.pravega.server.segments.reserved import changed_by
 from logdrive.services.pravega.server.segments.shared import Shared
-from logdrive.services.pravega.server.segments.tables import Question
+from logdrive.services.pravega.server.segments.tables import TableQuestion
 from logdrive.services.pravega.server.segments.turn import Turn
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
-from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, ConditionalAppend, ConditionalBlockEnd, Padding, SetupAppend
-from logdrive.wire.pravega.codec import FrameReader, encode
-from logdrive.wire.pravega.control import OLDEST_COMPATIBLE, TOKEN_EXPIRED, WIRE_VERSION, Hello, KeepAlive, OperationUnsupported
+from logdrive.wire.pravega.appends import (
+    AppendBlock,
+    AppendBlockEnd,
+    ConditionalAppend,
+    ConditionalBlockEnd,
+    Padding,
+    SetupAppend,
+)
+from logdrive.wire.pravega.codec import MessageReader, encode
+from logdrive.wire.pravega.control import (
+    OLDEST_COMPATIBLE,
+    TOKEN_EXPIRED,
+    WIRE_VERSION,
+    Hello,
+    KeepAlive,
+    OperationUnsupported,
+)
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_TAIL_READS
 from logdrive.wire.pravega.reassembly import Assembler
-from logdrive.wire.pravega.segments import CreateTransientSegment, GetSegmentAttribute, GetStreamSegmentInfo, ReadSegment, SegmentCreated
-from logdrive.wire.pravega.tables import RemoveTableKeys, TableEntriesUpdated, TableKeysRemoved, UpdateTableEntries
+from logdrive.wire.pravega.segments import (
+    CreateTransientSegment,
+    GetSegmentAttribute,
+    GetStreamSegmentInfo,
+    ReadSegment,
+    SegmentCreated,
+)
+from logdrive.wire.pravega.tables import (
+    RemoveTableKeys,
+    TableEntriesUpdated,
+    TableKeysRemoved,
+    UpdateTableEntries,
+)
 
 _log = structlog.get_logger("logdrive.store.pravega")
 
@@ -44,17 +70,23 @@ _ANSWERED_AT_ONCE = KeepAlive | GetStreamSegmentInfo | GetSegmentAttribute
 _LARGE: Final = 64 * KIB
 """Messages and answers that are smaller are not counted while they are dealt with."""
 
-Append = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
+AppendMessage = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBlockEnd
 
 
-class Connection:
+class SegmentConnection:
     """Serves one stream from Hello to the end of it. Without *gate* nobody is asked for a token."""
 
-    def __init__(self, shared: Shared, stream: Stream, poll_seconds: float, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        stream: ByteStream,
+        poll_seconds: float,
+        gate: TokenVerifier | None = None,
+    ) -> None:
         self._shared, self._stream = shared, stream
-        self._frames, self._assembler = FrameReader(), Assembler()
-        self._appending = Appending(shared.store, shared.claims, shared.turns)
-        self._polling = Polling(shared.store, poll_seconds, Turn(shared.turns))
+        self._frames, self._assembler = MessageReader(), Assembler()
+        self._appending = Appender(shared.store, shared.claims, shared.turns)
+        self._polling = LongPolls(shared.store, poll_seconds, Turn(shared.turns))
         self._guard = Guard(gate, stream.peer.address, self.stop)
         self._transients: list[str] = []
         self._answers: list[Message] = []  # to be sent together, a turn's at most
@@ -82,7 +114,9 @@ class Connection:
         self._shared.transients.sweep()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._appending.acknowledge(self._send), name="pravega-acknowledge")
+                tasks.create_task(
+                    self._appending.acknowledge(self._send), name="pravega-acknowledge"
+                )
                 self._reading = tasks.create_task(self._read(tasks), name="pravega-read")
                 await asyncio.wait([self._reading])
                 self._polling.end()
@@ -106,7 +140,10 @@ class Connection:
             raise
 
     async def _read_once(self, turn: Turn, tasks: asyncio.TaskGroup) -> bool:
-        """Read once and serve the messages that are whole; False at the end. Nothing of them is kept in between."""
+        """Read once and serve the messages that are whole; False at the end.
+
+        Nothing of them is kept in between.
+        """
         await self._memory.admit()
         self._memory.reads()
         try:
@@ -120,7 +157,9 @@ class Connection:
                 await turn.next()
             turn.step()
             if self._frames.taken >= _LARGE:
-                self._memory.hold(self._assembler.buffered, busy=self._frames.buffered + self._frames.taken)
+                self._memory.hold(
+                    self._assembler.buffered, busy=self._frames.buffered + self._frames.taken
+                )
             self._assembler.check(message)
             if not isinstance(message, _ANSWERED_AT_ONCE):
                 await self._send_answers()  # what comes now may wait
@@ -135,7 +174,7 @@ class Connection:
             if isinstance(message, SetupAppend) and refusal.error_code == TOKEN_EXPIRED:
                 raise HangUpError("a set-up with a token that has ended")
             return
-        if isinstance(message, Append):
+        if isinstance(message, AppendMessage):
             await self._append(message)
             return
         if (own := changed_by(message)) is not None:
@@ -156,19 +195,24 @@ class Connection:
             case _ if isinstance(message, Request):
                 await self._answer(message)
             case _:
-                raise ProtocolError(f"a {type(message).__name__}, which only servers send", offset=self._frames.offset)
+                raise ProtocolError(
+                    f"a {type(message).__name__}, which only servers send",
+                    offset=self._frames.offset,
+                )
 
     async def _answer(self, request: Request) -> None:
         if isinstance(request, _ANSWERED_AT_ONCE):
             self._answers.append(await answer(self._shared, request))
             return
-        if isinstance(request, Question):
+        if isinstance(request, TableQuestion):
             await self._memory.admit()
         reply = await answer(self._shared, request)
         if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):
             self._transients.append(reply.segment)
         await self._send([reply])
-        if isinstance(reply, TableEntriesUpdated | TableKeysRemoved) and isinstance(request, UpdateTableEntries | RemoveTableKeys):
+        if isinstance(reply, TableEntriesUpdated | TableKeysRemoved) and isinstance(
+            request, UpdateTableEntries | RemoveTableKeys
+        ):
             self._shared.compacting.consider(request.segment)
 
     async def _greet(self, hello: Hello) -> None:
@@ -176,7 +220,7 @@ class Connection:
         if hello.low > WIRE_VERSION or hello.high < OLDEST_COMPATIBLE:
             raise HangUpError(f"the peer speaks wire versions {hello.low} to {hello.high}")
 
-    async def _append(self, message: Append) -> None:
+    async def _append(self, message: AppendMessage) -> None:
         if isinstance(message, AppendBlock):
             self._appending.check(message.writer)
         append = self._assembler.take(message)
@@ -195,7 +239,9 @@ class Connection:
                 return
         self._polling.add(reading)
         if self._polls is None:
-            self._polls = tasks.create_task(self._polling.run(self._answer_poll), name="pravega-polls")
+            self._polls = tasks.create_task(
+                self._polling.run(self._answer_poll), name="pravega-polls"
+            )
 
     async def _answer_poll(self, reading: Reading) -> None:
         await self._memory.admit()
@@ -214,17 +260,22 @@ class Connection:
 
     async def _write(self, messages: Sequence[Message]) -> None:
         try:
-            parts = [part for message in messages for part in encode(message, self._frames.peer_version)]
-        except ValueError as error:  # as long as a request may be, its answer can be longer than a frame
+            parts = [
+                part for message in messages for part in encode(message, self._frames.peer_version)
+            ]
+        # as long as a request may be, its answer can be longer than a frame
+        except ValueError as error:
             raise HangUpError(str(error)) from error
         size = sum(map(len, parts))
         with self._memory.writing(size if size >= _LARGE else 0):
             await self._stream.write(parts)
 
     def _let_go(self) -> None:
-        """Give back the memory at the end; what refers to itself would keep it until the next garbage collection."""
+        """Give back the memory at the end; what refers to itself would keep it until the next
+        garbage collection.
+        """
         self._memory.close()
-        self._frames, self._assembler = FrameReader(), Assembler()
+        self._frames, self._assembler = MessageReader(), Assembler()
         self._reading = self._polls = None
 
 

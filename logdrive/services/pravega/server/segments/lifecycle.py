@@ -1,4 +1,6 @@
-"""Segments come, are sealed, cut, merged, and go (specification, section 3, as section 0 corrects it)."""
+"""Segments come, are sealed, cut, merged, and go (specification, section 3, as section 0 corrects
+it).
+"""
 
 import contextlib
 
@@ -23,10 +25,18 @@ from logdrive.wire.pravega.segments import (
     TruncateSegment,
 )
 
-Request = CreateSegment | CreateTransientSegment | SealSegment | TruncateSegment | DeleteSegment | MergeSegments | MergeSegmentsBatch
+LifecycleRequest = (
+    CreateSegment
+    | CreateTransientSegment
+    | SealSegment
+    | TruncateSegment
+    | DeleteSegment
+    | MergeSegments
+    | MergeSegmentsBatch
+)
 
 
-async def answer(shared: Shared, request: Request) -> Message:
+async def answer(shared: Shared, request: LifecycleRequest) -> Message:
     """Return the reply to *request*. Raises what the store does, and `HangUpError`."""
     store = shared.store
     match request:
@@ -58,16 +68,24 @@ async def answer(shared: Shared, request: Request) -> Message:
 
 
 async def _create(shared: Shared, request: CreateSegment) -> Message:
-    """Create a segment with its policy, or give one that is there the part of it that nobody ever set.
+    """Create a segment with its policy, or give one that is there the part of it that nobody ever
+    set.
 
-    The log has an entry for the segment and one for each attribute. After a crash in between the client, who was told
-    nothing, asks again: then the attributes come.
+    The log has an entry for the segment and one for each attribute. After a crash in between the
+    client, who was told nothing, asks again: then the attributes come.
     """
     store, number, segment = shared.store, request.request_id, request.segment
-    await store.room()  # for all to be submitted now: a second try would find the segment that the first one made
+    # for all to be submitted now: a second try would find the segment that the first one made
+    await store.room()
     created = store.create(segment)
-    policy = {SCALE_TYPE: request.scale_type, SCALE_RATE: request.target_rate, ROLLOVER: request.rollover_size}
-    unset = {name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT}
+    policy = {
+        SCALE_TYPE: request.scale_type,
+        SCALE_RATE: request.target_rate,
+        ROLLOVER: request.rollover_size,
+    }
+    unset = {
+        name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT
+    }
     with contextlib.suppress(SegmentSealedError):  # it stays as it is
         await set_policy(store, segment, unset)
     if not await created:

@@ -1,9 +1,10 @@
 """Memory that connections of a face hold for what is not whole, done, or taken: one budget for all.
 
-A connection asks `Holding.admit` before each read and says with `hold` what it has of messages.
-What the store has accepted is not counted here: the store bounds that itself. Long messages have
-three quarters of the budget; the last eighth is for connections that hold nothing, and these come
-first where several wait: memory may be full of others' messages, and short ones still go through.
+A connection asks `FaceAllocation.admit` before each read and says with `hold` what it has of
+messages. What the store has accepted is not counted here: the store bounds that itself. Long
+messages have three quarters of the budget; the last eighth is for connections that hold nothing,
+and these come first where several wait: memory may be full of others' messages, and short ones
+still go through.
 
 Beyond its part a connection waits until others are done. Where that would not help, because memory
 is full of parts of messages and of answers that clients do not take, then
@@ -43,28 +44,32 @@ _QUIET_SECONDS: Final = 10.0
 _log = structlog.get_logger("logdrive.store.pravega")
 
 
-class Budget:
-    """*total* bytes for all connections; *heap* gives back to the system what is free after a peak."""
+class FaceMemoryBudget:
+    """*total* bytes for all connections; *heap* gives back to the system what is free after a
+    peak.
+    """
 
     def __init__(self, total: int, heap: Heap) -> None:
         self.total = total
         self.used = 0
         self._busy = 0  # of `used`: comes free without anything that a peer does
         self._heap = heap
-        self._overdrawn: Holding | None = None
-        self._waiting: dict[asyncio.Future[None], Holding] = {}  # in the order in which they came
-        self._holders: dict[Holding, None] = {}
+        self._overdrawn: FaceAllocation | None = None
+        self._waiting: dict[
+            asyncio.Future[None], FaceAllocation
+        ] = {}  # in the order in which they came
+        self._holders: dict[FaceAllocation, None] = {}
         self._pass: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
         self._jammed_since: float | None = None
         self._closed = 0
         self._said = float("-inf")
 
-    def holding(self, evict: Callable[[str], None]) -> "Holding":
+    def holding(self, evict: Callable[[str], None]) -> "FaceAllocation":
         """Return a new connection's part; *evict* is called, with the reason, to close it."""
-        return Holding(self, evict)
+        return FaceAllocation(self, evict)
 
-    def may_read(self, holding: "Holding") -> bool:
+    def may_read(self, holding: "FaceAllocation") -> bool:
         """Decide whether *holding* may read once; it may become the one that is overdrawn."""
         if self.used <= self._room(holding) or self._overdrawn is holding:
             return True
@@ -73,7 +78,7 @@ class Budget:
             return True
         return False
 
-    async def wait(self, holding: "Holding") -> None:
+    async def wait(self, holding: "FaceAllocation") -> None:
         """Return once *holding* may have room; then ask again."""
         future = asyncio.get_running_loop().create_future()
         self._waiting[future] = holding
@@ -83,7 +88,7 @@ class Budget:
         finally:
             self._waiting.pop(future, None)
 
-    def move(self, holding: "Holding", change: int, busy: int) -> None:
+    def move(self, holding: "FaceAllocation", change: int, busy: int) -> None:
         """Book that *holding* has *change* bytes more, *busy* of which come free by themselves."""
         self.used += change
         self._busy += busy
@@ -102,17 +107,17 @@ class Budget:
         if size > LITTLE_BYTES:
             self._jammed_since = None
 
-    def _room(self, holding: "Holding") -> int:
+    def _room(self, holding: "FaceAllocation") -> int:
         if not holding.size:
             return self.total
         eighth = self.total // 8
         return self.total - eighth if holding.size <= LITTLE_BYTES else self.total - 2 * eighth
 
-    def _stuck(self, holding: "Holding") -> bool:
+    def _stuck(self, holding: "FaceAllocation") -> bool:
         """Tell whether there would be no room for *holding* if all that is being done were done."""
         return self.used - self._busy > self._room(holding)
 
-    # Those who wait -------------------------------------------------------------------------------
+    # Those who wait ------------------------------------------------------------------------------
 
     def _let_in(self) -> None:
         """Let in those for whom there is room, as many as can read; others later."""
@@ -134,7 +139,7 @@ class Budget:
         self._pass = None
         self._let_in()
 
-    # Those who hold -------------------------------------------------------------------------------
+    # Those who hold ------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         if self._look is None:
@@ -165,7 +170,7 @@ class Budget:
         self._let_in()
         self._watch()
 
-    def _evict(self, candidates: list["Holding"], wanted: int) -> None:
+    def _evict(self, candidates: list["FaceAllocation"], wanted: int) -> None:
         """Close *candidates*, those that hold most first, until *wanted* bytes will come free."""
         for holding in sorted(candidates, key=lambda each: each.size, reverse=True):
             if wanted <= 0:
@@ -183,7 +188,7 @@ class Budget:
             self._said, self._closed = now, 0
 
 
-class Holding:
+class FaceAllocation:
     """What one connection holds, and since when its peer makes no progress with it.
 
     At any time it waits for the peer to send (`reads`), for the peer to take an answer (`writing`),
@@ -203,7 +208,7 @@ class Holding:
         "size",
     )
 
-    def __init__(self, budget: Budget, evict: Callable[[str], None]) -> None:
+    def __init__(self, budget: FaceMemoryBudget, evict: Callable[[str], None]) -> None:
         self._budget = budget
         self.evict = evict
         self.size = 0
@@ -217,7 +222,10 @@ class Holding:
         self._grown_to = 0  # bytes held when it last got on
 
     async def admit(self) -> None:
-        """Return once this connection may take more: a read, or an answer. Several tasks may wait."""
+        """Return once this connection may take more: a read, or an answer.
+
+        Several tasks may wait.
+        """
         while not self._budget.may_read(self):
             await self._budget.wait(self)
 
@@ -232,7 +240,9 @@ class Holding:
             self._read_since = None
 
     def hold(self, unfinished: int, busy: int = 0) -> None:
-        """Say how many bytes there are of messages that are not whole, and of one being answered."""
+        """Say how many bytes there are of messages that are not whole, and of one being
+        answered.
+        """
         grown = unfinished - self._grown_to >= PROGRESS_BYTES
         ended = unfinished < self._grown_to // 2
         if ended:
@@ -259,7 +269,10 @@ class Holding:
 
     def leaves_unfinished(self, now: float) -> bool:
         """Tell whether the peer does not send on, for longer than it may while memory is short."""
-        return self._read_since is not None and self._stalled + now - self._read_since >= STALLED_SECONDS
+        return (
+            self._read_since is not None
+            and self._stalled + now - self._read_since >= STALLED_SECONDS
+        )
 
     def close(self) -> None:
         """Give everything back."""

@@ -1,4 +1,6 @@
-"""MergeSegments and MergeSegmentsBatch: sources become the end of their target, and vanish (specification, sections 3 and 0)."""
+"""MergeSegments and MergeSegmentsBatch: sources become the end of their target, and vanish
+(specification, sections 3 and 0).
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -31,8 +33,11 @@ _REMEMBERED: Final = 65_536
 _MOST: Final = (1 << 63) - 1
 
 
-class Merging:
-    """Merges for all connections of a face. The sources merged last are remembered, so that a merge asked for again is answered again."""
+class Merger:
+    """Merges for all connections of a face.
+
+    The sources merged last are remembered, so that a merge asked for again is answered again.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -43,7 +48,10 @@ class Merging:
         self._merged.pop(segment, None)
 
     async def merge(self, request: MergeSegments) -> Message:
-        """Merge one source, with the conditions and changes that come with it. Raises what the store does, `HangUpError`."""
+        """Merge one source, with the conditions and changes that come with it.
+
+        Raises what the store does, `HangUpError`.
+        """
         store, target, source = self._store, request.target, request.source
         if store.info(source) is None and self._merged.get(source) == target:
             return SegmentsMerged(request.request_id, target, source, _info(store, target).length)
@@ -52,13 +60,17 @@ class Merging:
             raise SegmentSealedError(target)
         values: dict[UUID, int] = {}
         for update in request.updates:
-            value = _changed(values.get(update.attribute, store.submitted(target, update.attribute)), update)
+            value = _changed(
+                values.get(update.attribute, store.submitted(target, update.attribute)), update
+            )
             if value is None:
                 for decisive in request.updates:  # what decided is durable when it is told
                     await store.number(target, decisive.attribute)
                 return SegmentAttributeUpdated(request.request_id, False)
             values[update.attribute] = value
-        return SegmentsMerged(request.request_id, target, source, await self._submit(target, source, values))
+        return SegmentsMerged(
+            request.request_id, target, source, await self._submit(target, source, values)
+        )
 
     async def merge_all(self, request: MergeSegmentsBatch) -> Message:
         """Merge several sources, in order; one that is missing counts as merged."""
@@ -80,15 +92,20 @@ class Merging:
                 raise
             return None
 
-    def _submit(self, target: str, source: str, values: Mapping[UUID, int] | None = None) -> "asyncio.Future[int]":
+    def _submit(
+        self, target: str, source: str, values: Mapping[UUID, int] | None = None
+    ) -> "asyncio.Future[int]":
         try:
             future = self._store.merge(target, source, values)
         except SegmentTruncatedError as error:
             raise HangUpError(f"a merge of {source}, which does not begin at 0") from error
-        self._merged[source] = target  # from now on, since nobody may wait for the answer any more when it comes
+        # from now on, since nobody may wait for the answer any more when it comes
+        self._merged[source] = target
         if len(self._merged) > _REMEMBERED:
             self._merged.popitem(last=False)
-        future.add_done_callback(lambda done: self.forget(source) if not done.cancelled() and done.exception() else None)
+        future.add_done_callback(
+            lambda done: self.forget(source) if not done.cancelled() and done.exception() else None
+        )
         return future
 
 
@@ -100,7 +117,9 @@ def _info(store: Store, segment: str) -> SegmentInfo:
 
 
 def _changed(current: int, update: AttributeUpdate) -> int | None:
-    """Return what *update* makes of an attribute that is *current*; None where its condition does not hold."""
+    """Return what *update* makes of an attribute that is *current*; None where its condition does
+    not hold.
+    """
     new, old = update.new_value, update.old_value
     outcomes: dict[int, int | None] = {
         SET_IF_ABSENT: new if current == ABSENT else None,

@@ -1,4 +1,6 @@
-"""What a segment is, its attributes and its policy (specification, section 3, as section 0 corrects it)."""
+"""What a segment is, its attributes and its policy (specification, section 3, as section 0 corrects
+it).
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,19 +25,31 @@ from logdrive.wire.pravega.segments import (
     UpdateSegmentPolicy,
 )
 
-Request = GetStreamSegmentInfo | GetSegmentAttribute | UpdateSegmentAttribute | UpdateSegmentPolicy | LocateOffset
+MetadataRequest = (
+    GetStreamSegmentInfo
+    | GetSegmentAttribute
+    | UpdateSegmentAttribute
+    | UpdateSegmentPolicy
+    | LocateOffset
+)
 
 
-async def answer(store: Store, request: Request) -> Message:
+async def answer(store: Store, request: MetadataRequest) -> Message:
     """Return the reply to *request*. Raises what the store does."""
     match request:
         case GetStreamSegmentInfo(number, segment):
             return _described(number, segment, _info(store, segment))
         case GetSegmentAttribute(number, segment, attribute):
-            value = _info(store, segment).events if attribute == EVENTS else store.attribute(segment, attribute)
+            value = (
+                _info(store, segment).events
+                if attribute == EVENTS
+                else store.attribute(segment, attribute)
+            )
             return SegmentAttribute(number, value)
         case UpdateSegmentAttribute(number, segment, attribute, value, expected):
-            return SegmentAttributeUpdated(number, await store.update(segment, attribute, expected, value))
+            return SegmentAttributeUpdated(
+                number, await store.update(segment, attribute, expected, value)
+            )
         case UpdateSegmentPolicy(number, segment, rate, scale_type):
             await set_policy(store, segment, {SCALE_TYPE: scale_type, SCALE_RATE: rate})
             return SegmentPolicyUpdated(number, segment)
@@ -43,9 +57,16 @@ async def answer(store: Store, request: Request) -> Message:
             return OffsetLocated(number, segment, boundary_from(store, segment, target))
 
 
-def set_policy(store: Store, segment: str, policy: Mapping[UUID, int]) -> "asyncio.Future[list[bool]]":
-    """Submit the attributes of *policy*; the future is done once they are durable. Raises what the store does."""
-    return asyncio.gather(*(store.update(segment, attribute, None, value) for attribute, value in policy.items()))
+def set_policy(
+    store: Store, segment: str, policy: Mapping[UUID, int]
+) -> "asyncio.Future[list[bool]]":
+    """Submit the attributes of *policy*; the future is done once they are durable.
+
+    Raises what the store does.
+    """
+    return asyncio.gather(
+        *(store.update(segment, attribute, None, value) for attribute, value in policy.items())
+    )
 
 
 def _info(store: Store, segment: str) -> SegmentInfo:

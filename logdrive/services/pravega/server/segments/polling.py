@@ -15,7 +15,7 @@ from logdrive.services.pravega.server.segments.reading import Reading
 from logdrive.services.pravega.server.segments.turn import Turn
 from logdrive.store.engine import Store
 
-Answer = Callable[[Reading], Awaitable[None]]
+AnswerPoll = Callable[[Reading], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False)
@@ -39,8 +39,11 @@ class _Tail:
     live: int = 0
 
 
-class Polling:
-    """The waiting reads. `run` answers them beside whoever calls the rest; raises what the store does."""
+class LongPolls:
+    """The waiting reads.
+
+    `run` answers them beside whoever calls the rest; raises what the store does.
+    """
 
     def __init__(self, store: Store, poll_seconds: float, turn: Turn) -> None:
         self._store, self._poll_seconds, self._turn = store, poll_seconds, turn
@@ -74,7 +77,7 @@ class Polling:
         self._ended = True
         self._something.set()
 
-    async def run(self, answer: Answer) -> None:
+    async def run(self, answer: AnswerPoll) -> None:
         """Call *answer* for each read that can be answered, or has waited its time, until `end`."""
         try:
             while not self._ended:
@@ -101,7 +104,7 @@ class Polling:
                 timer.cancel()
         self._something.clear()
 
-    async def _answer_ready(self, segment: str, answer: Answer) -> None:
+    async def _answer_ready(self, segment: str, answer: AnswerPoll) -> None:
         """Answer the reads of *segment* that need not wait any longer."""
         tail = self._tails.get(segment)
         if tail is None:
@@ -116,7 +119,7 @@ class Polling:
             else:
                 heapq.heappop(tail.heap)
 
-    async def _answer_late(self, answer: Answer) -> None:
+    async def _answer_late(self, answer: AnswerPoll) -> None:
         """Answer those whose time is over."""
         while self._polls and not self._ended:
             poll = next(iter(self._polls))
@@ -124,7 +127,7 @@ class Polling:
                 return
             await self._answer(poll, answer)
 
-    async def _answer(self, poll: _Poll, answer: Answer) -> None:
+    async def _answer(self, poll: _Poll, answer: AnswerPoll) -> None:
         segment = poll.reading.request.segment
         del self._polls[poll]
         tail = self._tails[segment]
@@ -139,7 +142,7 @@ class Polling:
         if self._turn.over:
             await self._turn.next()
 
-    # Watching segments ----------------------------------------------------------------------------
+    # Watching segments ---------------------------------------------------------------------------
 
     def _watch(self, segment: str, tail: _Tail) -> None:
         if tail.watch is None:

@@ -2,7 +2,13 @@
 
 from logdrive.store.streams.names import OWN
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.segments import GetSegmentAttribute, GetStreamSegmentInfo, LocateOffset, MergeSegmentsBatch, ReadSegment
+from logdrive.wire.pravega.segments import (
+    GetSegmentAttribute,
+    GetStreamSegmentInfo,
+    LocateOffset,
+    MergeSegmentsBatch,
+    ReadSegment,
+)
 
 _READING = GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment
 
@@ -16,7 +22,11 @@ def changed_by(message: Message) -> str | None:
 
 def named_by(message: Message) -> list[str]:
     """Return the segments that *message* is about."""
-    names: list[str] = [getattr(message, field) for field in ("segment", "target", "source", "parent") if hasattr(message, field)]
+    names: list[str] = [
+        getattr(message, field)
+        for field in ("segment", "target", "source", "parent")
+        if hasattr(message, field)
+    ]
     if isinstance(message, MergeSegmentsBatch):
         names += message.sources
     return names

@@ -1,28 +1,32 @@
-"""The store's network face: the Pravega segment-store protocol over whatever streams it is given."""
+"""The store's network face: the Pravega segment-store protocol over whatever streams it is
+given.
+"""
 
 import asyncio
 import contextlib
 from random import Random, SystemRandom
 from typing import Final
 
-from logdrive.net.stream import Stream
-from logdrive.services.auth.gate import Gate
-from logdrive.services.pravega.server.segments.connection import Connection
+from logdrive.net.stream import ByteStream
+from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.pravega.server.segments.connection import SegmentConnection
 from logdrive.services.pravega.server.segments.shared import shared
 from logdrive.store.engine import Store
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 POLL_SECONDS: Final = 15.0
-"""How long a read at the tail waits before its empty answer: clients give up after 30 s of silence."""
+"""How long a read at the tail waits before its empty answer: clients give up after 30 s of
+silence.
+"""
 
 _DRAIN_SECONDS: Final = 5.0
 
 
-class PravegaFace:
+class SegmentStoreServer:
     """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand.
 
-    Without *gate* whoever connects may do all. *held_bytes* bounds what connections hold of messages that are not whole, not
-    done, or not taken.
+    Without *gate* whoever connects may do all. *held_bytes* bounds what connections hold of
+    messages that are not whole, not done, or not taken.
     """
 
     def __init__(
@@ -31,21 +35,21 @@ class PravegaFace:
         *,
         poll_seconds: float = POLL_SECONDS,
         random: Random | None = None,
-        gate: Gate | None = None,
+        gate: TokenVerifier | None = None,
         held_bytes: int = PRAVEGA_HELD_BYTES,
     ) -> None:
         self._poll_seconds, self._gate = poll_seconds, gate
         self._shared = shared(store, random or SystemRandom(), held_bytes)
-        self._connections: dict[Connection, None] = {}
+        self._connections: dict[SegmentConnection, None] = {}
         self._gone = asyncio.Event()
         self._closed = False
 
-    async def serve(self, stream: Stream) -> None:
+    async def serve(self, stream: ByteStream) -> None:
         """Serve one connection until it ends."""
         if self._closed:  # its handshake outlasted the listener
             stream.abort()
             return
-        connection = Connection(self._shared, stream, self._poll_seconds, self._gate)
+        connection = SegmentConnection(self._shared, stream, self._poll_seconds, self._gate)
         self._connections[connection] = None
         try:
             await connection.run()
@@ -54,7 +58,10 @@ class PravegaFace:
             self._gone.set()
 
     async def close(self) -> None:
-        """End all connections, within a few seconds: what they submitted is acknowledged first. Close the listener before."""
+        """End all connections, within a few seconds: what they submitted is acknowledged first.
+
+        Close the listener before.
+        """
         self._closed = True
         for connection in list(self._connections):
             connection.stop()

@@ -5,10 +5,10 @@ from random import Random
 
 from logdrive.host.heap import Heap
 from logdrive.net.turns import Turns
-from logdrive.services.pravega.server.segments.compaction import Compacting
-from logdrive.services.pravega.server.segments.fencing import Claims
-from logdrive.services.pravega.server.segments.memory import Budget
-from logdrive.services.pravega.server.segments.merging import Merging
+from logdrive.services.pravega.server.segments.compaction import Compactor
+from logdrive.services.pravega.server.segments.fencing import WriterFence
+from logdrive.services.pravega.server.segments.memory import FaceMemoryBudget
+from logdrive.services.pravega.server.segments.merging import Merger
 from logdrive.services.pravega.server.segments.transients import Transients
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
@@ -19,18 +19,27 @@ class Shared:
     """A store and what is remembered beside it."""
 
     store: Store
-    claims: Claims
+    claims: WriterFence
     tables: Tables
-    compacting: Compacting
-    merging: Merging
+    compacting: Compactor
+    merging: Merger
     transients: Transients
     turns: Turns
-    memory: Budget
+    memory: FaceMemoryBudget
 
 
 def shared(store: Store, random: Random, held_bytes: int) -> Shared:
-    """Return what the connections of a new face of *store* share; they hold *held_bytes* of messages at most."""
+    """Return what the connections of a new face of *store* share; they hold *held_bytes* of
+    messages at most.
+    """
     tables = Tables(store)
     return Shared(
-        store, Claims(), tables, Compacting(tables), Merging(store), Transients(store, random), Turns(), Budget(held_bytes, Heap())
+        store,
+        WriterFence(),
+        tables,
+        Compactor(tables),
+        Merger(store),
+        Transients(store, random),
+        Turns(),
+        FaceMemoryBudget(held_bytes, Heap()),
     )

@@ -37,16 +37,22 @@ from logdrive.wire.pravega.tables import (
     UpdateTableEntries,
 )
 
-Change = CreateTableSegment | DeleteTableSegment | UpdateTableEntries | RemoveTableKeys
-Question = GetTableSegmentInfo | ReadTable | ReadTableKeys | ReadTableEntries | ReadTableEntriesDelta
-Request = Change | Question
+TableChangeRequest = CreateTableSegment | DeleteTableSegment | UpdateTableEntries | RemoveTableKeys
+TableQuestion = (
+    GetTableSegmentInfo | ReadTable | ReadTableKeys | ReadTableEntries | ReadTableEntriesDelta
+)
+TableRequest = TableChangeRequest | TableQuestion
 
 
-async def answer(tables: Tables, request: Request) -> Message:
+async def answer(tables: Tables, request: TableRequest) -> Message:
     """Return the reply to *request*. Raises what tables do where no message says it."""
     number, segment = request.request_id, request.segment
     try:
-        return await (_changed(tables, request) if isinstance(request, Change) else _told(tables, request))
+        return await (
+            _changed(tables, request)
+            if isinstance(request, TableChangeRequest)
+            else _told(tables, request)
+        )
     except KeyNotThereError:
         return TableKeyDoesNotExist(number, segment)
     except KeyVersionError:
@@ -54,29 +60,39 @@ async def answer(tables: Tables, request: Request) -> Message:
     except TableNotEmptyError:
         return TableSegmentNotEmpty(number, segment)
     except TableOffsetError as error:
-        asked = request.table_offset if isinstance(request, UpdateTableEntries | RemoveTableKeys) else -1
+        asked = (
+            request.table_offset
+            if isinstance(request, UpdateTableEntries | RemoveTableKeys)
+            else -1
+        )
         return SegmentIsTruncated(number, segment, error.length, "", asked)
     except FixedKeysError:
         return OperationUnsupported(number, type(request).__name__)
 
 
-async def _changed(tables: Tables, request: Change) -> Message:
+async def _changed(tables: Tables, request: TableChangeRequest) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case CreateTableSegment():
             created = await tables.create(segment, request.key_length)
-            return SegmentCreated(number, segment) if created else SegmentAlreadyExists(number, segment)
+            return (
+                SegmentCreated(number, segment)
+                if created
+                else SegmentAlreadyExists(number, segment)
+            )
         case DeleteTableSegment():
             await tables.delete(segment, must_be_empty=request.must_be_empty)
             return SegmentDeleted(number, segment)
         case UpdateTableEntries():
-            return TableEntriesUpdated(number, tuple(await tables.put(segment, request.entries, request.table_offset)))
+            return TableEntriesUpdated(
+                number, tuple(await tables.put(segment, request.entries, request.table_offset))
+            )
         case RemoveTableKeys():
             await tables.remove(segment, request.keys, request.table_offset)
             return TableKeysRemoved(number, segment)
 
 
-async def _told(tables: Tables, request: Question) -> Message:
+async def _told(tables: Tables, request: TableQuestion) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case GetTableSegmentInfo():
@@ -84,11 +100,24 @@ async def _told(tables: Tables, request: Question) -> Message:
         case ReadTable():
             return TableRead(number, segment, tuple(await tables.get(segment, request.keys)))
         case ReadTableKeys(continuation_token=after):
-            keys = await tables.keys(segment, after, request.from_key, request.to_key, request.suggested_count)
+            keys = await tables.keys(
+                segment, after, request.from_key, request.to_key, request.suggested_count
+            )
             return TableKeysRead(number, segment, tuple(keys), keys[-1].key if keys else after)
         case ReadTableEntries(continuation_token=after):
-            entries = await tables.entries(segment, after, request.from_key, request.to_key, request.suggested_count)
-            return TableEntriesRead(number, segment, tuple(entries), entries[-1].key.key if entries else after)
+            entries = await tables.entries(
+                segment, after, request.from_key, request.to_key, request.suggested_count
+            )
+            return TableEntriesRead(
+                number, segment, tuple(entries), entries[-1].key.key if entries else after
+            )
         case ReadTableEntriesDelta():
             delta = await tables.delta(segment, request.from_position, request.suggested_count)
-            return TableEntriesDeltaRead(number, segment, tuple(delta.entries), delta.should_clear, delta.reached_end, delta.position)
+            return TableEntriesDeltaRead(
+                number,
+                segment,
+                tuple(delta.entries),
+                delta.should_clear,
+                delta.reached_end,
+                delta.position,
+            )

@@ -1,4 +1,6 @@
-"""Segments made for one large event each, to be merged into its segment (specification, section 2.11)."""
+"""Segments made for one large event each, to be merged into its segment (specification, section
+2.11).
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -15,7 +17,8 @@ _LINGER_SECONDS: Final = 60.0
 
 
 class Transients:
-    """Transient segments that were not merged go a minute after their connection, so that a client may still go on over another.
+    """Transient segments that were not merged go a minute after their connection, so that a client
+    may still go on over another.
 
     What a process that died left goes with the first connection of the next.
     """
@@ -41,7 +44,13 @@ class Transients:
         now = asyncio.get_running_loop().time()
         if not self._swept:
             self._swept = True
-            self._left.update({segment: now - _LINGER_SECONDS for segment in self._store.segments() if MARK in segment})
+            self._left.update(
+                {
+                    segment: now - _LINGER_SECONDS
+                    for segment in self._store.segments()
+                    if MARK in segment
+                }
+            )
         while self._left and (oldest := next(iter(self._left.items())))[1] <= now - _LINGER_SECONDS:
             del self._left[oldest[0]]
             self._delete(oldest[0])
@@ -55,4 +64,6 @@ class Transients:
         except LogdriveError:
             self.leave([segment])
             return
-        deleted.add_done_callback(lambda done: self.leave([segment]) if done.exception() is not None else None)
+        deleted.add_done_callback(
+            lambda done: self.leave([segment]) if done.exception() is not None else None
+        )

@@ -13,7 +13,8 @@ class Turn:
     """What one task has used of its turn, which ends after `TURN_STEPS` or `PORTION_SECONDS`.
 
     Steps count until the next turn comes, whatever the task waits for meanwhile: so messages in
-    small bursts are a flood, too. Time counts from `resume` on, which the task calls when it has waited.
+    small bursts are a flood, too. Time counts from `resume` on, which the task calls when it has
+    waited.
     """
 
     __slots__ = ("_since", "_steps", "_time", "_turns")

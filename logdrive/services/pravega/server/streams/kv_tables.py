@@ -1,6 +1,8 @@
-"""Key-value tables of Pravega's clients: each is some table segments among which they spread the keys themselves.
+"""Key-value tables of Pravega's clients: each is some table segments among which they spread the
+keys themselves.
 
-What is in them is nobody's business here: clients read and change table segments at the face (`logdrive.store.tables`).
+What is in them is nobody's business here: clients read and change table segments at the face
+(`logdrive.store.tables`).
 """
 
 from typing import Final
@@ -8,26 +10,32 @@ from typing import Final
 from msgspec.structs import replace
 
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import MapExistsError, NoSuchMapError, PreconditionError
 from logdrive.store.streams.names import map_segment
-from logdrive.store.streams.state import Map, MapPut
+from logdrive.store.streams.state import KeyValueTable, MapPut
 
 MAX_PARTITIONS: Final = 1000
 
 
-class Maps:
+class KeyValueTables:
     """All key-value tables of a store. Methods raise what those of `Streams` do."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
-    async def create(self, scope: str, name: str, asked: Map) -> None:
+    async def create(self, scope: str, name: str, asked: KeyValueTable) -> None:
         """Make a table as *asked*."""
         map_segment(scope, name, 0)
         longest = TableLimits().fixed_key
-        if not 1 <= asked.partitions <= MAX_PARTITIONS or asked.primary < 1 or not 0 <= asked.secondary <= longest - asked.primary:
-            raise PreconditionError(f"a table has 1 to {MAX_PARTITIONS} partitions, and keys of 1 to {longest} bytes")
+        if (
+            not 1 <= asked.partitions <= MAX_PARTITIONS
+            or asked.primary < 1
+            or not 0 <= asked.secondary <= longest - asked.primary
+        ):
+            raise PreconditionError(
+                f"a table has 1 to {MAX_PARTITIONS} partitions, and keys of 1 to {longest} bytes"
+            )
         async with self._catalogue.turn():
             before = (await self._catalogue.scope(scope)).maps.get(name)
             if before is not None and before.status != "deleted":
@@ -35,7 +43,9 @@ class Maps:
             first = before.first + before.partitions if before is not None else 0
             if self._catalogue.store.info(map_segment(scope, name, first)) is not None:
                 raise MapExistsError(f"clients of the face have a table {scope}/{name}")
-            await self._catalogue.change([MapPut(scope, name, replace(asked, first=first, status="active"))])
+            await self._catalogue.change(
+                [MapPut(scope, name, replace(asked, first=first, status="active"))]
+            )
 
     async def delete(self, scope: str, name: str) -> None:
         """Remove a table with all that it has."""
@@ -43,7 +53,7 @@ class Maps:
             found = await self._found(scope, name)
             await self._catalogue.change([MapPut(scope, name, replace(found, status="deleting"))])
 
-    async def found(self, scope: str, name: str) -> Map:
+    async def found(self, scope: str, name: str) -> KeyValueTable:
         """Return a table as it was asked for."""
         async with self._catalogue.turn():
             return await self._found(scope, name)
@@ -54,7 +64,7 @@ class Maps:
             maps = (await self._catalogue.scope(scope)).maps
             return sorted(name for name, found in maps.items() if found.status != "deleted")
 
-    async def _found(self, scope: str, name: str) -> Map:
+    async def _found(self, scope: str, name: str) -> KeyValueTable:
         found = (await self._catalogue.scope(scope)).maps.get(name)
         if found is None or found.status == "deleted":
             raise NoSuchMapError(f"there is no key-value table {scope}/{name}")

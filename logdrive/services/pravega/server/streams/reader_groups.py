@@ -1,7 +1,8 @@
 """Reader groups of Pravega's clients: what each is to read, and how far it says it has read.
 
-What its readers agree upon, who reads which segment from where, stands in a stream of one segment, which is made and goes with the
-group and which only they understand. A group that *subscribes* to its streams holds their retention back.
+What its readers agree upon, who reads which segment from where, stands in a stream of one segment,
+which is made and goes with the group and which only they understand. A group that *subscribes* to
+its streams holds their retention back.
 """
 
 from collections.abc import Mapping
@@ -9,20 +10,22 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import BadNameError, GenerationError, NoSuchGroupError
 from logdrive.store.streams.names import state_of
-from logdrive.store.streams.state import Group, GroupPut, Put, StreamConfig, StreamPut
+from logdrive.store.streams.state import GroupPut, Put, ReaderGroup, StreamConfig, StreamPut
 
 
-class Groups:
+class ReaderGroups:
     """All reader groups of a store. Methods raise what those of `Streams` do."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
-    async def create(self, scope: str, name: str, asked: Group) -> Group:
-        """Make a group as *asked*, with the stream of its state; return it, or the one that is there."""
+    async def create(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
+        """Make a group as *asked*, with the stream of its state; return it, or the one that is
+        there.
+        """
         stream = state_of(name)
         async with self._catalogue.turn() as state:
             found = (await self._catalogue.scope(scope)).groups.get(name)
@@ -31,17 +34,24 @@ class Groups:
             await self._check(asked)
             puts: list[Put] = [GroupPut(scope, name, asked)]
             if state.place(scope, stream) is None:
-                puts.append(self._catalogue.making(scope, stream, StreamConfig(rollover_bytes=asked.rollover_bytes)))
+                puts.append(
+                    self._catalogue.making(
+                        scope, stream, StreamConfig(rollover_bytes=asked.rollover_bytes)
+                    )
+                )
             await self._catalogue.change(puts)
             return asked
 
-    async def found(self, scope: str, name: str) -> Group:
+    async def found(self, scope: str, name: str) -> ReaderGroup:
         """Return a group."""
         async with self._catalogue.turn():
             return await self._found(scope, name)
 
-    async def update(self, scope: str, name: str, asked: Group) -> Group:
-        """Let a group, which *asked* must know as it is, be as asked, in a new generation. It has to say again what it has read."""
+    async def update(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
+        """Let a group, which *asked* must know as it is, be as asked, in a new generation.
+
+        It has to say again what it has read.
+        """
         async with self._catalogue.turn():
             found = await self._found(scope, name)
             _check_same(found, asked.id, asked.generation)
@@ -60,7 +70,7 @@ class Groups:
                 puts.append(StreamPut(scope, stream, replace(place.stream, status="deleting")))
             await self._catalogue.change(puts)
 
-    # Subscribers -------------------------------------------------------------------------------------------------------
+    # Subscribers ---------------------------------------------------------------------------------
 
     async def subscribers(self, scope: str, stream: str) -> list[str]:
         """Return the groups, as scope/group, that hold a stream's retention back."""
@@ -68,28 +78,38 @@ class Groups:
             await self._catalogue.place(scope, stream)
             return sorted(name for name, _ in state.subscribers(scope, stream))
 
-    async def has_read(self, subscriber: str, group_id: str, generation: int, scope: str, stream: str, cut: Mapping[int, int]) -> None:
+    async def has_read(
+        self,
+        subscriber: str,
+        group_id: str,
+        generation: int,
+        scope: str,
+        stream: str,
+        cut: Mapping[int, int],
+    ) -> None:
         """Take note that *subscriber*, a scope/group, needs nothing of a stream before *cut*."""
         group_scope, _, name = subscriber.partition("/")
         async with self._catalogue.turn():
             place = await self._catalogue.place(scope, stream)
             found = await self._found(group_scope, name)
             if not found.subscribes(scope, stream):
-                raise NoSuchGroupError(f"reader group {subscriber} does not hold {scope}/{stream} back")
+                raise NoSuchGroupError(
+                    f"reader group {subscriber} does not hold {scope}/{stream} back"
+                )
             _check_same(found, group_id, generation)
             layout.check_cut(place.stream, cut)
             read = {**found.read, f"{scope}/{stream}": dict(cut)}
             await self._catalogue.change([GroupPut(group_scope, name, replace(found, read=read))])
 
-    # -------------------------------------------------------------------------------------------------------------------
+    # ---------------------------------------------------------------------------------------------
 
-    async def _found(self, scope: str, name: str) -> Group:
+    async def _found(self, scope: str, name: str) -> ReaderGroup:
         found = (await self._catalogue.scope(scope)).groups.get(name)
         if found is None:
             raise NoSuchGroupError(f"there is no reader group {scope}/{name}")
         return found
 
-    async def _check(self, asked: Group) -> None:
+    async def _check(self, asked: ReaderGroup) -> None:
         """Raise where what a group is to read is not there."""
         if not asked.starting:
             raise BadNameError("a reader group reads at least one stream")
@@ -97,6 +117,8 @@ class Groups:
             await self._catalogue.place(cut.scope, cut.stream)
 
 
-def _check_same(found: Group, group_id: str, generation: int) -> None:
+def _check_same(found: ReaderGroup, group_id: str, generation: int) -> None:
     if (found.id, found.generation) != (group_id, generation):
-        raise GenerationError(f"the reader group is {found.id} of generation {found.generation} now")
+        raise GenerationError(
+            f"the reader group is {found.id} of generation {found.generation} now"
+        )

@@ -1,8 +1,10 @@
-"""Watermarks: what follows from the times that writers note, written to each stream's mark, where Java's readers look for it.
+"""Watermarks: what follows from the times that writers note, written to each stream's mark, where
+Java's readers look for it.
 
-A watermark says that the writers had come to one time at least, and none further than another, when no more than up to one place
-of the stream was written. There is a new one when every writer has noted a later time than the last one begins with. Who has not
-is waited for as long as the stream's maker said, not at all unless told, and then forgotten, as is who left.
+A watermark says that the writers had come to one time at least, and none further than another, when
+no more than up to one place of the stream was written. There is a new one when every writer has
+noted a later time than the last one begins with. Who has not is waited for as long as the stream's
+maker said, not at all unless told, and then forgotten, as is who left.
 """
 
 from collections.abc import Mapping
@@ -15,9 +17,18 @@ from logdrive.errors import LogdriveError
 from logdrive.model.units import MIB
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.streams import key_ranges as layout
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.names import mark_of, name_of
-from logdrive.store.streams.state import Noted, Passed, Place, Put, StreamConfig, Watermark, WatermarkPut, WriterPut
+from logdrive.store.streams.state import (
+    Passed,
+    Put,
+    StreamConfig,
+    StreamState,
+    Watermark,
+    WatermarkPut,
+    WriterMark,
+    WriterPut,
+)
 
 EVERY_SECONDS: Final = 10.0
 MARK_BYTES: Final = 16 * MIB
@@ -30,9 +41,11 @@ _Silent = dict[str, float]
 
 @dataclass(slots=True)
 class _Judged:
-    """What the writers of one stream are: *ahead* of its latest watermark, waited for (*silent*), or *over*."""
+    """What the writers of one stream are: *ahead* of its latest watermark, waited for (*silent*),
+    or *over*.
+    """
 
-    ahead: list[Noted] = field(default_factory=list)
+    ahead: list[WriterMark] = field(default_factory=list)
     silent: _Silent = field(default_factory=dict)
     over: list[str] = field(default_factory=list)
 
@@ -40,7 +53,7 @@ class _Judged:
 class Watermarks:
     """The watermarks of a store's streams. After a start every writer is waited for anew."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
         self._silent: dict[tuple[str, str], _Silent] = {}
 
@@ -58,15 +71,21 @@ class Watermarks:
             try:
                 await self.advance(scope, stream)
             except LogdriveError as error:
-                _log.warning("a stream has no new watermark", stream=f"{scope}/{stream}", reason=str(error))
+                _log.warning(
+                    "a stream has no new watermark", stream=f"{scope}/{stream}", reason=str(error)
+                )
 
     async def advance(self, scope: str, stream: str) -> None:
-        """Write a watermark of *stream* if there is a new one, and forget the writers that are over."""
+        """Write a watermark of *stream* if there is a new one, and forget the writers that are
+        over.
+        """
         async with self._catalogue.turn() as state:
             place = state.place(scope, stream)
             if place is None:
                 return
-            judged = judge(place, self._silent.get((scope, stream), {}), self._catalogue.clock.monotonic())
+            judged = judge(
+                place, self._silent.get((scope, stream), {}), self._catalogue.clock.monotonic()
+            )
             self._silent[scope, stream] = judged.silent
             puts: list[Put] = [WriterPut(scope, stream, writer, None) for writer in judged.over]
             if judged.ahead and not judged.silent:
@@ -76,7 +95,7 @@ class Watermarks:
             await self._catalogue.change(puts)
             await self._shorten(scope, mark_of(stream), state.place(scope, mark_of(stream)))
 
-    async def _shorten(self, scope: str, name: str, mark: Place | None) -> None:
+    async def _shorten(self, scope: str, name: str, mark: StreamState | None) -> None:
         """Cut off the oldest watermarks of a mark that is too long."""
         store = self._catalogue.store
         for segment in layout.current(mark.stream) if mark is not None else ():
@@ -85,8 +104,10 @@ class Watermarks:
                 await store.truncate(found, boundary_from(store, found, info.length - MARK_BYTES))
 
 
-def judge(place: Place, silent: Mapping[str, float], now: float) -> _Judged:
-    """Return what the writers of *place* are at *now*, in seconds; *silent* are those that were waited for already."""
+def judge(place: StreamState, silent: Mapping[str, float], now: float) -> _Judged:
+    """Return what the writers of *place* are at *now*, in seconds; *silent* are those that were
+    waited for already.
+    """
     judged = _Judged()
     patience = place.stream.config.timestamp_aggregation_ms / 1000
     for writer, noted in place.writers.items():
@@ -100,13 +121,18 @@ def judge(place: Place, silent: Mapping[str, float], now: float) -> _Judged:
     return judged
 
 
-def following(place: Place, noted: list[Noted]) -> Watermark:
-    """Return the watermark that follows from what all writers have *noted*; its place does not lie before that of the last one."""
+def following(place: StreamState, noted: list[WriterMark]) -> Watermark:
+    """Return the watermark that follows from what all writers have *noted*; its place does not lie
+    before that of the last one.
+    """
     last = place.watermark
     positions = {passed.segment: passed.offset for passed in last.cut} if last is not None else {}
     for found in noted:
         for segment, offset in found.position.items():
             positions[segment] = max(offset, positions.get(segment, 0))
-    cut = [Passed(segment.id, segment.low, segment.high, offset) for segment, offset in layout.reached(place.stream, positions)]
+    cut = [
+        Passed(segment.id, segment.low, segment.high, offset)
+        for segment, offset in layout.reached(place.stream, positions)
+    ]
     times = [found.time for found in noted]
     return Watermark(last.number + 1 if last is not None else 1, min(times), max(times), tuple(cut))

@@ -8,7 +8,7 @@ from typing import Final
 from logdrive.services.pravega.server.tables.errors import NotATableError
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import info_of, load, settled
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
 from logdrive.wire.pravega.attributes import TABLE
@@ -17,15 +17,21 @@ _OTHERS_SECONDS: Final = 1.0
 
 
 class KeptTables:
-    """One index for each table used lately. It is right if the segment's bytes, with what was submitted here, are those taken in."""
+    """One index for each table used lately.
+
+    It is right if the segment's bytes, with what was submitted here, are those taken in.
+    """
 
     def __init__(self, store: Store, limits: TableLimits) -> None:
         self._store, self._limits = store, limits
-        self._tables: OrderedDict[str, Table] = OrderedDict()
+        self._tables: OrderedDict[str, KeyTable] = OrderedDict()
         self._loading: dict[str, asyncio.Event] = {}
 
-    async def table(self, segment: str) -> Table:
-        """Return the index of *segment*, read from it where there is no right one. Raises `NoSuchSegmentError`, `NotATableError`."""
+    async def table(self, segment: str) -> KeyTable:
+        """Return the index of *segment*, read from it where there is no right one.
+
+        Raises `NoSuchSegmentError`, `NotATableError`.
+        """
         while True:
             table = self._tables.get(segment)
             if table is not None and self._is_right(segment, table):
@@ -37,32 +43,41 @@ class KeptTables:
             else:
                 await self._loading[segment].wait()
 
-    def known(self, segment: str) -> Table | None:
+    def known(self, segment: str) -> KeyTable | None:
         """Return the index of *segment* that is in memory, right or not."""
         return self._tables.get(segment)
 
-    def has(self, segment: str, table: Table) -> bool:
-        """Whether *table* is still the index of *segment*. A log may come to have the same length again after a failure."""
+    def has(self, segment: str, table: KeyTable) -> bool:
+        """Whether *table* is still the index of *segment*.
+
+        A log may come to have the same length again after a failure.
+        """
         return self._tables.get(segment) is table and self._is_right(segment, table)
 
     def forget(self, segment: str) -> None:
         """Let go of an index."""
         self._tables.pop(segment, None)
 
-    async def caught_up(self, segment: str, table: Table, length: int) -> None:
-        """Let go of *table* where the segment was submitted up to *length* instead, once what others appended is durable."""
+    async def caught_up(self, segment: str, table: KeyTable, length: int) -> None:
+        """Let go of *table* where the segment was submitted up to *length* instead, once what
+        others appended is durable.
+        """
         if self._tables.get(segment) is table:
             self.forget(segment)
         if length > table.position:
             await settled(table.pending)
             await self._store.wait(segment, table.position, _OTHERS_SECONDS)
 
-    def _is_right(self, segment: str, table: Table) -> bool:
+    def _is_right(self, segment: str, table: KeyTable) -> bool:
         if table.pending is not None and not table.pending.done():
             return True
         info = self._store.info(segment)
         failed = table.pending is not None and table.pending.exception() is not None
-        return not failed and info is not None and (info.start, info.length) == (table.start, table.position)
+        return (
+            not failed
+            and info is not None
+            and (info.start, info.length) == (table.start, table.position)
+        )
 
     async def _load(self, segment: str) -> None:
         done = self._loading[segment] = asyncio.Event()

@@ -1,4 +1,5 @@
-"""Shortening a table's log: what is still the last word is written again at its end, under its old version, and all before is cut.
+"""Shortening a table's log: what is still the last word is written again at its end, under its old
+version, and all before is cut.
 
 A crash in between leaves the table as it was, some of it twice.
 """
@@ -9,19 +10,24 @@ from typing import Final
 
 from logdrive.errors import LogdriveError
 from logdrive.services.pravega.server.tables.cache import KeptTables
-from logdrive.services.pravega.server.tables.entries import Change, LogEntry
+from logdrive.services.pravega.server.tables.entries import TableChange, TableLogEntry
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import extend, settled
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.services.pravega.server.tables.values import values
 from logdrive.store.engine import Store
 
 _DEAD: Final = 4
-"""How many times longer than what lives a log becomes: for each byte written so, three were written by clients."""
+"""How many times longer than what lives a log becomes: for each byte written so, three were written
+by clients.
+"""
 
 
 async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLimits) -> None:
-    """Shorten *segment*'s log where it is long and mostly dead. It is left for another time where the store has no room for that."""
+    """Shorten *segment*'s log where it is long and mostly dead.
+
+    It is left for another time where the store has no room for that.
+    """
     with contextlib.suppress(LogdriveError):  # whoever uses the table next is told
         table = await kept.table(segment)
         if not is_due(table, limits):
@@ -33,13 +39,15 @@ async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLim
             table.compacting = False
 
 
-def is_due(table: Table, limits: TableLimits) -> bool:
+def is_due(table: KeyTable, limits: TableLimits) -> bool:
     """Tell whether the log of *table* is long and mostly dead, and nobody is shortening it."""
     size = table.position - table.start
     return not table.compacting and size >= max(limits.compact_from, _DEAD * table.live)
 
 
-async def _rewrite(store: Store, kept: KeptTables, segment: str, table: Table, limits: TableLimits) -> None:
+async def _rewrite(
+    store: Store, kept: KeptTables, segment: str, table: KeyTable, limits: TableLimits
+) -> None:
     end = table.position
     await settled(table.pending)
     keys = iter(table.keys())
@@ -52,16 +60,22 @@ async def _rewrite(store: Store, kept: KeptTables, segment: str, table: Table, l
         read = await values(store, segment, moving, limits)
         if read is None or not kept.has(segment, table):
             return
-        still = [(entry, value) for entry, value in zip(moving, read, strict=True) if table.get(entry.key) == entry]
-        changes = [Change(entry.key, value, entry.version) for entry, value in still]
+        still = [
+            (entry, value)
+            for entry, value in zip(moving, read, strict=True)
+            if table.get(entry.key) == entry
+        ]
+        changes = [TableChange(entry.key, value, entry.version) for entry, value in still]
         if changes:
             extend(store, segment, table, changes)
         await settled(table.pending)
 
 
-def _next(table: Table, keys: Iterator[bytes], end: int, limits: TableLimits) -> list[LogEntry]:
+def _next(
+    table: KeyTable, keys: Iterator[bytes], end: int, limits: TableLimits
+) -> list[TableLogEntry]:
     """Return so many of the next entries that stand before *end* as make a page."""
-    found: list[LogEntry] = []
+    found: list[TableLogEntry] = []
     size = 0
     for key in keys:
         entry = table.get(key)

@@ -1,21 +1,27 @@
-"""How a table's changes stand in its segment: back to back, each in 17 bytes of head, its key and its value.
+"""How a table's changes stand in its segment: back to back, each in 17 bytes of head, its key and
+its value.
 
-Offsets are those of the segment. An entry's version is its own offset, unless it says another: then it was moved here from there.
+Offsets are those of the segment. An entry's version is its own offset, unless it says another: then
+it was moved here from there.
 """
 
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-_HEAD: Final = struct.Struct("!biiq")  # layout 0, bytes of the key, bytes of the value or -1, version
+# layout 0, bytes of the key, bytes of the value or -1, version
+_HEAD: Final = struct.Struct("!biiq")
 HEAD: Final = _HEAD.size
 _LAYOUT: Final = 0
 _REMOVED: Final = -1
 _OWN: Final = -(1 << 63)
 
 
-class LogEntry(NamedTuple):
-    """One change: *key* gets a value of *size* bytes at *version*, or is removed where that is -1. It begins at *offset*."""
+class TableLogEntry(NamedTuple):
+    """One change: *key* gets a value of *size* bytes at *version*, or is removed where that is -1.
+
+    It begins at *offset*.
+    """
 
     key: bytes
     version: int
@@ -38,30 +44,40 @@ class LogEntry(NamedTuple):
         return HEAD + len(self.key) + max(self.size, 0)
 
 
-class Change(NamedTuple):
-    """What an entry is to say. *value* None removes the key; *version* None is the entry's own offset."""
+class TableChange(NamedTuple):
+    """What an entry is to say.
+
+    *value* None removes the key; *version* None is the entry's own offset.
+    """
 
     key: bytes
     value: bytes | None
     version: int | None = None
 
 
-def encode(changes: Sequence[Change], base: int) -> tuple[list[bytes], list[LogEntry]]:
+def encode(changes: Sequence[TableChange], base: int) -> tuple[list[bytes], list[TableLogEntry]]:
     """Return the bytes of *changes* as they stand from *base*, in parts, and what they say."""
     parts: list[bytes] = []
-    entries: list[LogEntry] = []
+    entries: list[TableLogEntry] = []
     for key, value, version in changes:
         size = _REMOVED if value is None else len(value)
-        entry = LogEntry(key, base if version is None else version, base, size)
-        parts += (_HEAD.pack(_LAYOUT, len(key), size, _OWN if version is None else version), key, value or b"")
+        entry = TableLogEntry(key, base if version is None else version, base, size)
+        parts += (
+            _HEAD.pack(_LAYOUT, len(key), size, _OWN if version is None else version),
+            key,
+            value or b"",
+        )
         entries.append(entry)
         base += entry.length
     return parts, entries
 
 
-def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> list[LogEntry]:
-    """Return up to *most* whole entries from *at* in *data*, which stands from *base*. Raises ValueError where there is something else."""
-    entries: list[LogEntry] = []
+def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> list[TableLogEntry]:
+    """Return up to *most* whole entries from *at* in *data*, which stands from *base*.
+
+    Raises ValueError where there is something else.
+    """
+    entries: list[TableLogEntry] = []
     while len(data) - at >= HEAD and len(entries) < most:
         layout, key_size, size, version = _HEAD.unpack_from(data, at)
         if layout != _LAYOUT or key_size < 1 or size < _REMOVED or HEAD + key_size + size > longest:
@@ -70,6 +86,13 @@ def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> l
         end = key_at + key_size + max(size, 0)
         if end > len(data):
             break
-        entries.append(LogEntry(data[key_at : key_at + key_size], base + at if version == _OWN else version, base + at, size))
+        entries.append(
+            TableLogEntry(
+                data[key_at : key_at + key_size],
+                base + at if version == _OWN else version,
+                base + at,
+                size,
+            )
+        )
         at = end
     return entries

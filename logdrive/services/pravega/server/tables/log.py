@@ -5,10 +5,15 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from logdrive.services.pravega.server.tables.entries import Change, LogEntry, decode, encode
+from logdrive.services.pravega.server.tables.entries import (
+    TableChange,
+    TableLogEntry,
+    decode,
+    encode,
+)
 from logdrive.services.pravega.server.tables.errors import NoEntryError
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError
 from logdrive.store.index.index import SegmentInfo
@@ -32,8 +37,13 @@ def piece(store: Store, segment: str, start: int, end: int, limits: TableLimits)
     return store.read(segment, start, min(limits.page + limits.entry, end - start))
 
 
-def entries_in(segment: str, data: bytes, base: int, at: int, *, most: int, limits: TableLimits) -> list[LogEntry]:
-    """Return up to *most* entries from *at* in *data*, which stands from *base*. Raises `NoEntryError` where there is none."""
+def entries_in(
+    segment: str, data: bytes, base: int, at: int, *, most: int, limits: TableLimits
+) -> list[TableLogEntry]:
+    """Return up to *most* entries from *at* in *data*, which stands from *base*.
+
+    Raises `NoEntryError` where there is none.
+    """
     try:
         entries = decode(data, base, at, longest=limits.entry, most=most)
     except ValueError as error:
@@ -43,34 +53,54 @@ def entries_in(segment: str, data: bytes, base: int, at: int, *, most: int, limi
     return entries
 
 
-async def load(store: Store, segment: str, key_length: int, limits: TableLimits) -> Table:
-    """Return *segment*'s table with all that is durable now. Others go on meanwhile, every few ms."""
+async def load(store: Store, segment: str, key_length: int, limits: TableLimits) -> KeyTable:
+    """Return *segment*'s table with all that is durable now.
+
+    Others go on meanwhile, every few ms.
+    """
     info = info_of(store, segment)
-    table = Table(key_length, info.start)
+    table = KeyTable(key_length, info.start)
     while (base := table.position) < info.length:
         data = piece(store, segment, base, info.length, limits)
-        while entries := entries_in(segment, data, base, table.position - base, most=_AT_ONCE, limits=limits):
+        while entries := entries_in(
+            segment, data, base, table.position - base, most=_AT_ONCE, limits=limits
+        ):
             table.apply(entries)
             await asyncio.sleep(0)
     return table
 
 
-def extend(store: Store, segment: str, table: Table, changes: Sequence[Change]) -> list[LogEntry]:
-    """Submit *changes*, all or none, where *table* ends, and take them in. Raises `OffsetMismatchError` where the log ends elsewhere."""
+def extend(
+    store: Store, segment: str, table: KeyTable, changes: Sequence[TableChange]
+) -> list[TableLogEntry]:
+    """Submit *changes*, all or none, where *table* ends, and take them in.
+
+    Raises `OffsetMismatchError` where the log ends elsewhere.
+    """
     parts, entries = encode(changes, table.position)
     end = entries[-1].offset + entries[-1].length
     try:
         table.pending = store.append(
-            segment, parts, writer=WRITER, expected=None, number=end, events=len(entries), expected_offset=table.position
+            segment,
+            parts,
+            writer=WRITER,
+            expected=None,
+            number=end,
+            events=len(entries),
+            expected_offset=table.position,
         )
-    except NumberMismatchError as error:  # compared first; it is where the log ended for whoever changed the table last
+    # compared first; it is where the log ended for whoever changed the table last
+    except NumberMismatchError as error:
         raise OffsetMismatchError(error.current) from error
     table.apply(entries)
     return entries
 
 
 async def settled(pending: "asyncio.Future[int] | None") -> None:
-    """Return once *pending* is durable; raises its failure. Cancelling this leaves it to the others who wait for it."""
+    """Return once *pending* is durable; raises its failure.
+
+    Cancelling this leaves it to the others who wait for it.
+    """
     if pending is not None:
         await asyncio.wait([pending])
         pending.result()

@@ -4,13 +4,14 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 
-from logdrive.services.pravega.server.tables.entries import HEAD, LogEntry
+from logdrive.services.pravega.server.tables.entries import HEAD, TableLogEntry
 from logdrive.services.pravega.server.tables.errors import KeyNotThereError, KeyVersionError
 from logdrive.wire.pravega.tables import ANY_VERSION, TableKey
 
 
-class Table:
-    """Keys and where their values stand in the segment, whose bytes [*start*, *position*) are taken in, pending ones too.
+class KeyTable:
+    """Keys and where their values stand in the segment, whose bytes [*start*, *position*) are taken
+    in, pending ones too.
 
     *pending* is the append submitted last; what is answered from here is true once that is durable.
     """
@@ -22,16 +23,16 @@ class Table:
         self.compacting = False
         self.live = 0
         """Bytes of the log that are still the last word on a key."""
-        self._entries: dict[bytes, LogEntry] = {}
+        self._entries: dict[bytes, TableLogEntry] = {}
         self._ordered: list[bytes] | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __getitem__(self, key: bytes) -> LogEntry:
+    def __getitem__(self, key: bytes) -> TableLogEntry:
         return self._entries[key]
 
-    def get(self, key: bytes) -> LogEntry | None:
+    def get(self, key: bytes) -> TableLogEntry | None:
         """Return the last word on *key*."""
         return self._entries.get(key)
 
@@ -39,7 +40,7 @@ class Table:
         """Return all keys, those not changed for longest roughly first."""
         return list(self._entries)
 
-    def apply(self, entries: Iterable[LogEntry]) -> None:
+    def apply(self, entries: Iterable[TableLogEntry]) -> None:
         """Take in what follows at `position`."""
         for entry in entries:
             before = self._entries.get(entry.key)
@@ -54,7 +55,7 @@ class Table:
                 self._reorder(entry)
             self.position = entry.offset + entry.length
 
-    def _reorder(self, entry: LogEntry) -> None:
+    def _reorder(self, entry: TableLogEntry) -> None:
         assert self._ordered is not None
         if entry.removes:
             del self._ordered[bisect_left(self._ordered, entry.key)]
@@ -62,7 +63,10 @@ class Table:
             insort(self._ordered, entry.key)
 
     def expect(self, keys: Iterable[TableKey]) -> None:
-        """Compare the versions of those of *keys* that have one. Raises `KeyNotThereError`, `KeyVersionError`."""
+        """Compare the versions of those of *keys* that have one.
+
+        Raises `KeyNotThereError`, `KeyVersionError`.
+        """
         for key in keys:
             found = self._entries.get(key.key)
             if key.version == ANY_VERSION or (found is None and key.version < 0):
@@ -72,14 +76,20 @@ class Table:
             if found.version != key.version:
                 raise KeyVersionError
 
-    def page(self, after: bytes, low: bytes, high: bytes, *, count: int, size: int, values: bool) -> Iterator[LogEntry]:
-        """Return the entries of the keys in [*low*, *high*] and above *after*, in their order; b"" is no bound.
+    def page(
+        self, after: bytes, low: bytes, high: bytes, *, count: int, size: int, values: bool
+    ) -> Iterator[TableLogEntry]:
+        """Return the entries of the keys in [*low*, *high*] and above *after*, in their order; b""
+        is no bound.
 
-        Stops at *count*, or once there are *size* bytes; one at least is returned where there is one.
+        Stops at *count*, or once there are *size* bytes; one at least is returned where there is
+        one.
         """
         if self._ordered is None:
             self._ordered = sorted(self._entries)
-        at = max(bisect_right(self._ordered, after) if after else 0, bisect_left(self._ordered, low))
+        at = max(
+            bisect_right(self._ordered, after) if after else 0, bisect_left(self._ordered, low)
+        )
         end = bisect_right(self._ordered, high) if high else len(self._ordered)
         for key in self._ordered[at : min(end, at + max(count, 1))]:
             entry = self._entries[key]

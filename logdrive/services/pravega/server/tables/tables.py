@@ -1,9 +1,11 @@
-"""Table segments: maps from keys to values, each key with a version, durable and recovered as the segments that they are.
+"""Table segments: maps from keys to values, each key with a version, durable and recovered as the
+segments that they are.
 
-A table is a segment with the attribute `TABLE`. Its bytes are changes (`entries`), a batch of them being one append, which the
-engine stores whole or not at all; its index (`table`) is those changes replayed, at first use. A change is compared with all that
-was submitted before it and appended on condition that the segment still ends where the index does, so the engine has the last
-word: whoever else appended, whatever failed, the index is read anew. What is answered is durable by then.
+A table is a segment with the attribute `TABLE`. Its bytes are changes (`entries`), a batch of them
+being one append, which the engine stores whole or not at all; its index (`table`) is those changes
+replayed, at first use. A change is compared with all that was submitted before it and appended on
+condition that the segment still ends where the index does, so the engine has the last word: whoever
+else appended, whatever failed, the index is read anew. What is answered is durable by then.
 """
 
 from collections.abc import Sequence
@@ -14,11 +16,16 @@ from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.server.tables.cache import KeptTables
 from logdrive.services.pravega.server.tables.compaction import compact, is_due
-from logdrive.services.pravega.server.tables.entries import HEAD, Change, LogEntry
-from logdrive.services.pravega.server.tables.errors import FixedKeysError, TableError, TableNotEmptyError, TableOffsetError
+from logdrive.services.pravega.server.tables.entries import HEAD, TableChange, TableLogEntry
+from logdrive.services.pravega.server.tables.errors import (
+    FixedKeysError,
+    TableError,
+    TableNotEmptyError,
+    TableOffsetError,
+)
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import entries_in, extend, info_of, piece, settled
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.services.pravega.server.tables.values import values
 from logdrive.store.engine import Store
 from logdrive.store.errors import OffsetMismatchError
@@ -29,7 +36,9 @@ _ATTEMPTS: Final = 100
 
 
 class TableInfo(NamedTuple):
-    """A table: the bytes of its log, how many keys it has, and their length, 0 where that varies."""
+    """A table: the bytes of its log, how many keys it has, and their length, 0 where that
+    varies.
+    """
 
     start: int
     length: int
@@ -50,22 +59,26 @@ class Delta:
 class Tables:
     """The tables of a store, their indexes kept in memory while they are used and there is room.
 
-    Beside what each names, methods raise what the store's do, `NotATableError`, and ValueError for what goes beyond the limits.
+    Beside what each names, methods raise what the store's do, `NotATableError`, and ValueError for
+    what goes beyond the limits.
     """
 
-    def __init__(self, store: Store, limits: TableLimits = TableLimits()) -> None:  # noqa: B008 - frozen
+    def __init__(self, store: Store, limits: TableLimits = TableLimits()) -> None:
         self._store, self._limits = store, limits
         self._kept = KeptTables(store, limits)
 
-    # Life --------------------------------------------------------------------------------------------------------------
+    # Life ----------------------------------------------------------------------------------------
 
     async def create(self, segment: str, key_length: int = 0) -> bool:
         """Make a table, of keys of one length unless that is 0; False where the segment exists.
 
-        A segment that is empty and nothing else yet becomes one: it may be all that a crash left of such a creation.
+        A segment that is empty and nothing else yet becomes one: it may be all that a crash left of
+        such a creation.
         """
         if not 0 <= key_length <= self._limits.fixed_key:
-            raise ValueError(f"a table's keys have up to {self._limits.fixed_key} bytes, not {key_length}")
+            raise ValueError(
+                f"a table's keys have up to {self._limits.fixed_key} bytes, not {key_length}"
+            )
         if await self._store.create(segment):
             self.forget(segment)
         info = self._store.info(segment)
@@ -74,7 +87,11 @@ class Tables:
         return await self._store.update(segment, TABLE, ABSENT, 1 + key_length)
 
     async def delete(self, segment: str, *, must_be_empty: bool) -> None:
-        """Remove a table. Raises `FixedKeysError` for one that must be empty and whose keys have one length, `TableNotEmptyError`."""
+        """Remove a table.
+
+        Raises `FixedKeysError` for one that must be empty and whose keys have one length,
+        `TableNotEmptyError`.
+        """
         table = await self._kept.table(segment)
         if must_be_empty and table.key_length:
             raise FixedKeysError(segment)
@@ -86,11 +103,15 @@ class Tables:
         await deleted
 
     def forget(self, segment: str) -> None:
-        """Let go of a table's index, because the segment was deleted otherwise; it is read anew when it is needed."""
+        """Let go of a table's index, because the segment was deleted otherwise; it is read anew
+        when it is needed.
+        """
         self._kept.forget(segment)
 
     def wants_compaction(self, segment: str) -> bool:
-        """Tell whether most of a table's log is dead, as far as is known without reading it, and nobody is shortening it."""
+        """Tell whether most of a table's log is dead, as far as is known without reading it, and
+        nobody is shortening it.
+        """
         table = self._kept.known(segment)
         return table is not None and is_due(table, self._limits)
 
@@ -98,21 +119,28 @@ class Tables:
         """Shorten a table's log where most of it is dead."""
         await compact(self._store, self._kept, segment, self._limits)
 
-    # Changing ----------------------------------------------------------------------------------------------------------
+    # Changing ------------------------------------------------------------------------------------
 
-    async def put(self, segment: str, entries: Sequence[TableEntry], at: int = ANY_OFFSET) -> list[int]:
-        """Set all of *entries* and return their versions, or none: if a key is not at the version it names, or the log not at *at*.
+    async def put(
+        self, segment: str, entries: Sequence[TableEntry], at: int = ANY_OFFSET
+    ) -> list[int]:
+        """Set all of *entries* and return their versions, or none: if a key is not at the version
+        it names, or the log not at *at*.
 
         Raises `KeyNotThereError`, `KeyVersionError`, `TableOffsetError`.
         """
-        written = await self._change(segment, [entry.key for entry in entries], [entry.value for entry in entries], at)
+        written = await self._change(
+            segment, [entry.key for entry in entries], [entry.value for entry in entries], at
+        )
         return [entry.version for entry in written]
 
     async def remove(self, segment: str, keys: Sequence[TableKey], at: int = ANY_OFFSET) -> None:
         """Remove all of *keys* that are there, or none: as `put`."""
         await self._change(segment, keys, None, at)
 
-    async def _change(self, segment: str, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int) -> list[LogEntry]:
+    async def _change(
+        self, segment: str, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
+    ) -> list[TableLogEntry]:
         for _ in range(_ATTEMPTS):
             table = await self._kept.table(segment)
             changes = await self._compared(table, keys, values, at)
@@ -125,8 +153,12 @@ class Tables:
             return written
         raise TransientError(f"others change table {segment!r} all the time")
 
-    async def _compared(self, table: Table, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int) -> list[Change]:
-        """Return what is to be written; waits only before it refuses, until what it was compared with is durable."""
+    async def _compared(
+        self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
+    ) -> list[TableChange]:
+        """Return what is to be written; waits only before it refuses, until what it was compared
+        with is durable.
+        """
         self._check(table, keys, values)
         try:
             table.expect(keys)
@@ -136,10 +168,12 @@ class Tables:
             await settled(table.pending)
             raise
         if values is None:
-            return [Change(key.key, None) for key in keys if table.get(key.key) is not None]
-        return [Change(key.key, value) for key, value in zip(keys, values, strict=True)]
+            return [TableChange(key.key, None) for key in keys if table.get(key.key) is not None]
+        return [TableChange(key.key, value) for key, value in zip(keys, values, strict=True)]
 
-    def _check(self, table: Table, keys: Sequence[TableKey], values: Sequence[bytes] | None) -> None:
+    def _check(
+        self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None
+    ) -> None:
         """Raise ValueError for what goes beyond the limits."""
         for key in keys:
             self._check_key(table, key.key)
@@ -147,17 +181,19 @@ class Tables:
             return
         for key, value in zip(keys, values, strict=True):
             if (size := HEAD + len(key.key) + len(value)) > self._limits.entry:
-                raise ValueError(f"key and value have up to {self._limits.entry - HEAD} bytes, not {size - HEAD}")
+                raise ValueError(
+                    f"key and value have up to {self._limits.entry - HEAD} bytes, not {size - HEAD}"
+                )
         if len(table) + sum(table.get(key.key) is None for key in keys) > self._limits.keys:
             raise ValueError(f"a table has up to {self._limits.keys} keys")
 
-    def _check_key(self, table: Table, key: bytes) -> None:
+    def _check_key(self, table: KeyTable, key: bytes) -> None:
         if not 1 <= len(key) <= self._limits.key:
             raise ValueError(f"a key has 1 to {self._limits.key} bytes, not {len(key)}")
         if table.key_length not in (0, len(key)):
             raise ValueError(f"this table's keys have {table.key_length} bytes, not {len(key)}")
 
-    # Asking ------------------------------------------------------------------------------------------------------------
+    # Asking --------------------------------------------------------------------------------------
 
     async def info(self, segment: str) -> TableInfo:
         """Return what a table is like."""
@@ -167,36 +203,60 @@ class Tables:
         return found
 
     async def get(self, segment: str, keys: Sequence[TableKey]) -> list[TableEntry]:
-        """Return the entries of *keys* in their order; one that is not there is at `NOT_THERE` and has b""."""
+        """Return the entries of *keys* in their order; one that is not there is at `NOT_THERE` and
+        has b"".
+        """
         while True:
             table = await self._kept.table(segment)
             found = [(key.key, table.get(key.key)) for key in keys]
-            size = sum(len(key) + (entry.length if entry is not None else 0) for key, entry in found)
+            size = sum(
+                len(key) + (entry.length if entry is not None else 0) for key, entry in found
+            )
             if size > self._limits.answer:
-                raise ValueError(f"{size} bytes asked for at once, of {self._limits.answer} allowed")
+                raise ValueError(
+                    f"{size} bytes asked for at once, of {self._limits.answer} allowed"
+                )
             await settled(table.pending)
             there = await self._read(segment, [entry for _, entry in found if entry is not None])
             if there is not None:
                 following = iter(there)
-                return [next(following) if entry is not None else TableEntry(TableKey(key, NOT_THERE), b"") for key, entry in found]
+                return [
+                    next(following)
+                    if entry is not None
+                    else TableEntry(TableKey(key, NOT_THERE), b"")
+                    for key, entry in found
+                ]
 
-    async def keys(self, segment: str, after: bytes, low: bytes, high: bytes, count: int) -> list[TableKey]:
-        """Return about *count* keys in [*low*, *high*] and above *after*, in their order; b"" is no bound. None: there are no more."""
-        return [TableKey(entry.key, entry.version) for entry in await self._page(segment, after, low, high, count, values=False)]
+    async def keys(
+        self, segment: str, after: bytes, low: bytes, high: bytes, count: int
+    ) -> list[TableKey]:
+        """Return about *count* keys in [*low*, *high*] and above *after*, in their order; b"" is no
+        bound. None: there are no more.
+        """
+        return [
+            TableKey(entry.key, entry.version)
+            for entry in await self._page(segment, after, low, high, count, values=False)
+        ]
 
-    async def entries(self, segment: str, after: bytes, low: bytes, high: bytes, count: int) -> list[TableEntry]:
+    async def entries(
+        self, segment: str, after: bytes, low: bytes, high: bytes, count: int
+    ) -> list[TableEntry]:
         """Return the same with their values."""
         while True:
-            found = await self._read(segment, await self._page(segment, after, low, high, count, values=True))
+            found = await self._read(
+                segment, await self._page(segment, after, low, high, count, values=True)
+            )
             if found is not None:
                 return found
 
     async def delta(self, segment: str, position: int, count: int) -> Delta:
-        """Return what about *count* changes from *position* of the log have left, and where to go on.
+        """Return what about *count* changes from *position* of the log have left, and where to go
+        on.
 
-        A key stands there with its newest value among them, or not at all where it was removed. *should_clear*: the log begins
-        only behind *position* now, so what was read before is void. Raises `FixedKeysError`, `NoEntryError` where no entry begins at
-        *position*, ValueError where that is not in the log.
+        A key stands there with its newest value among them, or not at all where it was removed.
+        *should_clear*: the log begins only behind *position* now, so what was read before is void.
+        Raises `FixedKeysError`, `NoEntryError` where no entry begins at *position*, ValueError
+        where that is not in the log.
         """
         if (await self._kept.table(segment)).key_length:
             raise FixedKeysError(segment)
@@ -207,23 +267,37 @@ class Tables:
         latest: dict[bytes, TableEntry] = {}
         if (end := start) < info.length:
             data = piece(self._store, segment, start, info.length, self._limits)
-            for entry in entries_in(segment, data, start, 0, most=max(count, 1), limits=self._limits):
+            for entry in entries_in(
+                segment, data, start, 0, most=max(count, 1), limits=self._limits
+            ):
                 end = entry.offset + entry.length
                 latest.pop(entry.key, None)
                 if not entry.removes:
-                    latest[entry.key] = TableEntry(TableKey(entry.key, entry.version), data[entry.value_at - start : end - start])
+                    latest[entry.key] = TableEntry(
+                        TableKey(entry.key, entry.version),
+                        data[entry.value_at - start : end - start],
+                    )
         return Delta(list(latest.values()), position < info.start, end == info.length, end)
 
-    async def _page(self, segment: str, after: bytes, low: bytes, high: bytes, count: int, *, values: bool) -> list[LogEntry]:
+    async def _page(
+        self, segment: str, after: bytes, low: bytes, high: bytes, count: int, *, values: bool
+    ) -> list[TableLogEntry]:
         table = await self._kept.table(segment)
-        found = list(table.page(after, low, high, count=count, size=self._limits.page, values=values))
+        found = list(
+            table.page(after, low, high, count=count, size=self._limits.page, values=values)
+        )
         await settled(table.pending)
         return found
 
-    async def _read(self, segment: str, entries: Sequence[LogEntry]) -> list[TableEntry] | None:
+    async def _read(
+        self, segment: str, entries: Sequence[TableLogEntry]
+    ) -> list[TableEntry] | None:
         """Return *entries* with their values; None where they have to be looked for anew."""
         found = await values(self._store, segment, entries, self._limits)
         if found is None:
             self._kept.forget(segment)
             return None
-        return [TableEntry(TableKey(entry.key, entry.version), value) for entry, value in zip(entries, found, strict=True)]
+        return [
+            TableEntry(TableKey(entry.key, entry.version), value)
+            for entry, value in zip(entries, found, strict=True)
+        ]

@@ -1,10 +1,13 @@
-"""The values of a table, read from its segment. Each is a read of its own, some 50 µs: who wants many lets others go on meanwhile."""
+"""The values of a table, read from its segment.
+
+Each is a read of its own, some 50 µs: who wants many lets others go on meanwhile.
+"""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from logdrive.services.pravega.server.tables.entries import LogEntry, decode
+from logdrive.services.pravega.server.tables.entries import TableLogEntry, decode
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
@@ -12,8 +15,11 @@ from logdrive.store.errors import SegmentTruncatedError
 AT_ONCE: Final = 100
 
 
-async def values(store: Store, segment: str, entries: Sequence[LogEntry], limits: TableLimits) -> list[bytes] | None:
-    """Return the values of *entries*, which are durable; None where one does not stand there any more.
+async def values(
+    store: Store, segment: str, entries: Sequence[TableLogEntry], limits: TableLimits
+) -> list[bytes] | None:
+    """Return the values of *entries*, which are durable; None where one does not stand there any
+    more.
 
     Then the table was compacted meanwhile, or it is another one of that name.
     """

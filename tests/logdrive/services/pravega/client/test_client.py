@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import SegmentClient, SegmentState, connected
-from logdrive.services.pravega.client.errors import RefusedError
+from logdrive.services.pravega.client.errors import RequestRefusedError
 from logdrive.services.pravega.client.writer import ConditionFailedError
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
@@ -39,7 +39,7 @@ async def test_a_segment_is_created_described_and_sealed(made: World) -> None:
             await client.seal(S)
         with pytest.raises(NoSuchSegmentError):
             await client.seal("other")
-        with pytest.raises(RefusedError, match="1024 bytes"):
+        with pytest.raises(RequestRefusedError, match="1024 bytes"):
             await client.create_segment("x" * 2000)
 
 
@@ -54,7 +54,9 @@ async def test_attributes_are_compared_and_set(made: World) -> None:
 
 
 @in_world
-async def test_batches_are_acknowledged_and_the_number_is_told_at_the_next_set_up(made: World) -> None:
+async def test_batches_are_acknowledged_and_the_number_is_told_at_the_next_set_up(
+    made: World,
+) -> None:
     async with client_of(made) as client:
         await client.create_segment(S)
         writer = await client.set_up(S, W)
@@ -93,7 +95,9 @@ async def test_numbers_must_grow(made: World) -> None:
 
 
 @in_world
-async def test_a_writer_overtaken_by_another_connection_is_told_to_set_up_again(made: World) -> None:
+async def test_a_writer_overtaken_by_another_connection_is_told_to_set_up_again(
+    made: World,
+) -> None:
     async with client_of(made) as one, client_of(made) as other:
         await one.create_segment(S)
         late, first = await one.set_up(S, W), await other.set_up(S, W)
@@ -115,7 +119,9 @@ async def test_conditional_appends_tell_whether_the_segment_was_as_expected(made
 
 
 @in_world
-async def test_a_writer_moves_to_another_segment_once_nothing_of_it_is_in_flight(made: World) -> None:
+async def test_a_writer_moves_to_another_segment_once_nothing_of_it_is_in_flight(
+    made: World,
+) -> None:
     """Rule S2: one connection never carries the same writer id for two segments."""
     async with client_of(made) as client:
         await client.create_segment(S)
@@ -134,7 +140,10 @@ async def test_a_range_is_read_whole_and_in_order(made: World) -> None:
     await made.store.append(S, data, writer=W, expected=None, number=1, events=1)
     async with client_of(made) as client:
         assert b"".join([piece async for piece in client.read_range(S, 0, len(data))]) == data
-        assert b"".join([piece async for piece in client.read_range(S, 5, 4_000_000)]) == data[5:4_000_000]
+        assert (
+            b"".join([piece async for piece in client.read_range(S, 5, 4_000_000)])
+            == data[5:4_000_000]
+        )
         async for piece in client.read_range(S, 0, len(data)):
             assert data.startswith(piece)
             break  # the rest is not waited for
@@ -143,7 +152,9 @@ async def test_a_range_is_read_whole_and_in_order(made: World) -> None:
 
 
 @in_world
-async def test_a_read_at_the_tail_ends_with_data_with_the_seal_or_with_the_time(made: World) -> None:
+async def test_a_read_at_the_tail_ends_with_data_with_the_seal_or_with_the_time(
+    made: World,
+) -> None:
     async with client_of(made) as client:
         await client.create_segment(S)
         assert (await client.read(S, 0, 10)).at_tail
@@ -156,7 +167,7 @@ async def test_a_read_at_the_tail_ends_with_data_with_the_seal_or_with_the_time(
         await client.seal(S)
         assert (await reading).end_of_segment
         assert (await client.read(S, 3, 10)).end_of_segment
-        with pytest.raises(RefusedError, match="no bytes at 3"):
+        with pytest.raises(RequestRefusedError, match="no bytes at 3"):
             _ = [piece async for piece in client.read_range(S, 0, 10)]
 
 
@@ -181,7 +192,10 @@ async def test_a_cut_connection_fails_all_that_waits_as_transient(made: World) -
 
 @virtually
 async def test_a_service_that_does_not_answer_is_given_up_in_time() -> None:
-    async with world() as made, connected(made.client, "server", made.port, answer_seconds=2.0) as client:
+    async with (
+        world() as made,
+        connected(made.client, "server", made.port, answer_seconds=2.0) as client,
+    ):
         made.network.partition("client", "server")
         with pytest.raises(TransientError, match="did not answer within 2 s"):
             await client.segment_info(S)
@@ -205,7 +219,11 @@ class Source:
     async def _send(self, client: SegmentClient) -> None:
         writer = await client.set_up(S, self.writer)
         self.acknowledged = max(writer.durable, 0)
-        stored = [writer.append(batch, events=1, number=n) for n, batch in enumerate(self.batches, 1) if n > self.acknowledged]
+        stored = [
+            writer.append(batch, events=1, number=n)
+            for n, batch in enumerate(self.batches, 1)
+            if n > self.acknowledged
+        ]
         for one in stored:
             await one
             self.acknowledged += 1
@@ -217,7 +235,9 @@ class Source:
     st.lists(st.binary(min_size=1, max_size=3000), min_size=1, max_size=8),
 )
 @settings(max_examples=40, deadline=None)
-def test_whatever_connections_break_every_batch_is_stored_once_and_in_order(seed: int, cuts: list[float], batches: list[bytes]) -> None:
+def test_whatever_connections_break_every_batch_is_stored_once_and_in_order(
+    seed: int, cuts: list[float], batches: list[bytes]
+) -> None:
     """Rules S1, S2: an unanswered append is sent again under its number, or known to be there."""
 
     async def main(made: World) -> None:

@@ -4,15 +4,19 @@ import asyncio
 import base64
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.services.pravega.client.errors import RefusedError
-from logdrive.services.pravega.client.tokens import Tokens
+from logdrive.services.pravega.client.errors import RequestRefusedError
+from logdrive.services.pravega.client.tokens import StreamTokens
 from tests.receiver.world import in_virtual_time
 from tests.support.virtual_time import EPOCH_MS, VirtualClock
 
 
 def token(lasts: int) -> str:
     """Return an unsigned token that ends *lasts* seconds after the clock's beginning."""
-    claims = base64.urlsafe_b64encode(b'{"sub":"x","exp":%d}' % (EPOCH_MS // 1000 + lasts)).rstrip(b"=").decode()
+    claims = (
+        base64.urlsafe_b64encode(b'{"sub":"x","exp":%d}' % (EPOCH_MS // 1000 + lasts))
+        .rstrip(b"=")
+        .decode()
+    )
     return f"head.{claims}.signature"
 
 
@@ -34,7 +38,7 @@ class Signer:
 async def test_a_token_is_renewed_a_minute_before_it_ends() -> None:
     first, second = token(600), token(1200)
     signer = Signer(first, second)
-    tokens = Tokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
+    tokens = StreamTokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
     assert tokens.of("logs/app/0.#epoch.0") == ""
     await tokens.fresh("logs", "app")
     await asyncio.sleep(500)
@@ -49,7 +53,7 @@ async def test_a_token_is_renewed_a_minute_before_it_ends() -> None:
 @in_virtual_time
 async def test_one_without_an_end_is_kept_until_it_is_refused() -> None:
     signer = Signer("", "odd")
-    tokens = Tokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
+    tokens = StreamTokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
     for _ in range(3):
         await tokens.fresh("logs", "app")
         await asyncio.sleep(86_400)
@@ -59,9 +63,11 @@ async def test_one_without_an_end_is_kept_until_it_is_refused() -> None:
 
 
 @in_virtual_time
-async def test_tokens_are_renewed_by_themselves_before_they_end_when_refused_and_when_asking_failed_before() -> None:
-    signer = Signer(token(600), TransientError("away"), RefusedError("not now"), token(1200), token(1800))
-    tokens = Tokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
+async def test_tokens_are_renewed_before_they_end_when_refused_and_after_a_failed_try() -> None:
+    signer = Signer(
+        token(600), TransientError("away"), RequestRefusedError("not now"), token(1200), token(1800)
+    )
+    tokens = StreamTokens(signer, VirtualClock())  # type: ignore[arg-type] # the one method that is called
     running = asyncio.create_task(tokens.run())
     await tokens.fresh("logs", "app")
     await asyncio.sleep(538)

@@ -1,4 +1,6 @@
-"""The writers of one connection: how many are remembered, and what a set-up under way keeps from happening (rules S2, S4)."""
+"""The writers of one connection: how many are remembered, and what a set-up under way keeps from
+happening (rules S2, S4).
+"""
 
 import asyncio
 import contextlib
@@ -9,18 +11,21 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.client.channel import Link
-from logdrive.services.pravega.client.writers import Writers
+from logdrive.services.pravega.client.channel import RequestChannel
+from logdrive.services.pravega.client.writers import SegmentWriters
 from logdrive.services.sink import NumberConflictError
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world
 
 
 @contextlib.asynccontextmanager
-async def writers_of(made: World, most: int = 100) -> AsyncIterator[Writers]:
+async def writers_of(made: World, most: int = 100) -> AsyncIterator[SegmentWriters]:
     await made.store.create(S)
-    link = Link(await made.client.connect("server", made.port, None), lambda message: writers.receive(message))
-    writers = Writers(link, most=most)
+    link = RequestChannel(
+        await made.client.connect("server", made.port, None),
+        lambda message: writers.receive(message),
+    )
+    writers = SegmentWriters(link, most=most)
     carrying = asyncio.create_task(link.run())
     yield writers
     carrying.cancel()
@@ -28,7 +33,9 @@ async def writers_of(made: World, most: int = 100) -> AsyncIterator[Writers]:
 
 
 @in_world
-async def test_beyond_the_limit_the_writer_not_used_for_longest_is_forgotten_and_set_up_again_at_will__S4(made: World) -> None:
+async def test_beyond_limit_writer_not_used_for_longest_forgotten_and_set_up_again_at_will__S4(
+    made: World,
+) -> None:
     async with writers_of(made, most=2) as writers:
         first, second, third = (UUID(int=n) for n in (1, 2, 3))
         kept = await writers.set_up(S, first)
@@ -51,7 +58,9 @@ async def test_a_writer_with_appends_in_flight_is_not_forgotten__S2(made: World)
 
 
 @in_world
-async def test_while_a_set_up_is_under_way_nothing_is_appended_from_an_older_number__S2(made: World) -> None:
+async def test_while_a_set_up_is_under_way_nothing_is_appended_from_an_older_number__S2(
+    made: World,
+) -> None:
     async with writers_of(made) as writers:
         older = await writers.set_up(S, W)
         asking = [asyncio.create_task(writers.set_up(S, W)) for _ in range(5)]

@@ -13,14 +13,20 @@ from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader
 from logdrive.model.framing import framed, framed_all
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.reader.segment import Hop, SegmentReader
+from logdrive.services.pravega.reader.segment import BatchRef, SegmentReader
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world
 
 
 def header(records: Sequence[bytes], **changes: object) -> bytes:
     size = sum(8 + len(record) for record in records)
-    fields = {"kind": "foreign", "source": str(UUID(int=1)), "records": len(records), "events": len(records), "size": size}
+    fields = {
+        "kind": "foreign",
+        "source": str(UUID(int=1)),
+        "records": len(records),
+        "events": len(records),
+        "size": size,
+    }
     return BatchHeader(**(fields | {"received": 1, "store": "s"} | changes)).encode()  # type: ignore[arg-type]
 
 
@@ -33,16 +39,18 @@ async def stored(made: World, *batches: bytes) -> list[int]:
     await made.store.create(S)
     places = [0]
     for number, data in enumerate(batches, 1):
-        places.append(await made.store.append(S, data, writer=W, expected=None, number=number, events=1))
+        places.append(
+            await made.store.append(S, data, writer=W, expected=None, number=number, events=1)
+        )
     return places
 
 
-async def hops(made: World, start: int, end: int) -> list[Hop]:
+async def hops(made: World, start: int, end: int) -> list[BatchRef]:
     async with connected(made.client, "server", made.port) as client:
         return [hop async for hop in SegmentReader(client, S).hops(start, end)]
 
 
-async def batches(made: World, start: int, end: int) -> list[tuple[Hop, bytes]]:
+async def batches(made: World, start: int, end: int) -> list[tuple[BatchRef, bytes]]:
     async with connected(made.client, "server", made.port) as client:
         return [found async for found in SegmentReader(client, S).batches(start, end)]
 
@@ -62,7 +70,9 @@ def test_hops_and_batches_find_what_was_appended(sizes: list[list[int]], seed: i
         assert [hop.offset for hop in found] == places[:-1]
         assert [hop.next for hop in found] == places[1:]
         assert [hop.payload for hop in found] == [header(run) for run in runs]
-        assert [records for _, records in await batches(made, 0, places[-1])] == [framed_all(run) for run in runs]
+        assert [records for _, records in await batches(made, 0, places[-1])] == [
+            framed_all(run) for run in runs
+        ]
         assert [hop for hop, _ in await batches(made, 0, places[-1])] == found
 
     in_world(main, random=Random(seed))()
@@ -131,7 +141,10 @@ def test_what_is_no_header_at_a_headers_place_is_headless_and_stands_for_itself(
         assert [hop.offset for hop in found] == places[:-1]
         assert found[1].header is None
         assert found[1].payload == odd
-        assert [(hop, records) for hop, records in await batches(made, 0, places[-1])][1] == (found[1], b"")
+        assert [(hop, records) for hop, records in await batches(made, 0, places[-1])][1] == (
+            found[1],
+            b"",
+        )
 
     headless()
 
@@ -145,13 +158,17 @@ async def test_a_segment_without_events_is_refused_in_words(made: World) -> None
 
 @in_world
 async def test_a_reader_finds_the_last_header_that_a_restored_store_still_has(made: World) -> None:
-    """Rule R5: offsets are checked by the CRC of the header last read; on a mismatch it goes back to the last one that matches."""
+    """Rule R5: offsets are checked by the CRC of the header last read; on a mismatch it goes back
+    to the last one that matches.
+    """
     places = await stored(made, *(batch([b"old %d" % n], received=n) for n in range(20)))
     marks = await hops(made, 0, places[-1])
     other = "restored"
     await made.store.create(other)
     data = made.store.read(S, 0, places[13])
-    await made.store.append(other, data + batch([b"new"], received=99) * 9, writer=W, expected=None, number=1, events=1)
+    await made.store.append(
+        other, data + batch([b"new"], received=99) * 9, writer=W, expected=None, number=1, events=1
+    )
     info = made.store.info(other)
     assert info is not None
     async with connected(made.client, "server", made.port) as client:

@@ -1,4 +1,6 @@
-"""Where readers find a stream's segments: at a face all epochs of a stream that was scaled, and each at the store that has it."""
+"""Where readers find a stream's segments: at a face all epochs of a stream that was scaled, and
+each at the store that has it.
+"""
 
 import asyncio
 import contextlib
@@ -7,15 +9,21 @@ from collections.abc import Set as AbstractSet
 from random import Random
 from uuid import UUID
 
-from logdrive.net.stream import ClientTls, Stream
+from logdrive.net.stream import ByteStream, ClientTls
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.client.controller import Controller, Endpoint, Login, StreamSegment, Successor
+from logdrive.services.pravega.client.controller import (
+    ControllerClient,
+    Login,
+    SegmentStoreAddress,
+    StreamSegment,
+    Successor,
+)
 from logdrive.services.pravega.reader.journal import named_segments
-from logdrive.services.pravega.reader.segments import placed, readable
-from logdrive.services.pravega.reader.stream import Readable, followed, merged
+from logdrive.services.pravega.reader.segments import locate_segments, readable
+from logdrive.services.pravega.reader.stream import ReadableSegment, followed, merged
 from logdrive.services.pravega.server.segments.listen import listening
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import Streams
 from tests.logdrive.store.harness import running
@@ -37,8 +45,8 @@ async def scaled(streams: Streams) -> None:
 @in_world
 async def test_a_face_alone_shows_the_segments_of_all_epochs(made: World) -> None:
     target = Target("server", made.port)
-    streams = Streams(Catalogue(made.store, clock=VirtualClock(), random=Random(1), slack=0))
-    assert await placed(made.client, target, "logs", "app") == []
+    streams = Streams(Catalog(made.store, clock=VirtualClock(), random=Random(1), slack=0))
+    assert await locate_segments(made.client, target, "logs", "app") == []
     await scaled(streams)
     await made.store.create("logs/raw/0.#epoch.0")
     assert await streams.streams("logs") == ["app", "raw"]
@@ -48,19 +56,23 @@ async def test_a_face_alone_shows_the_segments_of_all_epochs(made: World) -> Non
         ("raw", ["0.#epoch.0"]),
         ("later", ["0.#epoch.0"]),
     ):
-        found = await placed(made.client, target, "logs", stream)
+        found = await locate_segments(made.client, target, "logs", stream)
         assert [one.state.segment for one in found] == [f"logs/{stream}/{name}" for name in names]
         assert [one.number for one in found] == list(range(len(names)))
     await streams.truncate("logs", "app", {1: 0, 1 << 32 | 2: 0, 1 << 32 | 3: 0})
-    assert [one.number for one in await placed(made.client, target, "logs", "app")] == [1, 2, 3]
+    assert [one.number for one in await locate_segments(made.client, target, "logs", "app")] == [
+        1,
+        2,
+        3,
+    ]
     await streams.seal("logs", "app")
     await streams.delete("logs", "app")
-    assert await placed(made.client, target, "logs", "app") == []
+    assert await locate_segments(made.client, target, "logs", "app") == []
 
 
 @in_world
 async def test_the_journal_is_read_while_it_is_written_anew(made: World) -> None:
-    streams = Streams(Catalogue(made.store, clock=VirtualClock(), random=Random(1), slack=0))
+    streams = Streams(Catalog(made.store, clock=VirtualClock(), random=Random(1), slack=0))
     await scaled(streams)
     made.network.link("client", "server").delay = 0.005  # longer than a change takes
 
@@ -90,15 +102,17 @@ class Spread:
     async def successors(self, scope: str, stream: str, segment: int) -> list[Successor]:
         return []
 
-    async def endpoint(self, segment: StreamSegment) -> Endpoint:
-        return Endpoint(f"store-{segment.number}", 6000)
+    async def endpoint(self, segment: StreamSegment) -> SegmentStoreAddress:
+        return SegmentStoreAddress(f"store-{segment.number}", 6000)
 
     async def token(self, scope: str, stream: str, *, update: bool = True) -> str:
         return ""
 
 
 @contextlib.asynccontextmanager
-async def at_spread(host: str, port: int, tls: ClientTls | None, login: Login | None) -> AsyncIterator[Controller]:
+async def at_spread(
+    host: str, port: int, tls: ClientTls | None, login: Login | None
+) -> AsyncIterator[ControllerClient]:
     yield Spread()
 
 
@@ -110,19 +124,25 @@ def line(number: int) -> bytes:
 
 @in_world
 async def test_who_follows_a_stream_goes_on_with_the_segments_of_a_scaling(made: World) -> None:
-    streams = Streams(Catalogue(made.store, clock=VirtualClock(), random=Random(1)))
+    streams = Streams(Catalog(made.store, clock=VirtualClock(), random=Random(1)))
     await streams.create_scope("logs")
     await streams.create("logs", "app", StreamConfig(min_segments=1))
     target = Target("server", made.port)
 
     async def write(number: int, epoch: int) -> None:
         segment = f"logs/app/{number}.#epoch.{epoch}"
-        await made.store.append(segment, line(number), writer=WRITER, expected=None, number=1, events=1)
+        await made.store.append(
+            segment, line(number), writer=WRITER, expected=None, number=1, events=1
+        )
 
     async with contextlib.AsyncExitStack() as stack:
 
-        async def later(known: AbstractSet[str]) -> list[Readable]:
-            fresh = [one for one in await placed(made.client, target, "logs", "app") if one.state.segment not in known]
+        async def later(known: AbstractSet[str]) -> list[ReadableSegment]:
+            fresh = [
+                one
+                for one in await locate_segments(made.client, target, "logs", "app")
+                if one.state.segment not in known
+            ]
             return await stack.enter_async_context(readable(made.client, fresh))
 
         arrived: asyncio.Queue[bytes] = asyncio.Queue()
@@ -143,7 +163,7 @@ async def test_who_follows_a_stream_goes_on_with_the_segments_of_a_scaling(made:
         await asyncio.wait([following])
 
 
-async def greet(stream: Stream) -> None:
+async def greet(stream: ByteStream) -> None:
     """Say what a server of HTTP/2 says first."""
     await stream.write([b"\0\0\0\4\0\0\0\0\0"])
 
@@ -156,13 +176,24 @@ def test_lines_are_read_from_each_store_that_has_some() -> None:
                 store = await stack.enter_async_context(running(MemoryDisk()))
                 segment = f"logs/app/{number}.#epoch.0"
                 await store.create(segment)
-                await store.append(segment, line(number), writer=WRITER, expected=None, number=1, events=1)
+                await store.append(
+                    segment, line(number), writer=WRITER, expected=None, number=1, events=1
+                )
                 host = network.host(f"store-{number}")
-                serving = listening(store, f"store-{number}", 6000, None, transport=host, disk=MemoryDisk(["/store"]))
+                serving = listening(
+                    store,
+                    f"store-{number}",
+                    6000,
+                    None,
+                    transport=host,
+                    disk=MemoryDisk(["/store"]),
+                )
                 await stack.enter_async_context(serving)
             await network.host("controller").listen("controller", 9090, None, greet)
             reader = network.host("reader")
-            there = await placed(reader, Target("controller", 9090), "logs", "app", controllers=at_spread)
+            there = await locate_segments(
+                reader, Target("controller", 9090), "logs", "app", controllers=at_spread
+            )
             segments = await stack.enter_async_context(readable(reader, there))
             assert len({id(one.client) for one in segments}) == 2
             assert b"".join([text async for text in merged(segments)]) == b"line 0\nline 1\n"

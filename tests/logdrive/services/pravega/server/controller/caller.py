@@ -14,7 +14,7 @@ from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.controller.listen import controlling
 from logdrive.store.engine import Store
-from logdrive.store.streams.catalog import Catalogue
+from logdrive.store.streams.catalog import Catalog
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 from tests.logdrive.store.harness import running
 from tests.support.memory_disk import MemoryDisk
@@ -30,12 +30,20 @@ class Caller:
         self.store = store
         self._channel = channel
 
-    async def __call__(self, method: str, request: Message, authorization: str | None = None) -> Any:
+    async def __call__(
+        self, method: str, request: Message, authorization: str | None = None
+    ) -> Any:
         types = METHODS[method]
         call = self._channel.unary_unary(
-            f"/{SERVICE}/{method}", request_serializer=types.request.SerializeToString, response_deserializer=types.answer.FromString
+            f"/{SERVICE}/{method}",
+            request_serializer=types.request.SerializeToString,
+            response_deserializer=types.answer.FromString,
         )
-        return await call(request, timeout=20, metadata=() if authorization is None else (("authorization", authorization),))
+        return await call(
+            request,
+            timeout=20,
+            metadata=() if authorization is None else (("authorization", authorization),),
+        )
 
 
 @contextlib.asynccontextmanager
@@ -49,7 +57,14 @@ async def calling(
     where, clock = ("127.0.0.1", 0), VirtualClock()
     async with (
         running(disk or MemoryDisk()) as store,
-        controlling(Catalogue(store, clock=clock, random=Random(1)), where, tls, NODE, disk=SystemDisk(), access=access) as (_, port),
+        controlling(
+            Catalog(store, clock=clock, random=Random(1)),
+            where,
+            tls,
+            NODE,
+            disk=SystemDisk(),
+            access=access,
+        ) as (_, port),
         reached(port, credentials) as channel,
     ):
         yield Caller(channel, store)

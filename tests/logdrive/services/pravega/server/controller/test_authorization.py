@@ -1,4 +1,6 @@
-"""The controller asks who calls, what they may do, and signs tokens for no more than that (specification, section 6)."""
+"""The controller asks who calls, what they may do, and signs tokens for no more than that
+(specification, section 6).
+"""
 
 import asyncio
 import base64
@@ -11,10 +13,10 @@ import grpc
 import jwt
 import pytest
 
-from logdrive.services.auth.gate import Gate
+from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.auth.open import Access
 from logdrive.services.auth.passwords import kept
-from logdrive.services.auth.tokens import Tokens
+from logdrive.services.auth.tokens import TokenSigner
 from logdrive.services.auth.users import UserConfig, Users, UsersConfig
 from logdrive.services.pravega.server.controller.authorization import places_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
@@ -38,16 +40,24 @@ def access() -> Access:
         "tables": {"logs/app_kvtable": "READ_UPDATE"},
         "both": {"logs/app": "READ", "logs/app_kvtable": "READ_UPDATE"},
     }
-    users = UsersConfig(user=tuple(UserConfig(name=name, password=HASH, may=may) for name, may in grants.items()))
-    tokens = Tokens(SECRET, VirtualClock(), 600_000)
-    return Access(Users(users, InlineExecutor(), Random(1)), tokens, Gate("pass", VirtualClock(), tokens))
+    users = UsersConfig(
+        user=tuple(UserConfig(name=name, password=HASH, may=may) for name, may in grants.items())
+    )
+    tokens = TokenSigner(SECRET, VirtualClock(), 600_000)
+    return Access(
+        Users(users, InlineExecutor(), Random(1)),
+        tokens,
+        TokenVerifier("pass", VirtualClock(), tokens),
+    )
 
 
 def login(name: str, password: str = "secret") -> str:
     return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
 
 
-async def refused(call: Caller, method: str, request: Any, who: str | None) -> tuple[grpc.StatusCode, str]:
+async def refused(
+    call: Caller, method: str, request: Any, who: str | None
+) -> tuple[grpc.StatusCode, str]:
     with pytest.raises(grpc.aio.AioRpcError) as told:
         await call(method, request, who)
     return told.value.code(), told.value.details() or ""
@@ -59,23 +69,43 @@ async def filled() -> AsyncIterator[Caller]:
         for name in ("logs", "other"):
             await call("createScope", pb.ScopeInfo(scope=name), login("root"))
         await call("createStream", CONFIG, login("root"))
-        await call("createStream", pb.StreamConfig(streamInfo=pb.StreamInfo(scope="logs", stream="b")), login("root"))
+        await call(
+            "createStream",
+            pb.StreamConfig(streamInfo=pb.StreamInfo(scope="logs", stream="b")),
+            login("root"),
+        )
         yield call
 
 
 def claims(token: str) -> dict[str, str]:
-    found = jwt.decode(token, SECRET, algorithms=["HS512"], audience="segmentstore", options={"verify_exp": False, "verify_iat": False})
-    return {name.removeprefix("prn::/scope:"): value for name, value in found.items() if name.startswith("prn::")}
+    found = jwt.decode(
+        token,
+        SECRET,
+        algorithms=["HS512"],
+        audience="segmentstore",
+        options={"verify_exp": False, "verify_iat": False},
+    )
+    return {
+        name.removeprefix("prn::/scope:"): value
+        for name, value in found.items()
+        if name.startswith("prn::")
+    }
 
 
 def test_no_method_answers_who_does_not_say_who_they_are() -> None:
     async def main() -> None:
         async with filled() as call:
             for name, method in METHODS.items():
-                assert (await refused(call, name, method.request(), None))[0] == grpc.StatusCode.UNAUTHENTICATED, name
+                assert (await refused(call, name, method.request(), None))[
+                    0
+                ] == grpc.StatusCode.UNAUTHENTICATED, name
             for who in (login("root", "guess"), login("nobody"), "Bearer x"):
-                assert (await refused(call, "sealStream", INFO, who))[0] == grpc.StatusCode.UNAUTHENTICATED
-            assert (await call("checkScopeExists", pb.ScopeInfo(scope="logs"), login("root"))).exists
+                assert (await refused(call, "sealStream", INFO, who))[
+                    0
+                ] == grpc.StatusCode.UNAUTHENTICATED
+            assert (
+                await call("checkScopeExists", pb.ScopeInfo(scope="logs"), login("root"))
+            ).exists
 
     asyncio.run(main())
 
@@ -94,14 +124,20 @@ def test_who_may_read_asks_and_changes_nothing() -> None:
             assert (await call("isSegmentValid", at, viewer)).response
             assert (await call("checkStreamExists", INFO, viewer)).exists
             for method, request in (
-                ("createStream", pb.StreamConfig(streamInfo=pb.StreamInfo(scope="logs", stream="c"))),
+                (
+                    "createStream",
+                    pb.StreamConfig(streamInfo=pb.StreamInfo(scope="logs", stream="c")),
+                ),
                 ("updateStream", CONFIG),
                 ("truncateStream", pb.StreamCut(streamInfo=INFO, cut={0: 0})),
                 ("sealStream", INFO),
                 ("deleteStream", INFO),
                 ("scale", pb.ScaleRequest(streamInfo=INFO)),
                 ("createTransaction", pb.CreateTxnRequest(streamInfo=INFO, lease=1000)),
-                ("noteTimestampFromWriter", pb.TimestampFromWriter(writer="w", position=pb.StreamCut(streamInfo=INFO))),
+                (
+                    "noteTimestampFromWriter",
+                    pb.TimestampFromWriter(writer="w", position=pb.StreamCut(streamInfo=INFO)),
+                ),
                 ("removeWriter", pb.RemoveWriterRequest(writer="w", stream=INFO)),
                 ("createScope", pb.ScopeInfo(scope="mine")),
                 ("deleteScope", pb.ScopeInfo(scope="other")),
@@ -113,8 +149,13 @@ def test_who_may_read_asks_and_changes_nothing() -> None:
                 assert "viewer may not READ" in words
                 assert method in words
             root = login("root")
-            assert list((await call("listScopes", pb.ScopesRequest(), root)).scopes) == ["logs", "other"]
-            assert (await call("checkStreamExists", pb.StreamInfo(scope="logs", stream="c"), root)).exists is False
+            assert list((await call("listScopes", pb.ScopesRequest(), root)).scopes) == [
+                "logs",
+                "other",
+            ]
+            assert (
+                await call("checkStreamExists", pb.StreamInfo(scope="logs", stream="c"), root)
+            ).exists is False
             assert len((await call("getCurrentSegments", INFO, root)).segmentRanges) == 1
 
     asyncio.run(main())
@@ -125,12 +166,24 @@ def test_lists_show_what_may_be_looked_at() -> None:
         async with filled() as call:
             of_logs = pb.StreamsInScopeRequest(scope=pb.ScopeInfo(scope="logs"))
             all_scopes, all_streams = ["logs", "other"], ["app", "b"]
-            seen = {"root": (all_scopes, all_streams), "viewer": (["logs"], ["app"]), "fleet": (["logs"], all_streams)}
+            seen = {
+                "root": (all_scopes, all_streams),
+                "viewer": (["logs"], ["app"]),
+                "fleet": (["logs"], all_streams),
+            }
             for name, (scopes, streams) in seen.items():
-                assert list((await call("listScopes", pb.ScopesRequest(), login(name))).scopes) == scopes
-                assert [info.stream for info in (await call("listStreamsInScope", of_logs, login(name))).streams] == streams
+                assert (
+                    list((await call("listScopes", pb.ScopesRequest(), login(name))).scopes)
+                    == scopes
+                )
+                assert [
+                    info.stream
+                    for info in (await call("listStreamsInScope", of_logs, login(name))).streams
+                ] == streams
             hidden = pb.StreamsInScopeRequest(scope=pb.ScopeInfo(scope="other"))
-            assert (await refused(call, "listStreamsInScope", hidden, login("viewer")))[0] == grpc.StatusCode.PERMISSION_DENIED
+            assert (await refused(call, "listStreamsInScope", hidden, login("viewer")))[
+                0
+            ] == grpc.StatusCode.PERMISSION_DENIED
 
     asyncio.run(main())
 
@@ -152,33 +205,55 @@ def test_tokens_are_for_what_was_asked_and_not_more_than_the_user_may() -> None:
                 assert await token("viewer", operation) == reading
             for operation in (asked.WRITE, asked.READ_WRITE):
                 wanted = pb.StreamInfo(scope="logs", stream="app", accessOperation=operation)
-                assert (await refused(call, "getDelegationToken", wanted, login("viewer")))[0] == grpc.StatusCode.PERMISSION_DENIED
+                assert (await refused(call, "getDelegationToken", wanted, login("viewer")))[
+                    0
+                ] == grpc.StatusCode.PERMISSION_DENIED
             current = await call("getCurrentSegments", INFO, login("viewer"))
             assert claims(current.delegationToken) == reading
-            followers = await call("getSegmentsImmediatelyFollowing", pb.SegmentId(streamInfo=INFO), login("fleet"))
+            followers = await call(
+                "getSegmentsImmediatelyFollowing", pb.SegmentId(streamInfo=INFO), login("fleet")
+            )
             assert claims(followers.delegationToken) == everything
-            begun = await call("createTransaction", pb.CreateTxnRequest(streamInfo=INFO, lease=10_000), login("fleet"))
+            begun = await call(
+                "createTransaction",
+                pb.CreateTxnRequest(streamInfo=INFO, lease=10_000),
+                login("fleet"),
+            )
             assert claims(begun.delegationToken) == everything
 
     asyncio.run(main())
 
 
 def test_a_token_is_for_the_key_value_table_of_that_name_too_as_far_as_its_user_may() -> None:
-    """The Java client asks for tokens of tables by the table's name, as if it were a stream's; their segments lie under another."""
+    """The Java client asks for tokens of tables by the table's name, as if it were a stream's;
+    their segments lie under another.
+    """
 
     async def main() -> None:
         async with filled() as call:
-            writing = pb.StreamInfo(scope="logs", stream="app", accessOperation=pb.StreamInfo.READ_WRITE)
+            writing = pb.StreamInfo(
+                scope="logs", stream="app", accessOperation=pb.StreamInfo.READ_WRITE
+            )
             for name, held in (
-                ("fleet", {"logs/stream:app": "READ_UPDATE", "logs/stream:app_kvtable": "READ_UPDATE"}),
+                (
+                    "fleet",
+                    {"logs/stream:app": "READ_UPDATE", "logs/stream:app_kvtable": "READ_UPDATE"},
+                ),
                 ("tables", {"logs/stream:app_kvtable": "READ_UPDATE"}),
                 ("both", {"logs/stream:app": "READ", "logs/stream:app_kvtable": "READ_UPDATE"}),
             ):
-                assert claims((await call("getDelegationToken", writing, login(name))).delegationToken) == held
+                assert (
+                    claims((await call("getDelegationToken", writing, login(name))).delegationToken)
+                    == held
+                )
             writing.stream = "b"
             for name in ("tables", "viewer"):
-                assert (await refused(call, "getDelegationToken", writing, login(name)))[0] == grpc.StatusCode.PERMISSION_DENIED
-            assert (await refused(call, "getCurrentSegments", INFO, login("tables")))[0] == grpc.StatusCode.PERMISSION_DENIED
+                assert (await refused(call, "getDelegationToken", writing, login(name)))[
+                    0
+                ] == grpc.StatusCode.PERMISSION_DENIED
+            assert (await refused(call, "getCurrentSegments", INFO, login("tables")))[
+                0
+            ] == grpc.StatusCode.PERMISSION_DENIED
 
     asyncio.run(main())
 
@@ -188,6 +263,8 @@ def test_names_that_a_token_could_not_tell_apart_are_refused() -> None:
         async with filled() as call:
             for scope, stream in (("logs", "app/stream:b"), ("logs/stream:app", "b")):
                 info = pb.StreamInfo(scope=scope, stream=stream)
-                assert (await refused(call, "getDelegationToken", info, login("root")))[0] == grpc.StatusCode.PERMISSION_DENIED
+                assert (await refused(call, "getDelegationToken", info, login("root")))[
+                    0
+                ] == grpc.StatusCode.PERMISSION_DENIED
 
     asyncio.run(main())

@@ -1,4 +1,6 @@
-"""Reader groups over gRPC, as the clients of Pravega that keep them at the controller use them (specification, section 6)."""
+"""Reader groups over gRPC, as the clients of Pravega that keep them at the controller use them
+(specification, section 6).
+"""
 
 import asyncio
 
@@ -29,7 +31,9 @@ def config(**fields: object) -> pb.ReaderGroupConfiguration:
 
 async def grouped(call: Caller) -> None:
     await made(call)
-    assert (await call("createReaderGroup", config())).status == pb.CreateReaderGroupResponse.SUCCESS
+    assert (
+        await call("createReaderGroup", config())
+    ).status == pb.CreateReaderGroupResponse.SUCCESS
 
 
 def test_a_group_is_made_with_its_state_s_stream_told_as_it_was_asked_for_and_removed() -> None:
@@ -41,12 +45,20 @@ def test_a_group_is_made_with_its_state_s_stream_told_as_it_was_asked_for_and_re
             assert (again.status, again.config) == (pb.CreateReaderGroupResponse.SUCCESS, config())
             state = pb.StreamInfo(scope="logs", stream="_RGreaders")
             assert len((await call("getCurrentSegments", state)).segmentRanges) == 1
-            assert (await call("deleteScope", pb.ScopeInfo(scope="logs"))).status == pb.DeleteScopeStatus.SCOPE_NOT_EMPTY
+            assert (
+                await call("deleteScope", pb.ScopeInfo(scope="logs"))
+            ).status == pb.DeleteScopeStatus.SCOPE_NOT_EMPTY
             removed = pb.ReaderGroupInfo(scope="logs", readerGroup="readers", readerGroupId=ID)
-            assert (await call("deleteReaderGroup", removed)).status == pb.DeleteReaderGroupStatus.SUCCESS
-            assert (await call("getReaderGroupConfig", NAMED)).status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND
+            assert (
+                await call("deleteReaderGroup", removed)
+            ).status == pb.DeleteReaderGroupStatus.SUCCESS
+            assert (
+                await call("getReaderGroupConfig", NAMED)
+            ).status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND
             assert not (await call("checkStreamExists", state)).exists
-            assert (await call("createReaderGroup", config())).status == pb.CreateReaderGroupResponse.SUCCESS
+            assert (
+                await call("createReaderGroup", config())
+            ).status == pb.CreateReaderGroupResponse.SUCCESS
 
     asyncio.run(main())
 
@@ -57,12 +69,20 @@ def test_a_group_is_changed_only_by_who_knows_it_as_it_is() -> None:
             await grouped(call)
             updated = await call("updateReaderGroup", config(maxOutstandingCheckpointRequest=9))
             assert (updated.status, updated.generation) == (pb.UpdateReaderGroupResponse.SUCCESS, 1)
-            assert (await call("getReaderGroupConfig", NAMED)).config == config(maxOutstandingCheckpointRequest=9, generation=1)
+            assert (await call("getReaderGroupConfig", NAMED)).config == config(
+                maxOutstandingCheckpointRequest=9, generation=1
+            )
             for wrong in (config(), config(generation=1, readerGroupId="another")):
-                assert (await call("updateReaderGroup", wrong)).status == pb.UpdateReaderGroupResponse.INVALID_CONFIG
+                assert (
+                    await call("updateReaderGroup", wrong)
+                ).status == pb.UpdateReaderGroupResponse.INVALID_CONFIG
             absent = config(readerGroupName="none")
-            assert (await call("updateReaderGroup", absent)).status == pb.UpdateReaderGroupResponse.RG_NOT_FOUND
-            assert (await call("deleteReaderGroup", NAMED)).status == pb.DeleteReaderGroupStatus.FAILURE
+            assert (
+                await call("updateReaderGroup", absent)
+            ).status == pb.UpdateReaderGroupResponse.RG_NOT_FOUND
+            assert (
+                await call("deleteReaderGroup", NAMED)
+            ).status == pb.DeleteReaderGroupStatus.FAILURE
 
     asyncio.run(main())
 
@@ -73,12 +93,22 @@ def test_groups_that_cannot_be_are_refused_with_the_statuses_that_clients_know()
             await made(call)
             statuses = pb.CreateReaderGroupResponse
             elsewhere = [pb.StreamCut(streamInfo=pb.StreamInfo(scope="logs", stream="none"))]
-            assert (await call("createReaderGroup", config(scope="none"))).status == statuses.SCOPE_NOT_FOUND
-            assert (await call("createReaderGroup", config(readerGroupName="a/b"))).status == statuses.INVALID_RG_NAME
-            assert (await call("createReaderGroup", config(startingStreamCuts=elsewhere))).status == statuses.FAILURE
+            assert (
+                await call("createReaderGroup", config(scope="none"))
+            ).status == statuses.SCOPE_NOT_FOUND
+            assert (
+                await call("createReaderGroup", config(readerGroupName="a/b"))
+            ).status == statuses.INVALID_RG_NAME
+            assert (
+                await call("createReaderGroup", config(startingStreamCuts=elsewhere))
+            ).status == statuses.FAILURE
             missing = pb.ReaderGroupInfo(scope="logs", readerGroup="none")
-            assert (await call("getReaderGroupConfig", missing)).status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND
-            assert (await call("deleteReaderGroup", missing)).status == pb.DeleteReaderGroupStatus.RG_NOT_FOUND
+            assert (
+                await call("getReaderGroupConfig", missing)
+            ).status == pb.ReaderGroupConfigResponse.RG_NOT_FOUND
+            assert (
+                await call("deleteReaderGroup", missing)
+            ).status == pb.DeleteReaderGroupStatus.RG_NOT_FOUND
 
     asyncio.run(main())
 
@@ -91,9 +121,13 @@ def test_subscribers_are_listed_and_say_how_far_they_have_read() -> None:
             assert list((await call("listSubscribers", INFO)).subscribers) == ["logs/readers"]
             statuses = pb.UpdateSubscriberStatus
 
-            def read(cut: dict[int, int], subscriber: str = "logs/readers", generation: int = 0) -> pb.SubscriberStreamCut:
+            def read(
+                cut: dict[int, int], subscriber: str = "logs/readers", generation: int = 0
+            ) -> pb.SubscriberStreamCut:
                 place = pb.StreamCut(streamInfo=INFO, cut=cut)
-                return pb.SubscriberStreamCut(subscriber=subscriber, generation=generation, readerGroupId=ID, streamCut=place)
+                return pb.SubscriberStreamCut(
+                    subscriber=subscriber, generation=generation, readerGroupId=ID, streamCut=place
+                )
 
             for request, status in (
                 (read({0: 5, 1: 7}), statuses.SUCCESS),

@@ -1,4 +1,6 @@
-"""Writers' times over gRPC, with the results that a deployed controller gives (specification, section 6)."""
+"""Writers' times over gRPC, with the results that a deployed controller gives (specification,
+section 6).
+"""
 
 import asyncio
 
@@ -13,8 +15,12 @@ from tests.logdrive.services.pravega.server.controller.test_service import INFO,
 NONE = pb.StreamInfo(scope="logs", stream="none")
 
 
-def noting(writer: str, time: int, cut: dict[int, int], info: pb.StreamInfo = INFO) -> pb.TimestampFromWriter:
-    return pb.TimestampFromWriter(writer=writer, timestamp=time, position=pb.StreamCut(streamInfo=info, cut=cut))
+def noting(
+    writer: str, time: int, cut: dict[int, int], info: pb.StreamInfo = INFO
+) -> pb.TimestampFromWriter:
+    return pb.TimestampFromWriter(
+        writer=writer, timestamp=time, position=pb.StreamCut(streamInfo=info, cut=cut)
+    )
 
 
 async def code(call: Caller, method: str, request: pb.TimestampFromWriter) -> grpc.StatusCode:
@@ -36,8 +42,14 @@ def test_times_are_noted_and_writers_removed_with_the_results_that_clients_know(
                 (noting("empty", 101, {}), results.SUCCESS),
             ):
                 assert (await call("noteTimestampFromWriter", request)).result == expected
-            assert await code(call, "noteTimestampFromWriter", noting("w", 101, {}, NONE)) == grpc.StatusCode.NOT_FOUND
-            assert await code(call, "noteTimestampFromWriter", noting("", 101, {})) == grpc.StatusCode.INVALID_ARGUMENT
+            assert (
+                await code(call, "noteTimestampFromWriter", noting("w", 101, {}, NONE))
+                == grpc.StatusCode.NOT_FOUND
+            )
+            assert (
+                await code(call, "noteTimestampFromWriter", noting("", 101, {}))
+                == grpc.StatusCode.INVALID_ARGUMENT
+            )
             removals = pb.RemoveWriterResponse
             for writer, info, removal in (
                 ("w", INFO, removals.SUCCESS),
@@ -45,7 +57,9 @@ def test_times_are_noted_and_writers_removed_with_the_results_that_clients_know(
                 ("nobody", INFO, removals.UNKNOWN_WRITER),
                 ("w", NONE, removals.UNKNOWN_WRITER),
             ):
-                assert (await call("removeWriter", pb.RemoveWriterRequest(writer=writer, stream=info))).result == removal
+                assert (
+                    await call("removeWriter", pb.RemoveWriterRequest(writer=writer, stream=info))
+                ).result == removal
 
     asyncio.run(main())
 
@@ -55,13 +69,22 @@ def test_a_transaction_commits_with_the_time_of_its_writer_if_it_says_one() -> N
         async with calling() as call:
             await made(call)
             for writer, time in (("w", 7), ("silent", -(1 << 63)), ("", 8)):
-                begun = await call("createTransaction", pb.CreateTxnRequest(streamInfo=INFO, lease=10_000))
-                request = pb.TxnRequest(streamInfo=INFO, txnId=begun.txnId, writerId=writer, timestamp=time)
+                begun = await call(
+                    "createTransaction", pb.CreateTxnRequest(streamInfo=INFO, lease=10_000)
+                )
+                request = pb.TxnRequest(
+                    streamInfo=INFO, txnId=begun.txnId, writerId=writer, timestamp=time
+                )
                 for _ in range(2):
                     assert (await call("commitTransaction", request)).status == pb.TxnStatus.SUCCESS
             removals = [
-                (await call("removeWriter", pb.RemoveWriterRequest(writer=writer, stream=INFO))).result for writer in ("w", "silent", "")
+                (
+                    await call("removeWriter", pb.RemoveWriterRequest(writer=writer, stream=INFO))
+                ).result
+                for writer in ("w", "silent", "")
             ]
-            assert removals == [pb.RemoveWriterResponse.SUCCESS] + 2 * [pb.RemoveWriterResponse.UNKNOWN_WRITER]
+            assert removals == [pb.RemoveWriterResponse.SUCCESS] + 2 * [
+                pb.RemoveWriterResponse.UNKNOWN_WRITER
+            ]
 
     asyncio.run(main())

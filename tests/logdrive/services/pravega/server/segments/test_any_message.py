@@ -1,4 +1,6 @@
-"""Whatever messages a peer sends, in whatever order: its own connection may end, the face and all others go on (section 1.1)."""
+"""Whatever messages a peer sends, in whatever order: its own connection may end, the face and all
+others go on (section 1.1).
+"""
 
 import contextlib
 from dataclasses import fields, replace
@@ -27,7 +29,9 @@ NAMES = st.sampled_from([S, T, "a", f"{S}#transaction.1"])
 NUMBERS = st.integers(-2, 60)
 LONG_NUMBERS = st.sampled_from([-1, 0, 1, 19, NO_VALUE, 1 << 60, (1 << 63) - 1]) | NUMBERS
 SERVED = Request | ReadSegment | SetupAppend | AppendBlockEnd | ConditionalBlockEnd
-REQUESTS = st.sampled_from([made for made in CATALOGUE.values() if issubclass(made, SERVED)]).flatmap(instances)
+REQUESTS = st.sampled_from(
+    [made for made in CATALOGUE.values() if issubclass(made, SERVED)]
+).flatmap(instances)
 
 
 def _about_what_there_is(message: Message, data: st.DataObject) -> Message:
@@ -49,7 +53,11 @@ def _about_what_there_is(message: Message, data: st.DataObject) -> Message:
     return replace(message, **values)  # type: ignore[type-var]
 
 
-@given(st.lists(REQUESTS, max_size=12) | st.lists(MESSAGES, max_size=12), st.data(), st.integers(0, 1000))
+@given(
+    st.lists(REQUESTS, max_size=12) | st.lists(MESSAGES, max_size=12),
+    st.data(),
+    st.integers(0, 1000),
+)
 @settings(max_examples=60, deadline=None)
 def test_the_face_lives_on(messages: list[Message], data: st.DataObject, seed: int) -> None:
     meant = [_about_what_there_is(message, data) for message in messages]

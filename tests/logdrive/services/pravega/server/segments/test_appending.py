@@ -11,8 +11,8 @@ from logdrive.errors import TransientError
 from logdrive.model.framing import framed, framed_all
 from logdrive.model.numbers import ABSENT
 from logdrive.net.turns import Turns
-from logdrive.services.pravega.server.segments.appending import Appending
-from logdrive.services.pravega.server.segments.fencing import Claims
+from logdrive.services.pravega.server.segments.appending import Appender
+from logdrive.services.pravega.server.segments.fencing import WriterFence
 from logdrive.store.engine import Store
 from logdrive.wire.pravega.appends import (
     AppendBlock,
@@ -25,9 +25,15 @@ from logdrive.wire.pravega.appends import (
     SetupAppend,
 )
 from logdrive.wire.pravega.codec import encode
-from logdrive.wire.pravega.control import Hello, InvalidEventNumber, KeepAlive, NoSuchSegment, SegmentIsSealed
+from logdrive.wire.pravega.control import (
+    Hello,
+    InvalidEventNumber,
+    KeepAlive,
+    NoSuchSegment,
+    SegmentIsSealed,
+)
 from logdrive.wire.pravega.layout import Message
-from logdrive.wire.pravega.reassembly import Append, OrderError
+from logdrive.wire.pravega.reassembly import OrderError, WholeAppend
 from tests.support import virtual_time
 from tests.support.pravega_framings import W, alone, overflowing, padded, whole_block
 from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
@@ -51,7 +57,12 @@ async def set_up(made: World) -> Peer:
 async def test_an_append_in_any_framing_is_stored_as_the_same_bytes(made: World) -> None:
     peer = await set_up(made)
     previous, length = ABSENT, 0
-    framings = [alone(EVENTS, 3, 1), whole_block(EVENTS, 6, 2), padded(EVENTS, 11, 9, 3), overflowing(EVENTS, 100, 12, 4)]
+    framings = [
+        alone(EVENTS, 3, 1),
+        whole_block(EVENTS, 6, 2),
+        padded(EVENTS, 11, 9, 3),
+        overflowing(EVENTS, 100, 12, 4),
+    ]
     for request, messages in enumerate(framings, 1):
         await peer.say(*messages)
         length += len(DATA)
@@ -73,7 +84,10 @@ async def test_acknowledgements_fold_keep_their_order_and_chain(made: World) -> 
         assert isinstance(ack, DataAppended)
         acks.append(ack)
     assert len(acks) < 200
-    assert [ack.previous_event_number for ack in acks] == [ABSENT, *(ack.event_number for ack in acks[:-1])]
+    assert [ack.previous_event_number for ack in acks] == [
+        ABSENT,
+        *(ack.event_number for ack in acks[:-1]),
+    ]
     assert all(ack.request_id == ack.event_number for ack in acks)
     assert acks[-1].current_segment_write_offset == 200
 
@@ -112,14 +126,18 @@ async def test_a_set_up_waits_for_what_another_connection_submitted(made: World)
 
 @pytest.mark.parametrize("number", [4, 5])
 @pytest.mark.parametrize("version", [15, 17])
-def test_a_number_that_does_not_grow_is_refused_in_the_layout_of_the_peer_and_the_connection_closed(number: int, version: int) -> None:
+def test_a_number_that_does_not_grow_is_refused_in_layout_of_peer_and_connection_closed(
+    number: int, version: int
+) -> None:
     @in_world
     async def refused(made: World) -> None:
         peer = await set_up(made)
         await peer.ask(Hello(version, 5))
         await peer.say(one(5), one(number, 3))
         refusal = InvalidEventNumber(W, 3, "", number)
-        expected = b"".join(part for m in (DataAppended(W, 5, ABSENT, 5, 1), refusal) for part in encode(m, version))
+        expected = b"".join(
+            part for m in (DataAppended(W, 5, ABSENT, 5, 1), refusal) for part in encode(m, version)
+        )
         heard = b""
         while data := await peer.stream.read():
             heard += data
@@ -129,7 +147,9 @@ def test_a_number_that_does_not_grow_is_refused_in_the_layout_of_the_peer_and_th
 
 
 @in_world
-async def test_a_writer_overtaken_on_another_connection_is_told_so_after_its_acks(made: World) -> None:
+async def test_a_writer_overtaken_on_another_connection_is_told_so_after_its_acks(
+    made: World,
+) -> None:
     first, second = await set_up(made), await made.peer()
     await second.ask(SetupAppend(2, W, S))
     await second.ask(one(3))
@@ -138,7 +158,9 @@ async def test_a_writer_overtaken_on_another_connection_is_told_so_after_its_ack
 
 
 @in_world
-async def test_a_sealed_segment_shows_at_the_first_append_and_the_connection_stays_open(made: World) -> None:
+async def test_a_sealed_segment_shows_at_the_first_append_and_the_connection_stays_open(
+    made: World,
+) -> None:
     peer = await set_up(made)
     await peer.ask(one(1))
     await made.store.seal(S)
@@ -173,7 +195,9 @@ async def test_an_error_waits_for_the_acknowledgements_before_it(made: World) ->
 @in_world
 async def test_a_set_up_on_a_missing_segment_is_refused(made: World) -> None:
     peer = await made.peer()
-    assert await peer.ask(SetupAppend(9, W, "no/such/0.#epoch.0")) == NoSuchSegment(9, "no/such/0.#epoch.0", "", -1)
+    assert await peer.ask(SetupAppend(9, W, "no/such/0.#epoch.0")) == NoSuchSegment(
+        9, "no/such/0.#epoch.0", "", -1
+    )
     assert isinstance(await peer.ask(KeepAlive()), KeepAlive)
 
 
@@ -217,7 +241,9 @@ def test_appends_out_of_order_close_the_connection_without_a_word(messages: list
 
 
 @in_world
-async def test_a_full_disk_closes_the_connection_and_the_writer_goes_on_when_there_is_room(made: World) -> None:
+async def test_a_full_disk_closes_connection_and_the_writer_goes_on_when_there_is_room(
+    made: World,
+) -> None:
     peer = await set_up(made)
     await peer.ask(one(1))
     made.disk.capacity = 0
@@ -230,19 +256,22 @@ async def test_a_full_disk_closes_the_connection_and_the_writer_goes_on_when_the
 
 
 @in_world
-async def test_an_append_of_an_older_connection_is_refused_once_a_newer_one_set_its_writer_up__S2(made: World) -> None:
+async def test_append_of_older_connection_is_refused_once_newer_one_set_its_writer_up__S2(
+    made: World,
+) -> None:
     older = await set_up(made)
     assert isinstance(await older.ask(one(5)), DataAppended)
     newer = await made.peer()
     assert await newer.ask(SetupAppend(9, W, S)) == AppendSetup(9, S, W, 5)
     assert await older.ask(one(6)) == InvalidEventNumber(W, 6, "", 6)
     assert await older.rest() == []
-    assert isinstance(await newer.ask(one(7)), DataAppended)  # the number that it was told was the last word
+    # the number that it was told was the last word
+    assert isinstance(await newer.ask(one(7)), DataAppended)
     assert made.store.attribute(S, W) == 7
 
 
 @virtually
-async def test_the_number_told_covers_what_an_older_connection_has_pending_and_what_comes_later_is_refused__S2_D2() -> None:
+async def test_the_number_told_covers_pending_appends_of_an_older_connection__S2_D2() -> None:
     async with world(sync_seconds=1.0) as made:
         older = await set_up(made)
         await older.say(one(5))
@@ -261,36 +290,44 @@ async def test_the_number_told_covers_what_an_older_connection_has_pending_and_w
 async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4() -> None:
     async with world() as made:
         await made.store.create(S)
-        claims, told = Claims(), list[Message]()
-        appending = Appending(made.store, claims, Turns(), most_writers=2)
+        claims, told = WriterFence(), list[Message]()
+        appending = Appender(made.store, claims, Turns(), most_writers=2)
 
         async def send(replies: Sequence[Message]) -> None:
             told.extend(replies)
 
         for number in (1, 2):
             await appending.set_up(SetupAppend(number, UUID(int=number), S))
-        await appending.append(Append(UUID(int=1), 1, 1, b"x", 3))
+        await appending.append(WholeAppend(UUID(int=1), 1, 1, b"x", 3))
         await appending.set_up(SetupAppend(4, UUID(int=3), S))
-        await appending.append(Append(UUID(int=1), 2, 1, b"x", 5))
+        await appending.append(WholeAppend(UUID(int=1), 2, 1, b"x", 5))
         with pytest.raises(OrderError, match="not set up"):
-            await appending.append(Append(UUID(int=2), 1, 1, b"x", 6))
+            await appending.append(WholeAppend(UUID(int=2), 1, 1, b"x", 6))
         assert len(claims) == 2
         appending.end()
         await appending.acknowledge(send)
-        assert [type(message).__name__ for message in told] == ["AppendSetup", "AppendSetup", "DataAppended", "AppendSetup", "DataAppended"]
+        assert [type(message).__name__ for message in told] == [
+            "AppendSetup",
+            "AppendSetup",
+            "DataAppended",
+            "AppendSetup",
+            "DataAppended",
+        ]
         assert len(claims) == 0
 
 
 @in_world
-async def test_writers_of_all_connections_are_bounded_and_who_comes_late_finds_room(made: World) -> None:
+async def test_writers_of_all_connections_are_bounded_and_who_comes_late_finds_room(
+    made: World,
+) -> None:
     await made.store.create(S)
-    claims = Claims(100)
-    greedy = [Appending(made.store, claims, Turns()) for _ in range(3)]
+    claims = WriterFence(100)
+    greedy = [Appender(made.store, claims, Turns()) for _ in range(3)]
     for number in range(500):
         for at, appending in enumerate(greedy):
             await appending.set_up(SetupAppend(0, UUID(int=number * 10 + at), S))
     assert 60 < len(claims) <= 100
-    late = Appending(made.store, claims, Turns())
+    late = Appender(made.store, claims, Turns())
     for number in range(10):
         await late.set_up(SetupAppend(0, UUID(int=(1 << 64) + number), S))
     for number in range(10):
@@ -312,8 +349,12 @@ async def test_a_block_of_a_writer_that_is_not_set_up_closes_before_its_end(made
 
 
 @pytest.mark.parametrize("end", [Store.seal, Store.delete])
-def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(end: Callable[[Store, str], asyncio.Future[None]]) -> None:
-    """The disk is full when the segment is to be sealed, or deleted: an append that comes meanwhile waits for that, and goes in."""
+def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(
+    end: Callable[[Store, str], asyncio.Future[None]],
+) -> None:
+    """The disk is full when the segment is to be sealed, or deleted: an append that comes meanwhile
+    waits for that, and goes in.
+    """
 
     async def main() -> None:
         async with world() as made:
@@ -333,18 +374,25 @@ def test_nobody_is_told_of_the_end_of_a_segment_that_is_not_durable__D2(end: Cal
 @pytest.mark.parametrize(
     "flood",
     [
-        lambda number: Append(W, number, 1, b"", number),
-        lambda number: Append(W, 1, 1, b"", number),
+        lambda number: WholeAppend(W, number, 1, b"", number),
+        lambda number: WholeAppend(W, 1, 1, b"", number),
         lambda number: SetupAppend(number, UUID(int=number % 7), S),
         lambda number: SetupAppend(number, W, "x" * 2000),
     ],
-    ids=["appends of nothing", "appends that are refused", "set-ups", "set-ups in long names that are not there"],
+    ids=[
+        "appends of nothing",
+        "appends that are refused",
+        "set-ups",
+        "set-ups in long names that are not there",
+    ],
 )
-def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is(flood: Callable[[int], Append | SetupAppend]) -> None:
+def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is(
+    flood: Callable[[int], WholeAppend | SetupAppend],
+) -> None:
     async def main() -> None:
         async with world() as made:
             await made.store.create(S)
-            appending, given = Appending(made.store, Claims(), Turns(), unacked_bytes=50_000), 0
+            appending, given = Appender(made.store, WriterFence(), Turns(), unacked_bytes=50_000), 0
 
             async def send(replies: Sequence[Message]) -> None:
                 await asyncio.sleep(1000)
@@ -354,7 +402,11 @@ def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is
                 await appending.set_up(SetupAppend(0, W, S))
                 for given in range(1, 1000):
                     message = flood(given)
-                    await (appending.set_up(message) if isinstance(message, SetupAppend) else appending.append(message))
+                    await (
+                        appending.set_up(message)
+                        if isinstance(message, SetupAppend)
+                        else appending.append(message)
+                    )
 
             tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
             await asyncio.sleep(500)
@@ -366,14 +418,18 @@ def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is
     virtual_time.run(main())
 
 
-def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Appends of others wait behind them."""
-    monkeypatch.setattr("logdrive.services.pravega.server.segments.appending.PRAVEGA_UNACKED_APPENDS", 100)
+    monkeypatch.setattr(
+        "logdrive.services.pravega.server.segments.appending.PRAVEGA_UNACKED_APPENDS", 100
+    )
 
     async def main() -> None:
         async with world(sync_seconds=10.0) as made:
             await made.store.create(S)
-            appending, given = Appending(made.store, Claims(), Turns()), 0
+            appending, given = Appender(made.store, WriterFence(), Turns()), 0
 
             async def send(replies: Sequence[Message]) -> None:
                 pass
@@ -382,7 +438,7 @@ def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(monk
                 nonlocal given
                 await appending.set_up(SetupAppend(0, W, S))
                 for given in range(1, 1000):
-                    await appending.append(Append(W, given, 1, b"x", given))
+                    await appending.append(WholeAppend(W, given, 1, b"x", given))
 
             tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
             await asyncio.sleep(5)

@@ -1,17 +1,25 @@
-"""The face asks for a token with each request, and answers AuthTokenCheckFailed where it does not allow it (sections 1.4, 2.3 and 2.8)."""
+"""The face asks for a token with each request, and answers AuthTokenCheckFailed where it does not
+allow it (sections 1.4, 2.3 and 2.8).
+"""
 
 import asyncio
 import inspect
 
 import pytest
 
-from logdrive.services.auth.gate import Gate
+from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.auth.permissions import Permission
-from logdrive.services.auth.tokens import Tokens
+from logdrive.services.auth.tokens import TokenSigner
 from logdrive.services.pravega.server import endpoint
 from logdrive.wire.pravega import appends, segments, tables
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, DataAppended, SetupAppend
-from logdrive.wire.pravega.control import TOKEN_CHECK_FAILED, TOKEN_EXPIRED, AuthTokenCheckFailed, Hello, KeepAlive
+from logdrive.wire.pravega.control import (
+    TOKEN_CHECK_FAILED,
+    TOKEN_EXPIRED,
+    AuthTokenCheckFailed,
+    Hello,
+    KeepAlive,
+)
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
     CreateSegment,
@@ -47,7 +55,7 @@ from tests.support.pravega_peer import Peer, S, World, virtually, world
 from tests.support.virtual_time import VirtualClock
 
 OTHER = "logs/other/0.#epoch.0"
-SIGNER = Tokens(b"s" * 64, VirtualClock(), 600_000)
+SIGNER = TokenSigner(b"s" * 64, VirtualClock(), 600_000)
 R, U = Permission.READ, Permission.READ_UPDATE
 
 
@@ -84,8 +92,8 @@ def changing(token: str) -> list[Message]:
     ]
 
 
-def guarded() -> Gate:
-    return Gate("pass", VirtualClock(), SIGNER)
+def guarded() -> TokenVerifier:
+    return TokenVerifier("pass", VirtualClock(), SIGNER)
 
 
 def refused(message: Message) -> int:
@@ -134,7 +142,7 @@ async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
         await filled(made)
         peer = await made.peer()
         for token in (
-            Tokens(b"f" * 64, VirtualClock(), 600_000).signed("logs", {"app": U}),
+            TokenSigner(b"f" * 64, VirtualClock(), 600_000).signed("logs", {"app": U}),
             SIGNER.signed("logs", {"other": U}),
             SIGNER.signed("log", {"app": U}),
         ):
@@ -149,7 +157,9 @@ async def test_segments_without_a_stream_are_nobodys() -> None:
         peer = await made.peer()
         token = SIGNER.signed("logs", {"app": U})
         for name in ("", "/", "logs", "logs/app", "//", "app/0"):
-            assert refused(await peer.ask(CreateSegment(7, name, 0, 0, token))) == TOKEN_CHECK_FAILED
+            assert (
+                refused(await peer.ask(CreateSegment(7, name, 0, 0, token))) == TOKEN_CHECK_FAILED
+            )
             assert refused(await peer.ask(MergeSegments(7, S, name, token))) == TOKEN_CHECK_FAILED
         assert made.store.segments() == []
 
@@ -181,15 +191,18 @@ async def test_a_merge_takes_a_token_for_both_ends_of_it() -> None:
         peer = await made.peer()
         for token in (SIGNER.signed("logs", {"app": U}), SIGNER.signed("logs", {"other": U})):
             assert refused(await peer.ask(MergeSegments(7, S, OTHER, token))) == TOKEN_CHECK_FAILED
-            assert refused(await peer.ask(MergeSegmentsBatch(7, S, (OTHER,), token))) == TOKEN_CHECK_FAILED
+            assert (
+                refused(await peer.ask(MergeSegmentsBatch(7, S, (OTHER,), token)))
+                == TOKEN_CHECK_FAILED
+            )
         assert made.store.info(OTHER) is not None
 
 
 @virtually
-async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_the_connection() -> None:
+async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_connection() -> None:
     async with world(gate=guarded()) as made:
         await filled(made)
-        old = Tokens(b"s" * 64, VirtualClock(), 1_000).signed("logs", {"app": U})
+        old = TokenSigner(b"s" * 64, VirtualClock(), 1_000).signed("logs", {"app": U})
         await asyncio.sleep(3)
         peer = await made.peer()
         for message in (*looking(old), *changing(old)[1:]):
@@ -201,19 +214,25 @@ async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_th
 
 
 @virtually
-async def test_a_connection_set_up_for_appends_ends_with_its_token_once_what_was_sent_is_acknowledged() -> None:
+async def test_connection_set_up_for_appends_ends_with_its_token_once_what_sent_acknowledged() -> (
+    None
+):
     async with world(gate=guarded(), sync_seconds=0.5) as made:
         await filled(made)
         peer, reader = await made.peer(), await made.peer()
-        token = Tokens(b"s" * 64, VirtualClock(), 10_000).signed("logs", {"app": U})
+        token = TokenSigner(b"s" * 64, VirtualClock(), 10_000).signed("logs", {"app": U})
         assert isinstance(await peer.ask(SetupAppend(7, W, S, token)), AppendSetup)
         await asyncio.sleep(9)
         assert isinstance(await peer.ask(AppendBlockEnd(W, 2, b"cd", 1, 2, 8)), DataAppended)
         heard = await peer.rest()
         assert not any(isinstance(message, AuthTokenCheckFailed) for message in heard)
-        assert isinstance(await reader.ask(KeepAlive()), KeepAlive)  # whose connection nobody appends on
+        # whose connection nobody appends on
+        assert isinstance(await reader.ask(KeepAlive()), KeepAlive)
         again = await made.peer()
-        assert isinstance(answer := await again.ask(SetupAppend(7, W, S, SIGNER.signed("logs", {"app": U}))), AppendSetup)
+        assert isinstance(
+            answer := await again.ask(SetupAppend(7, W, S, SIGNER.signed("logs", {"app": U}))),
+            AppendSetup,
+        )
         assert answer.last_event_number == 2
         await asyncio.sleep(300)
         assert isinstance(await again.ask(AppendBlockEnd(W, 2, b"ef", 1, 3, 8)), DataAppended)

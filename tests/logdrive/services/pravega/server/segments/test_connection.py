@@ -1,4 +1,6 @@
-"""One connection as a whole: greetings, bad peers, slow peers, and its end (specification, sections 1.1, 1.3 and 2.7)."""
+"""One connection as a whole: greetings, bad peers, slow peers, and its end (specification, sections
+1.1, 1.3 and 2.7).
+"""
 
 import asyncio
 import struct
@@ -14,7 +16,14 @@ from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.server import endpoint
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
-from logdrive.wire.pravega.appends import AppendBlock, AppendBlockEnd, AppendSetup, DataAppended, Padding, SetupAppend
+from logdrive.wire.pravega.appends import (
+    AppendBlock,
+    AppendBlockEnd,
+    AppendSetup,
+    DataAppended,
+    Padding,
+    SetupAppend,
+)
 from logdrive.wire.pravega.control import Hello, KeepAlive, OperationUnsupported
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_BYTES
@@ -162,7 +171,7 @@ async def test_a_peer_that_does_not_read_costs_one_answer_and_hinders_nobody(mad
 
 
 @virtually
-async def test_at_the_end_of_the_face_what_was_submitted_is_acknowledged_and_all_connections_close() -> None:
+async def test_at_end_of_face_what_submitted_is_acknowledged_and_all_connections_close() -> None:
     async with world(sync_seconds=1.0) as made:
         await made.store.create(S)
         peer, idle = await made.peer(), await made.peer()
@@ -181,7 +190,9 @@ async def rest_of(*peers: object) -> tuple[list[Message], ...]:
 
 @in_world
 async def test_the_endpoint_is_announced_while_the_face_listens(made: World) -> None:
-    assert endpoint.find(made.disk, "/var/store") == endpoint.Endpoint(f"server:{made.port}")
+    assert endpoint.find(made.disk, "/var/store") == endpoint.PublishedEndpoint(
+        f"server:{made.port}"
+    )
 
 
 @virtually

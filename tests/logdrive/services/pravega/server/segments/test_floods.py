@@ -1,16 +1,19 @@
-"""A connection that sends many small messages takes turns with the others, whatever they are about."""
+"""A connection that sends many small messages takes turns with the others, whatever they are
+about.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from logdrive.model.framing import Part
 from logdrive.services.pravega.server.segments.turn import TURN_STEPS
-from logdrive.store.pending import Submission
+from logdrive.store.pending import PendingWrite
 from logdrive.wire.pravega.appends import AppendBlockEnd, DataAppended, SetupAppend
-from logdrive.wire.pravega.codec import FrameReader
+from logdrive.wire.pravega.codec import MessageReader
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_TAIL_READS
@@ -37,7 +40,7 @@ class _Answers:
 
         async def counted(stream: MemoryStream, parts: Sequence[Part]) -> None:
             if stream.peer.address.startswith("client"):  # the server's end
-                answers.count += sum(1 for _ in FrameReader().feed(b"".join(map(bytes, parts))))
+                answers.count += sum(1 for _ in MessageReader().feed(b"".join(map(bytes, parts))))
             await answers._write(stream, parts)
 
         patch.setattr(MemoryStream, "write", counted)
@@ -69,7 +72,9 @@ def _read(number: int) -> Message:
 
 
 @pytest.mark.parametrize("message", [lambda _: KeepAlive(), _info, _set_up, _missing, _read])
-def test_a_flood_is_answered_a_turn_at_a_time(message: Callable[[int], Message], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_is_answered_a_turn_at_a_time(
+    message: Callable[[int], Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
     @in_world
     async def flooded(made: World) -> None:
         await made.store.create(S)
@@ -81,7 +86,9 @@ def test_a_flood_is_answered_a_turn_at_a_time(message: Callable[[int], Message],
         assert 0 < most <= TURN_STEPS
         heard = [await peer.hear() for _ in range(_MANY)]
         assert len({type(answer) for answer in heard}) == 1
-        assert [getattr(answer, "request_id", at) for at, answer in enumerate(heard)] == list(range(_MANY))
+        assert [getattr(answer, "request_id", at) for at, answer in enumerate(heard)] == list(
+            range(_MANY)
+        )
 
     flooded()
 
@@ -96,11 +103,15 @@ async def test_several_floods_have_one_turn_between_them_each_time_round(made: W
         before = answers.count
         firsts = len(peers) * TURN_STEPS  # each had a first turn
         await answers.most_at_once(lambda: answers.count >= before + firsts)
-        assert 0 < await answers.most_at_once(lambda: answers.count >= len(peers) * _MANY) <= TURN_STEPS
+        assert (
+            0
+            < await answers.most_at_once(lambda: answers.count >= len(peers) * _MANY)
+            <= TURN_STEPS
+        )
 
 
 @in_world
-async def test_appends_of_a_flood_are_acknowledged_a_turn_at_a_time_by_as_many_groups_as_it_takes(
+async def test_appends_of_flood_are_acknowledged_turn_at_time_by_as_many_groups_as_takes(
     made: World,
 ) -> None:
     peer = await made.peer()
@@ -109,13 +120,15 @@ async def test_appends_of_a_flood_are_acknowledged_a_turn_at_a_time_by_as_many_g
     settled = list[int]()
     settle = made.store._commit._settled
 
-    def counted(group: Sequence[Submission]) -> None:
+    def counted(group: Sequence[PendingWrite]) -> None:
         settled.append(len(group))
         settle(group)
 
     made.store._commit._settled = counted
     total = 3 * made.store._limits.group_entries
-    await peer.say(*(AppendBlockEnd(W, 1, b"x", 1, number, number) for number in range(1, total + 1)))
+    await peer.say(
+        *(AppendBlockEnd(W, 1, b"x", 1, number, number) for number in range(1, total + 1))
+    )
     before, acknowledged = 0, list[int]()
     while before < total:
         answer = await peer.hear()
@@ -150,8 +163,13 @@ async def test_reads_that_one_append_wakes_are_answered_a_turn_at_a_time(made: W
         peer = await _polling(made, PRAVEGA_TAIL_READS, 0)
         before = answers.count
         await made.store.append(S, b"12345678", writer=W, expected=None, number=1, events=1)
-        assert 0 < await answers.most_at_once(lambda: answers.count >= before + PRAVEGA_TAIL_READS) <= TURN_STEPS
-        assert {(await peer.hear()).request_id for _ in range(PRAVEGA_TAIL_READS)} == set(range(PRAVEGA_TAIL_READS))  # type: ignore[attr-defined]
+        assert (
+            0
+            < await answers.most_at_once(lambda: answers.count >= before + PRAVEGA_TAIL_READS)
+            <= TURN_STEPS
+        )
+        heard: list[Any] = [await peer.hear() for _ in range(PRAVEGA_TAIL_READS)]
+        assert {answer.request_id for answer in heard} == set(range(PRAVEGA_TAIL_READS))
 
 
 @in_world

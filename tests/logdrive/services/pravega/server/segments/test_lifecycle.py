@@ -1,4 +1,6 @@
-"""What the face answers to those who create, seal, cut, merge and delete segments (specification, sections 3, 2.11 and 0)."""
+"""What the face answers to those who create, seal, cut, merge and delete segments (specification,
+sections 3, 2.11 and 0).
+"""
 
 import asyncio
 import errno
@@ -8,8 +10,21 @@ import pytest
 
 from logdrive.model.numbers import ABSENT
 from logdrive.store.limits import StoreLimits
-from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, ConditionalBlockEnd, DataAppended, SetupAppend
-from logdrive.wire.pravega.control import ErrorMessage, KeepAlive, NoSuchSegment, SegmentAlreadyExists, SegmentIsSealed, SegmentIsTruncated
+from logdrive.wire.pravega.appends import (
+    AppendBlockEnd,
+    AppendSetup,
+    ConditionalBlockEnd,
+    DataAppended,
+    SetupAppend,
+)
+from logdrive.wire.pravega.control import (
+    ErrorMessage,
+    KeepAlive,
+    NoSuchSegment,
+    SegmentAlreadyExists,
+    SegmentIsSealed,
+    SegmentIsTruncated,
+)
 from logdrive.wire.pravega.segments import (
     ACCUMULATE,
     BY_EVENTS,
@@ -70,7 +85,10 @@ async def test_segments_are_created_once(made: World) -> None:
 
 async def policy_of(peer: Peer) -> list[int]:
     """Return what the attributes say of *S*'s scale type, rate and rollover."""
-    answers = [await peer.ask(GetSegmentAttribute(0, S, UUID(int=(1 << 127) | number))) for number in (2, 3, 4)]
+    answers = [
+        await peer.ask(GetSegmentAttribute(0, S, UUID(int=(1 << 127) | number)))
+        for number in (2, 3, 4)
+    ]
     return [answer.value for answer in answers if isinstance(answer, SegmentAttribute)]
 
 
@@ -81,9 +99,13 @@ def test_a_segment_keeps_the_policy_that_it_is_created_with(policy: tuple[int, i
     @in_world
     async def kept(made: World) -> None:
         peer = await made.peer()
-        assert await peer.ask(CreateSegment(1, S, rate, scale_type, "", rollover)) == SegmentCreated(1, S)
+        assert await peer.ask(
+            CreateSegment(1, S, rate, scale_type, "", rollover)
+        ) == SegmentCreated(1, S)
         assert await policy_of(peer) == [scale_type, rate, rollover]
-        assert await peer.ask(CreateSegment(2, S, 7, BY_KILOBYTES, "", 7)) == SegmentAlreadyExists(2, S)
+        assert await peer.ask(CreateSegment(2, S, 7, BY_KILOBYTES, "", 7)) == SegmentAlreadyExists(
+            2, S
+        )
         assert await policy_of(peer) == [scale_type, rate, rollover]
         await made.store.seal(S)
         assert await peer.ask(CreateSegment(3, S, 7, BY_KILOBYTES)) == SegmentAlreadyExists(3, S)
@@ -95,8 +117,12 @@ def test_a_segment_keeps_the_policy_that_it_is_created_with(policy: tuple[int, i
 
 
 @in_world
-async def test_a_policy_that_a_crash_kept_from_a_new_segment_comes_with_the_next_request(made: World) -> None:
-    """Segment and attributes are entries of the log for themselves: the first may be there alone."""
+async def test_a_policy_that_a_crash_kept_from_a_new_segment_comes_with_the_next_request(
+    made: World,
+) -> None:
+    """Segment and attributes are entries of the log for themselves: the first may be there
+    alone.
+    """
     await made.store.create(S)
     peer = await made.peer()
     assert await peer.ask(CreateSegment(1, S, 100, BY_EVENTS)) == SegmentAlreadyExists(1, S)
@@ -155,11 +181,15 @@ async def test_a_read_below_the_start_is_told_where_the_segment_begins(made: Wor
     peer = await made.peer()
     await peer.ask(TruncateSegment(1, S, 4))
     assert await peer.ask(ReadSegment(S, 3, 100, "", 2)) == SegmentIsTruncated(2, S, 4, "", 3)
-    assert await peer.ask(ReadSegment(S, 4, 100, "", 3)) == SegmentRead(S, 4, True, False, b"456789", 3)
+    assert await peer.ask(ReadSegment(S, 4, 100, "", 3)) == SegmentRead(
+        S, 4, True, False, b"456789", 3
+    )
 
 
 @in_world
-async def test_a_deleted_segment_is_gone_for_reads_that_wait_and_for_writers_and_its_name_is_free(made: World) -> None:
+async def test_deleted_segment_gone_for_reads_wait_and_for_writers_and_its_name_is_free(
+    made: World,
+) -> None:
     peer, other = await made.peer(), await made.peer()
     assert await peer.ask(DeleteSegment(1, S)) == NoSuchSegment(1, S, "", -1)
     await made.store.create(S)
@@ -174,7 +204,9 @@ async def test_a_deleted_segment_is_gone_for_reads_that_wait_and_for_writers_and
 
 
 @in_world
-async def test_a_source_becomes_the_end_of_its_target_and_asking_again_is_answered_again(made: World) -> None:
+async def test_a_source_becomes_the_end_of_its_target_and_asking_again_is_answered_again(
+    made: World,
+) -> None:
     peer = await made.peer()
     await filled(made, S, b"abc")
     await filled(made, SOURCE, b"de")
@@ -203,7 +235,9 @@ async def test_merges_that_cannot_be_are_refused(made: World) -> None:
     assert content(made) == b"abc"
 
 
-@pytest.mark.parametrize("request_", [MergeSegments(1, S, SOURCE), MergeSegmentsBatch(1, S, (SOURCE,))])
+@pytest.mark.parametrize(
+    "request_", [MergeSegments(1, S, SOURCE), MergeSegmentsBatch(1, S, (SOURCE,))]
+)
 def test_a_truncated_source_closes_the_connection(request_: MergeSegments) -> None:
     """Section 0, number 9."""
 
@@ -221,14 +255,18 @@ def test_a_truncated_source_closes_the_connection(request_: MergeSegments) -> No
 
 
 @in_world
-async def test_several_sources_merge_in_order_and_a_missing_one_counts_as_merged(made: World) -> None:
+async def test_several_sources_merge_in_order_and_a_missing_one_counts_as_merged(
+    made: World,
+) -> None:
     peer = await made.peer()
     assert await peer.ask(MergeSegmentsBatch(1, S, (SOURCE,))) == NoSuchSegment(1, S, "", -1)
     await filled(made, S, b"abc")
     await filled(made, SOURCE, b"de")
     await filled(made, OTHER, b"f")
     merged = (MergedSource(OTHER, 4), MergedSource("gone", 4), MergedSource(SOURCE, 6))
-    assert await peer.ask(MergeSegmentsBatch(2, S, (OTHER, "gone", SOURCE))) == SegmentsBatchMerged(2, S, merged)
+    assert await peer.ask(MergeSegmentsBatch(2, S, (OTHER, "gone", SOURCE))) == SegmentsBatchMerged(
+        2, S, merged
+    )
     assert content(made) == b"abcfde"
     await made.store.seal(S)
     assert await peer.ask(MergeSegmentsBatch(3, S, ("gone",))) == SegmentIsSealed(3, S, "", -1)
@@ -261,7 +299,9 @@ def test_a_merge_comes_with_changes_and_does_nothing_where_a_condition_fails(
         if before is not None:
             await made.store.update(S, KEY, None, before)
         peer = await made.peer()
-        answer = await peer.ask(MergeSegments(1, S, SOURCE, "", (AttributeUpdate(KEY, kind, new, old),)))
+        answer = await peer.ask(
+            MergeSegments(1, S, SOURCE, "", (AttributeUpdate(KEY, kind, new, old),))
+        )
         if after is None:
             assert answer == SegmentAttributeUpdated(1, False)
             assert content(made) == b"abc"
@@ -283,12 +323,18 @@ async def test_several_changes_of_one_attribute_come_one_after_the_other(made: W
         AttributeUpdate(KEY, REPLACE_IF_EQUALS, 6, 5),
         AttributeUpdate(KEY, ACCUMULATE, 2, 0),
     )
-    assert await peer.ask(MergeSegments(1, S, SOURCE, "", changes)) == SegmentsMerged(1, S, SOURCE, 5)
+    assert await peer.ask(MergeSegments(1, S, SOURCE, "", changes)) == SegmentsMerged(
+        1, S, SOURCE, 5
+    )
     assert made.store.attribute(S, KEY) == 8
 
 
-@pytest.mark.parametrize("update", [AttributeUpdate(KEY, 9, 1, 1), AttributeUpdate(KEY, ACCUMULATE, (1 << 63) - 1, 0)])
-def test_a_change_that_cannot_be_is_refused_before_anything_is_merged(update: AttributeUpdate) -> None:
+@pytest.mark.parametrize(
+    "update", [AttributeUpdate(KEY, 9, 1, 1), AttributeUpdate(KEY, ACCUMULATE, (1 << 63) - 1, 0)]
+)
+def test_a_change_that_cannot_be_is_refused_before_anything_is_merged(
+    update: AttributeUpdate,
+) -> None:
     @in_world
     async def refused(made: World) -> None:
         await filled(made, S, b"abc")
@@ -309,20 +355,31 @@ async def test_a_large_event_goes_through_a_segment_of_its_own(made: World) -> N
     created = await peer.ask(CreateTransientSegment(1, W, S))
     assert isinstance(created, SegmentCreated)
     assert created.segment.startswith(f"{S}#transient.{W.hex}.")
-    assert await peer.ask(SetupAppend(2, W, created.segment)) == AppendSetup(2, created.segment, W, ABSENT)
+    assert await peer.ask(SetupAppend(2, W, created.segment)) == AppendSetup(
+        2, created.segment, W, ABSENT
+    )
     for number in range(3):
         offset = number * len(chunk)
         answer = await peer.ask(ConditionalBlockEnd(W, number, offset, chunk, 3))
-        assert answer == DataAppended(W, number, number - 1 if number else ABSENT, 3, offset + len(chunk))
+        assert answer == DataAppended(
+            W, number, number - 1 if number else ABSENT, 3, offset + len(chunk)
+        )
     assert content(made) == b""
-    assert await peer.ask(MergeSegments(4, S, created.segment)) == SegmentsMerged(4, S, created.segment, 3 * len(chunk))
+    assert await peer.ask(MergeSegments(4, S, created.segment)) == SegmentsMerged(
+        4, S, created.segment, 3 * len(chunk)
+    )
     assert made.store.read(S, 0, 1 << 30) == chunk * 3
 
 
 @in_world
-async def test_a_transient_segment_that_was_not_merged_goes_a_while_after_its_connection(made: World) -> None:
+async def test_a_transient_segment_that_was_not_merged_goes_a_while_after_its_connection(
+    made: World,
+) -> None:
     first = await made.peer()
-    one, two = await first.ask(CreateTransientSegment(1, W, S)), await first.ask(CreateTransientSegment(2, W, S))
+    one, two = (
+        await first.ask(CreateTransientSegment(1, W, S)),
+        await first.ask(CreateTransientSegment(2, W, S)),
+    )
     assert isinstance(one, SegmentCreated)
     assert isinstance(two, SegmentCreated)
     assert one.segment != two.segment
@@ -338,7 +395,9 @@ async def test_a_transient_segment_that_was_not_merged_goes_a_while_after_its_co
 
 
 @in_world
-async def test_a_transient_segment_that_another_process_left_goes_with_the_first_connection(made: World) -> None:
+async def test_a_transient_segment_that_another_process_left_goes_with_first_connection(
+    made: World,
+) -> None:
     await filled(made, f"{S}#transient.0.0", b"abc")
     await filled(made, S, b"abc")
     await (await made.peer()).ask(KeepAlive())

@@ -1,4 +1,6 @@
-"""Any sequence of requests about segments, compared with a simple model: every answer, and what is there in the end (section 3)."""
+"""Any sequence of requests about segments, compared with a simple model: every answer, and what is
+there in the end (section 3).
+"""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -6,7 +8,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logdrive.wire.pravega.control import NoSuchSegment, SegmentAlreadyExists, SegmentIsSealed, SegmentIsTruncated
+from logdrive.wire.pravega.control import (
+    NoSuchSegment,
+    SegmentAlreadyExists,
+    SegmentIsSealed,
+    SegmentIsTruncated,
+)
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
     CreateSegment,
@@ -50,7 +57,9 @@ class Model:
     merged: dict[str, str] = field(default_factory=dict)
 
     def answer(self, request: Message) -> Message | None:
-        """Return the reply that *request* must get, None for the end of the connection, and do what it asks."""
+        """Return the reply that *request* must get, None for the end of the connection, and do what
+        it asks.
+        """
         match request:
             case MergeSegments(number, target, source):
                 return self._merge(number, target, source)
@@ -91,10 +100,16 @@ class Model:
             case ReadSegment(offset=offset):
                 if offset < found.start:
                     return SegmentIsTruncated(number, name, found.start, "", offset)
-                return SegmentRead(name, offset, not found.sealed, found.sealed, found.data[offset:], number)
+                return SegmentRead(
+                    name, offset, not found.sealed, found.sealed, found.data[offset:], number
+                )
 
     def _merge(self, number: int, target: str, source: str) -> Message | None:
-        if source not in self.segments and self.merged.get(source) == target and target in self.segments:
+        if (
+            source not in self.segments
+            and self.merged.get(source) == target
+            and target in self.segments
+        ):
             return SegmentsMerged(number, target, source, len(self.segments[target].data))
         for name in (target, source):
             if name not in self.segments:
@@ -129,7 +144,9 @@ REQUESTS: st.SearchStrategy[Message | tuple[str, bytes]] = st.one_of(
     st.builds(SealSegment, st.just(7), NAME, st.just("")),
     st.builds(TruncateSegment, st.just(7), NAME, OFFSET, st.just("")),
     st.builds(DeleteSegment, st.just(7), NAME, st.just("")),
-    st.tuples(NAME, NAME).filter(lambda pair: pair[0] != pair[1]).map(lambda pair: MergeSegments(7, *pair)),
+    st.tuples(NAME, NAME)
+    .filter(lambda pair: pair[0] != pair[1])
+    .map(lambda pair: MergeSegments(7, *pair)),
     st.permutations(NAMES).map(lambda names: MergeSegmentsBatch(7, names[0], tuple(names[1:]))),
     st.builds(ReadSegment, NAME, st.integers(0, 30), st.just(1024), st.just(""), st.just(7)),
 )
@@ -137,7 +154,9 @@ REQUESTS: st.SearchStrategy[Message | tuple[str, bytes]] = st.one_of(
 
 @given(st.lists(REQUESTS, max_size=40), st.integers(0, 1000))
 @settings(max_examples=60, deadline=None)
-def test_every_answer_is_as_the_model_says(requests: list[Message | tuple[str, bytes]], seed: int) -> None:
+def test_every_answer_is_as_the_model_says(
+    requests: list[Message | tuple[str, bytes]], seed: int
+) -> None:
     async def main(made: World) -> None:
         model, peer = Model(), await made.peer()
         for name in NAMES[:2]:
@@ -146,10 +165,14 @@ def test_every_answer_is_as_the_model_says(requests: list[Message | tuple[str, b
             if isinstance(request, tuple):
                 name, data = request
                 if name in model.segments and not model.segments[name].sealed:
-                    await made.store.append(name, data, writer=W, expected=None, number=number, events=1)
+                    await made.store.append(
+                        name, data, writer=W, expected=None, number=number, events=1
+                    )
                     model.segments[name].data += data
                 continue
-            if isinstance(request, ReadSegment) and request.offset >= len(model.segments.get(request.segment, Segment(b"." * 99)).data):
+            if isinstance(request, ReadSegment) and request.offset >= len(
+                model.segments.get(request.segment, Segment(b"." * 99)).data
+            ):
                 continue  # it would wait, or close the connection
             expected = model.answer(request)
             await peer.say(request)
@@ -171,5 +194,9 @@ async def compare(made: World, model: Model) -> None:
             assert info == NoSuchSegment(1, name)
         else:
             assert isinstance(info, StreamSegmentInfo)
-            assert (info.start_offset, info.write_offset, info.is_sealed) == (found.start, len(found.data), found.sealed)
+            assert (info.start_offset, info.write_offset, info.is_sealed) == (
+                found.start,
+                len(found.data),
+                found.sealed,
+            )
             assert made.store.read(name, found.start, 1 << 20) == found.data[found.start :]

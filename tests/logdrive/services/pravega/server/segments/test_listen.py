@@ -16,17 +16,22 @@ from tests.support.virtual_time import VirtualClock
 @virtually
 async def test_a_face_listens_on_a_full_disk_and_is_announced_once_there_is_room() -> None:
     disk, network = MemoryDisk(["/var"]), MemoryNetwork()
-    store = await Store.open("/var/store", disk=disk, executor=InlineExecutor(), clock=VirtualClock(), random=Random(1))
+    store = await Store.open(
+        "/var/store", disk=disk, executor=InlineExecutor(), clock=VirtualClock(), random=Random(1)
+    )
     running = asyncio.create_task(store.run(asyncio.Event()))
     disk.capacity = 0
-    async with listening(store, "server", 0, None, transport=network.host("server"), disk=disk) as (host, port):
+    async with listening(store, "server", 0, None, transport=network.host("server"), disk=disk) as (
+        host,
+        port,
+    ):
         assert endpoint.find(disk, "/var/store") is None
         await asyncio.sleep(60)
         assert endpoint.find(disk, "/var/store") is None
         assert "endpoint.json.new" not in disk.names("/var/store")
         disk.capacity = None
         await asyncio.sleep(15)
-        assert endpoint.find(disk, "/var/store") == endpoint.Endpoint(f"{host}:{port}")
+        assert endpoint.find(disk, "/var/store") == endpoint.PublishedEndpoint(f"{host}:{port}")
     assert endpoint.find(disk, "/var/store") is None
     await network.close()
     await store.close()

@@ -14,20 +14,20 @@ from logdrive.errors import TransientError
 from logdrive.host.heap import Heap
 from logdrive.model.units import KIB, MIB
 from logdrive.net.turns import Turns
-from logdrive.services.pravega.server.segments.appending import Appending
-from logdrive.services.pravega.server.segments.connection import Connection
-from logdrive.services.pravega.server.segments.fencing import Claims
+from logdrive.services.pravega.server.segments.appending import Appender
+from logdrive.services.pravega.server.segments.connection import SegmentConnection
+from logdrive.services.pravega.server.segments.fencing import WriterFence
 from logdrive.services.pravega.server.segments.memory import (
     LITTLE_BYTES,
     STALLED_SECONDS,
     UNTAKEN_SECONDS,
-    Budget,
-    Holding,
+    FaceAllocation,
+    FaceMemoryBudget,
 )
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, DataAppended, SetupAppend
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import KeepAlive
-from logdrive.wire.pravega.reassembly import Append
+from logdrive.wire.pravega.reassembly import WholeAppend
 from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
 from logdrive.wire.pravega.tables import UpdateTableEntries
 from tests.support.pravega_framings import W
@@ -43,12 +43,12 @@ class _Held:
     def __init__(self) -> None:
         self.closed: list[str] = []
         self.trims = 0
-        self.budget = Budget(_TOTAL, Heap(self._trim))
+        self.budget = FaceMemoryBudget(_TOTAL, Heap(self._trim))
 
     def _trim(self) -> None:
         self.trims += 1
 
-    def holding(self, name: str, size: int = 0, *, reads: bool = True) -> Holding:
+    def holding(self, name: str, size: int = 0, *, reads: bool = True) -> FaceAllocation:
         """Return a connection that has *size* bytes of a message, and waits for more of it."""
         holding = self.budget.holding(lambda _: self._close(name, holding))
         holding.hold(size)
@@ -56,7 +56,7 @@ class _Held:
             holding.reads()
         return holding
 
-    def _close(self, name: str, holding: Holding) -> None:
+    def _close(self, name: str, holding: FaceAllocation) -> None:
         self.closed.append(name)
         holding.close()
 
@@ -121,7 +121,9 @@ async def test_who_brings_more_or_was_idle_before_or_waits_for_us_is_not_without
 
 @virtually
 async def test_where_nothing_long_ends_half_of_the_memory_is_freed() -> None:
-    """All wait for memory, so nobody can make progress; but for the one that reads beyond the limit, and trickles."""
+    """All wait for memory, so nobody can make progress; but for the one that reads beyond the
+    limit, and trickles.
+    """
     held = _Held()
     overdrawn = held.holding("overdrawn", 1 * MIB)
     waiting = [held.holding(str(number), (number + 2) * MIB, reads=False) for number in range(4)]
@@ -178,7 +180,7 @@ async def test_a_peak_is_given_back_to_the_system_once() -> None:
     assert held.trims == 1
 
 
-# At the face -------------------------------------------------------------------------------------
+# At the face ------------------------------------------------------------------------------------
 
 
 def _half(size: int = _MESSAGE) -> bytes:
@@ -198,13 +200,13 @@ async def _send_half(peer: Peer, size: int = _MESSAGE) -> None:
 @pytest.fixture
 def most(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
     """Return what tells how many bytes were held at most, and are held now."""
-    seen, move = [0, 0], Budget.move
+    seen, move = [0, 0], FaceMemoryBudget.move
 
-    def noted(budget: Budget, holding: Holding, change: int, busy: int) -> None:
+    def noted(budget: FaceMemoryBudget, holding: FaceAllocation, change: int, busy: int) -> None:
         move(budget, holding, change, busy)
         seen[:] = max(seen[0], budget.used), budget.used
 
-    monkeypatch.setattr(Budget, "move", noted)
+    monkeypatch.setattr(FaceMemoryBudget, "move", noted)
     return lambda: (seen[0], seen[1])
 
 
@@ -218,7 +220,9 @@ def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_
             good, idle = await made.peer(), await made.peer()
             assert isinstance(await good.ask(SetupAppend(1, W, S)), AppendSetup)
             attacks = [asyncio.create_task(_send_half(await made.peer())) for _ in range(20)]
-            frame = b"".join(map(bytes, encode(AppendBlockEnd(W, 600_000, bytes(600_000), 1, 1, 1))))
+            frame = b"".join(
+                map(bytes, encode(AppendBlockEnd(W, 600_000, bytes(600_000), 1, 1, 1)))
+            )
             began = asyncio.get_running_loop().time()
             for at in range(0, len(frame), 70_000):
                 await good.stream.write([frame[at : at + 70_000]])
@@ -261,13 +265,13 @@ def test_nothing_of_a_connection_waits_for_the_garbage_collector(
 ) -> None:
     """Sixty halves of messages that wait for it are a gigabyte, and the next sixty another one."""
     made_of: list[weakref.ref[object]] = []
-    make = Connection.__init__
+    make = SegmentConnection.__init__
 
-    def noted(connection: Connection, *arguments: object) -> None:
+    def noted(connection: SegmentConnection, *arguments: object) -> None:
         make(connection, *arguments)  # type: ignore[arg-type]
         made_of.append(weakref.ref(connection._frames))
 
-    monkeypatch.setattr(Connection, "__init__", noted)
+    monkeypatch.setattr(SegmentConnection, "__init__", noted)
 
     @virtually
     async def left() -> None:
@@ -294,15 +298,17 @@ def test_nothing_of_a_connection_waits_for_the_garbage_collector(
 async def test_data_that_is_durable_does_not_wait_for_its_acknowledgement_to_be_read() -> None:
     async with world() as made:
         await made.store.create(S)
-        appending = Appending(made.store, Claims(), Turns())
+        appending = Appender(made.store, WriterFence(), Turns())
         await appending.set_up(SetupAppend(1, W, S))
         data = bytes(range(256)) * 1000
         others = sys.getrefcount(data)
-        await appending.append(Append(W, 1, 1, data, 2))
+        await appending.append(WholeAppend(W, 1, 1, data, 2))
         assert sys.getrefcount(data) > others
         await asyncio.sleep(1)
         for number in range(2):  # the log keeps the last groups until the next
-            await made.store.append(S, b"x", writer=UUID(int=99), expected=None, number=number, events=1)
+            await made.store.append(
+                S, b"x", writer=UUID(int=99), expected=None, number=number, events=1
+            )
         assert made.store.info(S).length == len(data) + 2  # type: ignore[union-attr]
         assert sys.getrefcount(data) == others
         appending.end()

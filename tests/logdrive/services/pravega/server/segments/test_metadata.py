@@ -1,4 +1,6 @@
-"""What the face answers about segments, their attributes and policies (specification, sections 3 and 0)."""
+"""What the face answers about segments, their attributes and policies (specification, sections 3
+and 0).
+"""
 
 from uuid import UUID
 
@@ -24,7 +26,9 @@ from tests.support.pravega_peer import S, World, in_world
 
 
 @in_world
-async def test_info_tells_length_and_seal_and_a_missing_segment_is_no_such_segment(made: World) -> None:
+async def test_info_tells_length_and_seal_and_a_missing_segment_is_no_such_segment(
+    made: World,
+) -> None:
     """Section 0, number 1."""
     peer = await made.peer()
     assert await peer.ask(GetStreamSegmentInfo(1, S)) == NoSuchSegment(1, S, "", -1)
@@ -42,8 +46,12 @@ async def test_attributes_are_compared_and_set_and_writers_are_attributes(made: 
     assert await peer.ask(GetSegmentAttribute(1, S, key)) == NoSuchSegment(1, S, "", -1)
     await made.store.create(S)
     assert await peer.ask(GetSegmentAttribute(2, S, key)) == SegmentAttribute(2, ABSENT)
-    assert await peer.ask(UpdateSegmentAttribute(3, S, key, 40, ABSENT)) == SegmentAttributeUpdated(3, True)
-    assert await peer.ask(UpdateSegmentAttribute(4, S, key, 41, 39)) == SegmentAttributeUpdated(4, False)
+    assert await peer.ask(UpdateSegmentAttribute(3, S, key, 40, ABSENT)) == SegmentAttributeUpdated(
+        3, True
+    )
+    assert await peer.ask(UpdateSegmentAttribute(4, S, key, 41, 39)) == SegmentAttributeUpdated(
+        4, False
+    )
     assert await peer.ask(GetSegmentAttribute(5, S, key)) == SegmentAttribute(5, 40)
     await made.store.append(S, b"abc", writer=W, expected=None, number=6, events=1)
     assert await peer.ask(GetSegmentAttribute(6, S, W)) == SegmentAttribute(6, 6)
@@ -65,7 +73,9 @@ async def test_the_count_of_events_is_an_attribute(made: World) -> None:
     peer = await made.peer()
     await made.store.create(S)
     await made.store.append(S, b"abc", writer=W, expected=None, number=1, events=7)
-    assert await peer.ask(GetSegmentAttribute(1, S, UUID(int=(1 << 127) | 1))) == SegmentAttribute(1, 7)
+    assert await peer.ask(GetSegmentAttribute(1, S, UUID(int=(1 << 127) | 1))) == SegmentAttribute(
+        1, 7
+    )
 
 
 @in_world
@@ -74,10 +84,16 @@ async def test_a_policy_is_kept_in_the_attributes_that_the_protocol_names(made: 
     assert await peer.ask(UpdateSegmentPolicy(1, S, 100, BY_EVENTS)) == NoSuchSegment(1, S, "", -1)
     await made.store.create(S)
     assert await peer.ask(UpdateSegmentPolicy(2, S, 100, BY_EVENTS)) == SegmentPolicyUpdated(2, S)
-    assert await peer.ask(GetSegmentAttribute(3, S, UUID(int=(1 << 127) | 2))) == SegmentAttribute(3, BY_EVENTS)
-    assert await peer.ask(GetSegmentAttribute(4, S, UUID(int=(1 << 127) | 3))) == SegmentAttribute(4, 100)
+    assert await peer.ask(GetSegmentAttribute(3, S, UUID(int=(1 << 127) | 2))) == SegmentAttribute(
+        3, BY_EVENTS
+    )
+    assert await peer.ask(GetSegmentAttribute(4, S, UUID(int=(1 << 127) | 3))) == SegmentAttribute(
+        4, 100
+    )
     await made.store.seal(S)
-    assert await peer.ask(UpdateSegmentPolicy(5, S, 100, BY_EVENTS)) == SegmentIsSealed(5, S, "", -1)
+    assert await peer.ask(UpdateSegmentPolicy(5, S, 100, BY_EVENTS)) == SegmentIsSealed(
+        5, S, "", -1
+    )
 
 
 @in_world

@@ -1,4 +1,6 @@
-"""Any sequence of appends by several writers over several connections, compared with a simple model (sections 2.3 to 2.9)."""
+"""Any sequence of appends by several writers over several connections, compared with a simple model
+(sections 2.3 to 2.9).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +12,13 @@ from hypothesis import strategies as st
 
 from logdrive.model.framing import framed_all
 from logdrive.model.numbers import ABSENT
-from logdrive.wire.pravega.appends import AppendSetup, ConditionalBlockEnd, ConditionalCheckFailed, DataAppended, SetupAppend
+from logdrive.wire.pravega.appends import (
+    AppendSetup,
+    ConditionalBlockEnd,
+    ConditionalCheckFailed,
+    DataAppended,
+    SetupAppend,
+)
 from logdrive.wire.pravega.control import InvalidEventNumber
 from logdrive.wire.pravega.layout import Message
 from tests.support.pravega_framings import alone, overflowing, padded, whole_block
@@ -22,7 +30,9 @@ CONNECTIONS = 2
 
 @dataclass(frozen=True)
 class Step:
-    """One append: *raises* is added to the writer's number, *condition* is how far off the expected length is, None for none."""
+    """One append: *raises* is added to the writer's number, *condition* is how far off the expected
+    length is, None for none.
+    """
 
     connection: int
     writer: UUID
@@ -45,7 +55,10 @@ class Model:
     def answer(self, step: Step, number: int) -> Message:
         """Return the reply that *step* must get, and take what it stores."""
         key = (step.connection, step.writer)
-        stale = self.told[key] != self.numbers.get(step.writer, ABSENT) or self.latest[step.writer] != step.connection
+        stale = (
+            self.told[key] != self.numbers.get(step.writer, ABSENT)
+            or self.latest[step.writer] != step.connection
+        )
         if stale or number <= self.told[key]:
             return InvalidEventNumber(step.writer, 7, "", number)
         if step.condition:
@@ -57,7 +70,11 @@ class Model:
 
 def messages(step: Step, number: int, length: int) -> Sequence[Message]:
     if step.condition is not None:
-        return [ConditionalBlockEnd(step.writer, number, length + step.condition, framed_all(step.events), 7)]
+        return [
+            ConditionalBlockEnd(
+                step.writer, number, length + step.condition, framed_all(step.events), 7
+            )
+        ]
     framings = (
         lambda: alone(step.events, number, 7, step.writer),
         lambda: whole_block(step.events, number, 7, step.writer),
@@ -83,7 +100,9 @@ STEPS = st.lists(
 
 @given(STEPS, st.integers(0, 1000))
 @settings(max_examples=50, deadline=None)
-def test_every_answer_and_every_stored_byte_is_as_the_model_says(steps: list[Step], seed: int) -> None:
+def test_every_answer_and_every_stored_byte_is_as_the_model_says(
+    steps: list[Step], seed: int
+) -> None:
     async def main(made: World) -> None:
         await made.store.create(S)
         model, peers = Model(), dict[int, Peer]()
@@ -92,7 +111,9 @@ def test_every_answer_and_every_stored_byte_is_as_the_model_says(steps: list[Ste
             peers[step.connection] = peer
             if (step.connection, step.writer) not in model.told:
                 stored = model.numbers.get(step.writer, ABSENT)
-                assert await peer.ask(SetupAppend(1, step.writer, S)) == AppendSetup(1, S, step.writer, stored)
+                assert await peer.ask(SetupAppend(1, step.writer, S)) == AppendSetup(
+                    1, S, step.writer, stored
+                )
                 model.told[step.connection, step.writer] = stored
                 model.latest[step.writer] = step.connection
             number = max(0, max(model.told[step.connection, step.writer], 0) + step.raises)
@@ -100,11 +121,16 @@ def test_every_answer_and_every_stored_byte_is_as_the_model_says(steps: list[Ste
             answer = model.answer(step, number)
             await peer.say(*sent)
             assert await peer.hear() == answer
-            if isinstance(answer, InvalidEventNumber):  # the connection is closed, and all its writers with it
+            # the connection is closed, and all its writers with it
+            if isinstance(answer, InvalidEventNumber):
                 assert await peer.rest() == []
                 del peers[step.connection]
-                model.told = {key: told for key, told in model.told.items() if key[0] != step.connection}
+                model.told = {
+                    key: told for key, told in model.told.items() if key[0] != step.connection
+                }
         assert made.store.read(S, 0, 1 << 20) == model.data
-        assert {writer: made.store.attribute(S, writer) for writer in model.numbers} == model.numbers
+        assert {
+            writer: made.store.attribute(S, writer) for writer in model.numbers
+        } == model.numbers
 
     in_world(main, random=Random(seed))()

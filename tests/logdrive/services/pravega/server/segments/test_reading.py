@@ -30,7 +30,8 @@ async def test_what_is_there_comes_at_once_with_its_flags(made: World) -> None:
     assert await peer.ask(read(0)) == SegmentRead(S, 0, True, False, TEN, 7)  # met the tail
     assert await peer.ask(read(0, 10)) == SegmentRead(S, 0, False, False, TEN, 7)  # filled exactly
     assert await peer.ask(read(2, 8, 9)) == SegmentRead(S, 2, False, False, TEN[2:], 9)
-    assert await peer.ask(read(0, -3)) == SegmentRead(S, 0, False, False, TEN[:8], 7)  # eight bytes at least
+    # eight bytes at least
+    assert await peer.ask(read(0, -3)) == SegmentRead(S, 0, False, False, TEN[:8], 7)
     await made.store.seal(S)
     assert await peer.ask(read(0)) == SegmentRead(S, 0, False, True, TEN, 7)
     assert await peer.ask(read(10)) == SegmentRead(S, 10, False, True, b"", 7)
@@ -47,12 +48,16 @@ async def test_an_answer_holds_two_mebibytes_at_most(made: World) -> None:
 
 
 @in_world
-async def test_an_answer_holds_a_few_thousand_appends_at_most_so_that_it_holds_nobody_up(made: World) -> None:
+async def test_an_answer_holds_a_few_thousand_appends_at_most_so_that_it_holds_nobody_up(
+    made: World,
+) -> None:
     await made.store.create(S)
     whole = b"".join(b"%d" % (number % 10) for number in range(5000))
     await asyncio.gather(
         *(
-            made.store.append(S, whole[number : number + 1], writer=W, expected=None, number=number + 1, events=1)
+            made.store.append(
+                S, whole[number : number + 1], writer=W, expected=None, number=number + 1, events=1
+            )
             for number in range(len(whole))
         )
     )
@@ -75,7 +80,9 @@ async def test_a_missing_segment_is_named_with_the_offset_read(made: World) -> N
 
 
 @pytest.mark.parametrize(("offset", "sealed"), [(-1, False), (11, True)])
-def test_an_offset_that_cannot_be_closes_the_connection_without_a_word(offset: int, sealed: bool) -> None:
+def test_an_offset_that_cannot_be_closes_the_connection_without_a_word(
+    offset: int, sealed: bool
+) -> None:
     @in_world
     async def closed(made: World) -> None:
         await filled(made)
@@ -107,7 +114,9 @@ async def filled_more(made: World, data: bytes, number: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 22])
-def test_what_comes_is_kept_in_memory_for_clients_that_read_or_wait_at_the_tail(offset: int) -> None:
+def test_what_comes_is_kept_in_memory_for_clients_that_read_or_wait_at_the_tail(
+    offset: int,
+) -> None:
     @in_world
     async def kept(made: World) -> None:
         await filled(made)
@@ -123,7 +132,9 @@ def test_what_comes_is_kept_in_memory_for_clients_that_read_or_wait_at_the_tail(
 
 
 @in_world
-async def test_a_read_at_the_tail_gets_an_empty_answer_within_ten_to_twenty_seconds(made: World) -> None:
+async def test_a_read_at_the_tail_gets_an_empty_answer_within_ten_to_twenty_seconds(
+    made: World,
+) -> None:
     await filled(made)
     peer = await made.peer()
     before = asyncio.get_running_loop().time()
@@ -142,7 +153,9 @@ async def test_a_seal_answers_the_reads_that_wait(made: World) -> None:
 
 
 @in_world
-async def test_reads_that_wait_are_bounded_and_the_next_is_answered_empty_at_once(made: World) -> None:
+async def test_reads_that_wait_are_bounded_and_the_next_is_answered_empty_at_once(
+    made: World,
+) -> None:
     await filled(made)
     peer = await made.peer()
     await peer.say(*(read(10, request=number) for number in range(PRAVEGA_TAIL_READS + 1)))
@@ -154,7 +167,10 @@ async def test_reads_that_wait_are_bounded_and_the_next_is_answered_empty_at_onc
 @in_world
 async def test_a_damaged_place_is_told_and_the_connection_goes_on(made: World) -> None:
     await filled(made, bytes(range(200)))
-    contents = {path: made.disk.content(path) for path in (f"/var/store/{name}" for name in made.disk.names("/var/store"))}
+    contents = {
+        path: made.disk.content(path)
+        for path in (f"/var/store/{name}" for name in made.disk.names("/var/store"))
+    }
     path = next(path for path, content in contents.items() if bytes(range(200)) in content)
     made.disk.flip_bit(path, contents[path].index(bytes(range(200))) + 50)
     peer = await made.peer()

@@ -33,7 +33,9 @@ CHANGES: list[Message] = [
 
 
 @in_world
-async def test_who_would_change_the_journal_is_hung_up_on_and_who_reads_it_is_answered(made: World) -> None:
+async def test_who_would_change_the_journal_is_hung_up_on_and_who_reads_it_is_answered(
+    made: World,
+) -> None:
     await made.store.create(SEGMENT)
     await made.store.append(SEGMENT, b"abc", writer=W, expected=None, number=1, events=1)
     await made.store.create(S)

@@ -18,10 +18,14 @@ from tests.support.pravega_tables import T, content, entry, put, remove, table, 
 
 
 @in_world
-async def test_iterators_go_through_all_keys_in_pages_and_end_with_an_empty_one(made: World) -> None:
+async def test_iterators_go_through_all_keys_in_pages_and_end_with_an_empty_one(
+    made: World,
+) -> None:
     peer = await table(made)
     keys = [b"%03d" % number for number in range(25)]
-    written = dict(zip(keys, await versions(peer, *(entry(key, key * 2) for key in keys)), strict=True))
+    written = dict(
+        zip(keys, await versions(peer, *(entry(key, key * 2) for key in keys)), strict=True)
+    )
     token, found, pages = b"", list[TableEntry](), 0
     while True:
         answer = await peer.ask(ReadTableEntries(9, T, "", 10, token))
@@ -33,7 +37,9 @@ async def test_iterators_go_through_all_keys_in_pages_and_end_with_an_empty_one(
         pages += 1
     assert found == [entry(key, key * 2, written[key]) for key in keys]
     assert pages == 3
-    assert await peer.ask(ReadTableKeys(9, T, "", 2)) == TableKeysRead(9, T, tuple(TableKey(k, written[k]) for k in keys[:2]), keys[1])
+    assert await peer.ask(ReadTableKeys(9, T, "", 2)) == TableKeysRead(
+        9, T, tuple(TableKey(k, written[k]) for k in keys[:2]), keys[1]
+    )
     answer = await peer.ask(ReadTableKeys(9, T, "", 99, b"", b"", b"007", b"009"))
     assert isinstance(answer, TableKeysRead)
     assert [key.key for key in answer.keys] == keys[7:10]
@@ -44,7 +50,12 @@ async def test_an_iterator_misses_and_repeats_no_key_that_is_there_all_along(mad
     peer = await table(made)
     await versions(peer, *(entry(b"%d" % number, b"") for number in range(1, 9)))
     token, found = b"", list[bytes]()
-    for change in (remove(TableKey(b"1"), TableKey(b"4")), remove(TableKey(b"8")), put(entry(b"0", b""), entry(b"5", b"new")), put()):
+    for change in (
+        remove(TableKey(b"1"), TableKey(b"4")),
+        remove(TableKey(b"8")),
+        put(entry(b"0", b""), entry(b"5", b"new")),
+        put(),
+    ):
         answer = await peer.ask(ReadTableKeys(9, T, "", 3, token))
         assert isinstance(answer, TableKeysRead)
         found += [key.key for key in answer.keys]
@@ -66,20 +77,31 @@ async def test_a_page_holds_two_mebibytes_or_one_entry_more(made: World) -> None
 @in_world
 async def test_a_delta_tells_the_newest_of_each_key_and_where_to_go_on(made: World) -> None:
     peer = await table(made)
-    assert await peer.ask(ReadTableEntriesDelta(5, T, "", 0, 9)) == TableEntriesDeltaRead(5, T, (), False, True, 0)
-    one, two, three = [(await versions(peer, entry(key, value)))[0] for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"))]
+    assert await peer.ask(ReadTableEntriesDelta(5, T, "", 0, 9)) == TableEntriesDeltaRead(
+        5, T, (), False, True, 0
+    )
+    one, two, three = [
+        (await versions(peer, entry(key, value)))[0]
+        for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
+    ]
     await peer.ask(remove(TableKey(b"b")))
     end = three + 19 + 18
-    first = TableEntriesDeltaRead(5, T, (entry(b"a", b"1", one), entry(b"b", b"2", two)), False, False, three)
+    first = TableEntriesDeltaRead(
+        5, T, (entry(b"a", b"1", one), entry(b"b", b"2", two)), False, False, three
+    )
     assert await peer.ask(ReadTableEntriesDelta(5, T, "", 0, 2)) == first
     assert await peer.ask(ReadTableEntriesDelta(5, T, "", three, 9)) == TableEntriesDeltaRead(
         5, T, (entry(b"a", b"3", three),), False, True, end
     )
-    assert await peer.ask(ReadTableEntriesDelta(5, T, "", end, 9)) == TableEntriesDeltaRead(5, T, (), False, True, end)
+    assert await peer.ask(ReadTableEntriesDelta(5, T, "", end, 9)) == TableEntriesDeltaRead(
+        5, T, (), False, True, end
+    )
 
 
 @in_world
-async def test_a_log_that_is_mostly_dead_is_shortened_and_who_reads_it_from_before_is_told_to_begin_anew(made: World) -> None:
+async def test_log_mostly_dead_shortened_and_who_reads_from_before_is_told_to_begin_anew(
+    made: World,
+) -> None:
     peer = await table(made)
     (kept,) = await versions(peer, entry(b"kept", b"k"))
     for number in range(30):
@@ -92,5 +114,8 @@ async def test_a_log_that_is_mostly_dead_is_shortened_and_who_reads_it_from_befo
     delta = await peer.ask(ReadTableEntriesDelta(5, T, "", 0, 100))
     assert isinstance(delta, TableEntriesDeltaRead)
     assert (delta.should_clear, delta.reached_end, delta.last_position) == (True, True, info.length)
-    assert {found.key for found in delta.entries} == {TableKey(b"kept", kept), TableKey(b"a", newest)}
+    assert {found.key for found in delta.entries} == {
+        TableKey(b"kept", kept),
+        TableKey(b"a", newest),
+    }
     assert await peer.ask(put(entry(b"kept", b"K", kept))) == TableEntriesUpdated(7, (info.length,))

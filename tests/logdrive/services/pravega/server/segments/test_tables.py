@@ -1,4 +1,6 @@
-"""What the face answers to changes of table segments, and to reads of keys (specification, sections 5 and 0)."""
+"""What the face answers to changes of table segments, and to reads of keys (specification, sections
+5 and 0).
+"""
 
 import asyncio
 from typing import Any
@@ -73,7 +75,9 @@ async def test_keys_are_read_in_the_order_asked_for_and_missing_ones_say_so(made
     assert await peer.ask(ReadTable(2, T, "", asked)) == TableRead(2, T, expected)
     (newer,) = await versions(peer, entry(b"a", b"one"))
     assert newer > two
-    assert await peer.ask(ReadTable(3, T, "", (TableKey(b"a"),))) == TableRead(3, T, (entry(b"a", b"one", newer),))
+    assert await peer.ask(ReadTable(3, T, "", (TableKey(b"a"),))) == TableRead(
+        3, T, (entry(b"a", b"one", newer),)
+    )
 
 
 @in_world
@@ -81,10 +85,16 @@ async def test_versions_are_compared_and_a_batch_is_all_or_nothing(made: World) 
     peer = await table(made)
     (one,) = await versions(peer, entry(b"a", b"1", NOT_THERE))
     for wrong in (NOT_THERE, one + 1):
-        assert await peer.ask(put(entry(b"b", b"2"), entry(b"a", b"3", wrong))) == TableKeyBadVersion(7, T, "")
+        assert await peer.ask(
+            put(entry(b"b", b"2"), entry(b"a", b"3", wrong))
+        ) == TableKeyBadVersion(7, T, "")
         assert await peer.ask(remove(TableKey(b"a", wrong))) == TableKeyBadVersion(8, T, "")
-    assert await peer.ask(put(entry(b"b", b"2"), entry(b"c", b"3", 5))) == TableKeyDoesNotExist(7, T, "")
-    assert await peer.ask(remove(TableKey(b"a"), TableKey(b"c", 5))) == TableKeyDoesNotExist(8, T, "")
+    assert await peer.ask(put(entry(b"b", b"2"), entry(b"c", b"3", 5))) == TableKeyDoesNotExist(
+        7, T, ""
+    )
+    assert await peer.ask(remove(TableKey(b"a"), TableKey(b"c", 5))) == TableKeyDoesNotExist(
+        8, T, ""
+    )
     assert await content(peer) == {b"a": b"1"}
     (two,) = await versions(peer, entry(b"a", b"2", one))
     assert await peer.ask(remove(TableKey(b"a", two))) == TableKeysRemoved(8, T)
@@ -94,7 +104,9 @@ async def test_versions_are_compared_and_a_batch_is_all_or_nothing(made: World) 
 @in_world
 async def test_removing_what_is_not_there_succeeds_and_writes_nothing(made: World) -> None:
     peer = await table(made)
-    assert await peer.ask(remove(TableKey(b"a"), TableKey(b"b", NOT_THERE))) == TableKeysRemoved(8, T)
+    assert await peer.ask(remove(TableKey(b"a"), TableKey(b"b", NOT_THERE))) == TableKeysRemoved(
+        8, T
+    )
     assert await peer.ask(GetTableSegmentInfo(4, T)) == TableSegmentInfo(4, T, 0, 0, 0, 0)
 
 
@@ -154,8 +166,12 @@ async def test_keys_of_one_length_are_held_to_it_and_have_no_delta(made: World) 
     assert isinstance(await peer.ask(put(entry(b"abc", b""))), ErrorMessage)
     await versions(peer, entry(b"abcd", b"1"))
     assert await content(peer) == {b"abcd": b"1"}
-    assert await peer.ask(ReadTableEntriesDelta(5, T, "", 0, 9)) == OperationUnsupported(5, "ReadTableEntriesDelta")
-    assert await peer.ask(DeleteTableSegment(6, T, True)) == OperationUnsupported(6, "DeleteTableSegment")
+    assert await peer.ask(ReadTableEntriesDelta(5, T, "", 0, 9)) == OperationUnsupported(
+        5, "ReadTableEntriesDelta"
+    )
+    assert await peer.ask(DeleteTableSegment(6, T, True)) == OperationUnsupported(
+        6, "DeleteTableSegment"
+    )
     assert await peer.ask(DeleteTableSegment(7, T, False)) == SegmentDeleted(7, T)
 
 
@@ -217,7 +233,9 @@ def test_a_segment_type_that_no_table_has_makes_no_table(kind: int) -> None:
 
 
 @in_world
-async def test_whose_change_makes_a_tables_log_worth_shortening_waits_for_nothing(made: World) -> None:
+async def test_whose_change_makes_a_tables_log_worth_shortening_waits_for_nothing(
+    made: World,
+) -> None:
     peer = await table(made)
     keys = [b"%d" % number for number in range(50)]
     for _ in range(4):
@@ -236,7 +254,9 @@ async def test_whose_change_makes_a_tables_log_worth_shortening_waits_for_nothin
 
 
 @in_world
-async def test_an_answer_longer_than_a_frame_ends_the_connection_and_nothing_else(made: World) -> None:
+async def test_an_answer_longer_than_a_frame_ends_the_connection_and_nothing_else(
+    made: World,
+) -> None:
     peer, other = await made.peer(), await made.peer()
     await other.ask(CreateSegment(1, "t"))
     await peer.say(MergeSegmentsBatch(1, "t", ("x" * 250,) * 65_536))

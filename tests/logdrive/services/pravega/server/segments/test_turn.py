@@ -9,7 +9,7 @@ from tests.support.pravega_peer import virtually
 
 
 @virtually
-async def test_a_turn_ends_with_its_steps_or_its_time_and_waiting_gives_back_the_time_alone() -> None:
+async def test_a_turn_ends_with_its_steps_or_its_time_and_waiting_gives_back_time_alone() -> None:
     turn = Turn(Turns())
     for _ in range(TURN_STEPS - 1):
         turn.step()

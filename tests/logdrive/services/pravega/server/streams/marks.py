@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from logdrive.services.pravega.server.streams.watermarks import Watermarks
-from logdrive.services.pravega.server.streams.writer_times import Writers
+from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.names import mark_of, name_of
 from logdrive.store.streams.state import StreamConfig
@@ -23,11 +23,17 @@ class Timed:
     """One stream of a rig, with 1,000 bytes in each segment that was current when it was filled."""
 
     def __init__(self, there: Rig) -> None:
-        self.there, self.writers, self.watermarks = there, Writers(there.catalogue), Watermarks(there.catalogue)
+        self.there, self.writers, self.watermarks = (
+            there,
+            WriterTimes(there.catalogue),
+            Watermarks(there.catalogue),
+        )
 
     async def made(self, segments: int = 2, patience_ms: int = 0) -> None:
         await self.there.streams.create_scope(SCOPE)
-        await self.there.streams.create(SCOPE, STREAM, StreamConfig(min_segments=segments, timestamp_aggregation_ms=patience_ms))
+        await self.there.streams.create(
+            SCOPE, STREAM, StreamConfig(min_segments=segments, timestamp_aggregation_ms=patience_ms)
+        )
         await self.fill()
 
     async def fill(self) -> None:
@@ -51,7 +57,9 @@ class Timed:
         now = await self.there.streams.stream(SCOPE, STREAM)
         gone = layout.segment_of(now, segment)
         middle = (gone.low + gone.high) / 2
-        await self.there.streams.scale(SCOPE, STREAM, [segment], [(gone.low, middle), (middle, gone.high)])
+        await self.there.streams.scale(
+            SCOPE, STREAM, [segment], [(gone.low, middle), (middle, gone.high)]
+        )
 
     def marks(self, segment: int = 0) -> list[Mark]:
         """Return the watermarks in the stream's mark."""

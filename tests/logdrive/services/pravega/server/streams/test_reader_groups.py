@@ -1,22 +1,24 @@
-"""Reader groups and key-value tables: they are there after a start, and groups hold retention back."""
+"""Reader groups and key-value tables: they are there after a start, and groups hold retention
+back.
+"""
 
 import msgspec
 import pytest
 
-from logdrive.services.pravega.server.streams.kv_tables import Maps
-from logdrive.services.pravega.server.streams.reader_groups import Groups
+from logdrive.services.pravega.server.streams.kv_tables import KeyValueTables
+from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.retention import Retention
 from logdrive.store.streams.errors import NoSuchGroupError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.names import name_of, segment_id
-from logdrive.store.streams.state import Cut, Group, Map, MapPut, StreamConfig
+from logdrive.store.streams.state import KeyValueTable, MapPut, ReaderGroup, StreamConfig, StreamCut
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 OLD = [segment_id(0, 0), segment_id(1, 0)]
-GROUP = Group(id="one", retention_type=1, starting=(Cut(SCOPE, STREAM),))
+GROUP = ReaderGroup(id="one", retention_type=1, starting=(StreamCut(SCOPE, STREAM),))
 CONFIG = StreamConfig(min_segments=2)
 
 
@@ -26,25 +28,33 @@ def test_reader_groups_and_tables_are_there_after_a_start_and_after_a_kill() -> 
             disk = MemoryDisk()
             async with rig(disk, clean=clean) as there:
                 await there.made()
-                await Groups(there.catalogue).create(SCOPE, "group", GROUP)
-                updated = await Groups(there.catalogue).update(SCOPE, "group", GROUP)
-                await Groups(there.catalogue).has_read(f"{SCOPE}/group", GROUP.id, 1, SCOPE, STREAM, {OLD[0]: 3, OLD[1]: 0})
-                await Groups(there.catalogue).create(SCOPE, "gone", GROUP)
-                await Groups(there.catalogue).delete(SCOPE, "gone", GROUP.id)
+                await ReaderGroups(there.catalogue).create(SCOPE, "group", GROUP)
+                updated = await ReaderGroups(there.catalogue).update(SCOPE, "group", GROUP)
+                await ReaderGroups(there.catalogue).has_read(
+                    f"{SCOPE}/group", GROUP.id, 1, SCOPE, STREAM, {OLD[0]: 3, OLD[1]: 0}
+                )
+                await ReaderGroups(there.catalogue).create(SCOPE, "gone", GROUP)
+                await ReaderGroups(there.catalogue).delete(SCOPE, "gone", GROUP.id)
                 for table in ("kept", "gone"):
-                    await Maps(there.catalogue).create(SCOPE, table, Map(2, 8))
-                await Maps(there.catalogue).delete(SCOPE, "gone")
+                    await KeyValueTables(there.catalogue).create(SCOPE, table, KeyValueTable(2, 8))
+                await KeyValueTables(there.catalogue).delete(SCOPE, "gone")
             async with rig(disk if clean else disk.killed(), slack=0) as there:
                 await there.streams.configure(SCOPE, STREAM, CONFIG)  # the journal is written anew
             async with rig(disk) as there:
-                found = await Groups(there.catalogue).found(SCOPE, "group")
-                assert found == msgspec.structs.replace(updated, read={f"{SCOPE}/{STREAM}": {OLD[0]: 3, OLD[1]: 0}})
+                found = await ReaderGroups(there.catalogue).found(SCOPE, "group")
+                assert found == msgspec.structs.replace(
+                    updated, read={f"{SCOPE}/{STREAM}": {OLD[0]: 3, OLD[1]: 0}}
+                )
                 assert await there.streams.streams(SCOPE) == ["_RGgroup", STREAM]
-                assert await Maps(there.catalogue).names(SCOPE) == ["kept"]
-                assert there.store.segments(f"{SCOPE}/kept_kvtable/") == [f"{SCOPE}/kept_kvtable/{n}.#epoch.0" for n in range(2)]
-                assert await Tables(there.store).create(f"{SCOPE}/kept_kvtable/0.#epoch.0", 8) is False
+                assert await KeyValueTables(there.catalogue).names(SCOPE) == ["kept"]
+                assert there.store.segments(f"{SCOPE}/kept_kvtable/") == [
+                    f"{SCOPE}/kept_kvtable/{n}.#epoch.0" for n in range(2)
+                ]
+                assert (
+                    await Tables(there.store).create(f"{SCOPE}/kept_kvtable/0.#epoch.0", 8) is False
+                )
                 with pytest.raises(NoSuchGroupError):
-                    await Groups(there.catalogue).found(SCOPE, "gone")
+                    await ReaderGroups(there.catalogue).found(SCOPE, "gone")
 
     run(main())
 
@@ -54,13 +64,18 @@ def test_what_a_crash_left_undone_of_a_table_is_done_at_the_next_start() -> None
         disk = MemoryDisk()
         async with rig(disk) as there:
             await there.made()
-            await Maps(there.catalogue).create(SCOPE, "removed", Map(1, 8))
+            await KeyValueTables(there.catalogue).create(SCOPE, "removed", KeyValueTable(1, 8))
             await there.store.create(f"{SCOPE}/made_kvtable/0.#epoch.0")
             journal = Journal(there.store)
             await journal.replay()
-            await journal.submit([MapPut(SCOPE, "made", Map(2, 8)), MapPut(SCOPE, "removed", Map(1, 8, status="deleting"))])
+            await journal.submit(
+                [
+                    MapPut(SCOPE, "made", KeyValueTable(2, 8)),
+                    MapPut(SCOPE, "removed", KeyValueTable(1, 8, status="deleting")),
+                ]
+            )
         async with rig(disk) as there:
-            assert await Maps(there.catalogue).names(SCOPE) == ["made"]
+            assert await KeyValueTables(there.catalogue).names(SCOPE) == ["made"]
             assert there.store.segments(f"{SCOPE}/removed_kvtable/") == []
             for segment in there.store.segments(f"{SCOPE}/made_kvtable/"):
                 assert (await Tables(there.store).info(segment)).key_length == 8
@@ -68,19 +83,23 @@ def test_what_a_crash_left_undone_of_a_table_is_done_at_the_next_start() -> None
     run(main())
 
 
-def test_what_a_reader_group_has_not_read_is_kept_up_to_the_most_that_the_stream_s_maker_allows() -> None:
+def test_what_a_reader_group_has_not_read_is_kept_up_to_most_that_stream_s_maker_allows() -> None:
     async def main() -> None:
         async with rig() as there:
             await there.streams.create_scope(SCOPE)
-            config = StreamConfig(min_segments=1, retention_type=2, retention_param=30, retention_max=70)
+            config = StreamConfig(
+                min_segments=1, retention_type=2, retention_param=30, retention_max=70
+            )
             await there.streams.create(SCOPE, STREAM, config)
-            groups = Groups(there.catalogue)
+            groups = ReaderGroups(there.catalogue)
             await groups.create(SCOPE, "group", GROUP)
             policies = (there.streams.policy_of, there.streams.most_of)
 
             async def kept(count: int) -> dict[int, int]:
                 for n in range(count):
-                    await there.write(name_of(SCOPE, STREAM, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode())
+                    await there.write(
+                        name_of(SCOPE, STREAM, 0), b"\0\0\0\0\0\0\0\x02" + f"{n:02}".encode()
+                    )
                 for policy_of in policies:
                     await Retention(there.store, policy_of, there.catalogue.clock).apply()
                 return await there.streams.place_at(SCOPE, STREAM)

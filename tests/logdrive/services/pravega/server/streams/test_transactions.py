@@ -44,7 +44,10 @@ def test_what_is_committed_is_there_and_what_is_aborted_never_was() -> None:
             await there.transactions.commit(SCOPE, STREAM, kept)
             await there.transactions.commit(SCOPE, STREAM, kept)
             await there.transactions.abort(SCOPE, STREAM, dropped)
-            assert (there.content(name(OLD[0])), there.content(name(OLD[1]))) == (b"before between <0.0>", b"<0.5>")
+            assert (there.content(name(OLD[0])), there.content(name(OLD[1]))) == (
+                b"before between <0.0>",
+                b"<0.5>",
+            )
             assert there.store.segments("logs/") == [name(OLD[0]), name(OLD[1])]
             with pytest.raises(TransactionEndedError):
                 await there.transactions.abort(SCOPE, STREAM, kept)
@@ -69,7 +72,10 @@ def test_a_transaction_from_before_a_scaling_is_committed_in_the_order_of_its_ke
             assert (now.low, now.high, now.id) == (0.0, 1.0, segment_id(5, 3))
             middle = [s for s, _ in layout.successors(stream, segment_id(2, 1))]
             assert [there.content(name(s.id)) for s in middle] == [b"<0.0>", b"<0.5>"]
-            assert [[s.id for s, _ in layout.successors(stream, m.id)] for m in middle] == [[now.id], [now.id]]
+            assert [[s.id for s, _ in layout.successors(stream, m.id)] for m in middle] == [
+                [now.id],
+                [now.id],
+            ]
             info = there.store.info(name(middle[0].id))
             assert info is not None
             assert info.sealed

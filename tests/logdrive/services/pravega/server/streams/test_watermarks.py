@@ -1,4 +1,6 @@
-"""Watermarks: what follows from the times that writers note, as far as Pravega's readers rely on it (specification, section 6)."""
+"""Watermarks: what follows from the times that writers note, as far as Pravega's readers rely on it
+(specification, section 6).
+"""
 
 import asyncio
 from itertools import pairwise
@@ -13,14 +15,22 @@ from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import NoSuchStreamError
 from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.names import mark_of, segment_id
-from logdrive.store.streams.state import Noted, Passed, Place, Stream, StreamConfig, Watermark, WatermarkPut
+from logdrive.store.streams.state import (
+    Passed,
+    Stream,
+    StreamConfig,
+    StreamState,
+    Watermark,
+    WatermarkPut,
+    WriterMark,
+)
 from tests.logdrive.services.pravega.server.streams.marks import Mark, Timed
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
 from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 
-def test_a_watermark_has_the_earliest_time_and_the_latest_and_a_place_that_nobody_wrote_behind() -> None:
+def test_a_watermark_has_earliest_time_and_latest_and_a_place_that_nobody_wrote_behind() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -35,7 +45,7 @@ def test_a_watermark_has_the_earliest_time_and_the_latest_and_a_place_that_nobod
     run(main())
 
 
-def test_there_is_a_new_one_only_when_every_writer_has_come_further_and_it_does_not_go_back() -> None:
+def test_there_is_new_one_only_when_every_writer_has_come_further_and_does_not_go_back() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -67,9 +77,16 @@ def test_a_silent_writer_is_waited_for_as_long_as_the_stream_s_maker_said() -> N
             await asyncio.sleep(50)
             assert (len(timed.marks()), await timed.noting()) == (1, ["a", "b"])
             await asyncio.sleep(2 * EVERY_SECONDS)
-            assert (timed.marks()[1:], await timed.noting()) == ([Mark(200, 200, {0: 500, 1: 0})], ["b"])
+            assert (timed.marks()[1:], await timed.noting()) == (
+                [Mark(200, 200, {0: 500, 1: 0})],
+                ["b"],
+            )
             await asyncio.sleep(2 * 60)
-            assert (len(timed.marks()), await timed.noting(), there.catalogue.timed()) == (2, [], [])
+            assert (len(timed.marks()), await timed.noting(), there.catalogue.timed()) == (
+                2,
+                [],
+                [],
+            )
             running.cancel()
 
     run(main())
@@ -84,7 +101,10 @@ def test_without_a_time_to_wait_who_has_not_come_further_is_forgotten_at_once() 
             await timed.note("b", 200, {0: 500})
             await timed.watermarks.apply()
             await timed.watermarks.apply()
-            assert ([mark.low for mark in timed.marks()], await timed.noting()) == ([100, 200], ["b"])
+            assert ([mark.low for mark in timed.marks()], await timed.noting()) == (
+                [100, 200],
+                ["b"],
+            )
 
     run(main())
 
@@ -101,7 +121,10 @@ def test_a_writer_that_left_counts_once_and_is_waited_for_no_more() -> None:
             assert timed.marks() == [Mark(100, 200, {0: 500, 1: 0})]
             await timed.note("b", 300, {0: 600})
             await timed.watermarks.apply()
-            assert (timed.marks()[1:], await timed.noting()) == ([Mark(300, 300, {0: 600, 1: 0})], ["b"])
+            assert (timed.marks()[1:], await timed.noting()) == (
+                [Mark(300, 300, {0: 600, 1: 0})],
+                ["b"],
+            )
 
     run(main())
 
@@ -122,7 +145,9 @@ def test_positions_in_several_epochs_make_one_place_behind_none_of_them() -> Non
             await timed.note("a", 300, {two: 20, 1: 60})
             await timed.note("b", 300, {four: 70})
             await timed.watermarks.apply()
-            assert timed.marks()[1:] == [Mark(300, 300, {two: 30, three: 40, four: 70, segment_id(5, 2): 0})]
+            assert timed.marks()[1:] == [
+                Mark(300, 300, {two: 30, three: 40, four: 70, segment_id(5, 2): 0})
+            ]
 
     run(main())
 
@@ -135,10 +160,19 @@ def scaled_at_random(random: Random) -> Stream:
         begin = random.randrange(len(there))
         gone = there[begin : begin + random.randrange(1, 4)]
         low, high = gone[0].low, gone[-1].high
-        bounds = [low, *sorted(low + (high - low) * random.random() for _ in range(random.randrange(3))), high]
-        stream = layout.scaled(stream, [segment.id for segment in gone], list(pairwise(bounds)), now_ms)
+        bounds = [
+            low,
+            *sorted(low + (high - low) * random.random() for _ in range(random.randrange(3))),
+            high,
+        ]
+        stream = layout.scaled(
+            stream, [segment.id for segment in gone], list(pairwise(bounds)), now_ms
+        )
     if random.random() < 0.5:
-        head = {segment.id: 0 for segment in layout.active_at(stream, random.randrange(len(stream.epochs)))}
+        head = {
+            segment.id: 0
+            for segment in layout.active_at(stream, random.randrange(len(stream.epochs)))
+        }
         gone_ids = {segment.id for segment in layout.behind(stream, head)}
         left = tuple(segment for segment in stream.segments if segment.id not in gone_ids)
         stream = replace(stream, cut=head, segments=left)
@@ -146,18 +180,31 @@ def scaled_at_random(random: Random) -> Stream:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_whatever_was_scaled_each_watermark_s_place_is_whole_and_behind_no_position_nor_the_last_place(seed: int) -> None:
+def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor_last_place(
+    seed: int,
+) -> None:
     random = Random(seed)
-    place = Place(scaled_at_random(random))
+    place = StreamState(scaled_at_random(random))
     stream = place.stream
     for time in range(6):
-        samples = [random.sample(stream.segments, random.randrange(min(4, len(stream.segments)))) for _ in range(2)]
-        positions = [{segment.id: random.randrange(1000) for segment in sample} for sample in samples]
-        last = {passed.segment: passed.offset for passed in place.watermark.cut} if place.watermark is not None else {}
-        place.watermark = following(place, [Noted(time, position) for position in positions])
+        samples = [
+            random.sample(stream.segments, random.randrange(min(4, len(stream.segments))))
+            for _ in range(2)
+        ]
+        positions = [
+            {segment.id: random.randrange(1000) for segment in sample} for sample in samples
+        ]
+        last = (
+            {passed.segment: passed.offset for passed in place.watermark.cut}
+            if place.watermark is not None
+            else {}
+        )
+        place.watermark = following(place, [WriterMark(time, position) for position in positions])
         cut = {passed.segment: passed.offset for passed in place.watermark.cut}
         layout.check_cut(replace(stream, cut={}), cut)
-        for number, offset in [found for position in (*positions, last) for found in position.items()]:
+        for number, offset in [
+            found for position in (*positions, last) for found in position.items()
+        ]:
             written = layout.segment_of(stream, number)
             if number in cut:
                 assert cut[number] >= offset
@@ -181,7 +228,7 @@ def test_where_that_epoch_is_cut_off_the_place_is_in_the_present_one() -> None:
     run(main())
 
 
-def test_after_a_start_what_was_noted_and_the_last_watermark_are_known_and_each_is_written_once() -> None:
+def test_after_start_what_noted_and_last_watermark_are_known_and_each_is_written_once() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
@@ -214,16 +261,21 @@ def test_a_crash_before_a_watermark_reached_its_mark_is_made_good_at_the_next_st
             await timed.watermarks.apply()
             journal = Journal(there.store)
             await journal.replay()
-            await journal.submit([WatermarkPut(SCOPE, STREAM, Watermark(2, 150, 160, (Passed(0, 0.0, 1.0, 20),)))])
+            await journal.submit(
+                [WatermarkPut(SCOPE, STREAM, Watermark(2, 150, 160, (Passed(0, 0.0, 1.0, 20),)))]
+            )
         for _ in range(2):
             async with rig(disk) as there:
                 await there.streams.scopes()
-                assert Timed(there).marks() == [Mark(100, 100, {0: 10, 1: 0}), Mark(150, 160, {0: 20})]
+                assert Timed(there).marks() == [
+                    Mark(100, 100, {0: 10, 1: 0}),
+                    Mark(150, 160, {0: 20}),
+                ]
 
     run(main())
 
 
-def test_a_stream_takes_all_that_was_noted_along_and_a_mark_that_was_deleted_is_made_again() -> None:
+def test_stream_takes_all_that_was_noted_along_and_mark_that_was_deleted_is_made_again() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)

@@ -13,13 +13,13 @@ from logdrive.store.streams.errors import (
     TooMuchNotedError,
 )
 from logdrive.store.streams.names import segment_id
-from logdrive.store.streams.state import Noted
+from logdrive.store.streams.state import WriterMark
 from tests.logdrive.services.pravega.server.streams.marks import Timed
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
 from tests.support.virtual_time import run
 
 
-async def noted(there: Rig, writer: str) -> Noted:
+async def noted(there: Rig, writer: str) -> WriterMark:
     async with there.catalogue.turn():
         return (await there.catalogue.place(SCOPE, STREAM)).writers[writer]
 
@@ -35,13 +35,13 @@ def test_neither_time_nor_position_of_a_writer_goes_back() -> None:
                 await timed.note("a", 99, {0: 10, 1: 20})
             with pytest.raises(PositionError):
                 await timed.note("a", 101, {0: 9, 1: 20})
-            assert await noted(there, "a") == Noted(100, {0: 10, 1: 20})
+            assert await noted(there, "a") == WriterMark(100, {0: 10, 1: 20})
             await timed.note("b", -(1 << 63), {0: 9})
             await timed.note("a", (1 << 63) - 1, {0: 10})
             await timed.remove("a")
-            assert await noted(there, "a") == Noted((1 << 63) - 1, {0: 10}, leaving=True)
+            assert await noted(there, "a") == WriterMark((1 << 63) - 1, {0: 10}, leaving=True)
             await timed.note("a", (1 << 63) - 1, {})
-            assert await noted(there, "a") == Noted((1 << 63) - 1, {})
+            assert await noted(there, "a") == WriterMark((1 << 63) - 1, {})
 
     run(main())
 
@@ -55,9 +55,11 @@ def test_a_position_is_a_place_that_the_stream_has_or_had() -> None:
                 with pytest.raises(PositionError):
                     await timed.note("a", 1, wrong)
             await timed.split(0)
-            await there.streams.truncate(SCOPE, STREAM, {segment_id(2, 1): 0, segment_id(3, 1): 0, 1: 0})
+            await there.streams.truncate(
+                SCOPE, STREAM, {segment_id(2, 1): 0, segment_id(3, 1): 0, 1: 0}
+            )
             await timed.note("a", 1, {0: 10, 1: 1000, segment_id(2, 1): -1})
-            assert await noted(there, "a") == Noted(1, {1: 1000, segment_id(2, 1): 0})
+            assert await noted(there, "a") == WriterMark(1, {1: 1000, segment_id(2, 1): 0})
 
     run(main())
 
@@ -69,7 +71,10 @@ def test_who_is_not_there_is_told_and_names_have_bounds() -> None:
             await timed.made()
             with pytest.raises(NoSuchWriterError):
                 await timed.remove("a")
-            for scope, stream, error in ((SCOPE, "none", NoSuchStreamError), ("none", STREAM, NoSuchScopeError)):
+            for scope, stream, error in (
+                (SCOPE, "none", NoSuchStreamError),
+                ("none", STREAM, NoSuchScopeError),
+            ):
                 with pytest.raises(error):
                     await timed.writers.note(scope, stream, "a", 1, {})
                 with pytest.raises(error):
@@ -109,11 +114,11 @@ def test_a_transaction_s_time_stands_where_it_was_committed_and_never_undoes_the
             found, _ = await there.transactions.begin(SCOPE, STREAM, 1000)
             await there.transactions.commit(SCOPE, STREAM, found)
             await timed.writers.note_committed(SCOPE, STREAM, "a", 7, found)
-            assert await noted(there, "a") == Noted(7, {0: 1000, 1: 1000})
+            assert await noted(there, "a") == WriterMark(7, {0: 1000, 1: 1000})
             for name, time in (("a", 6), ("", 8), ("x" * 257, 8)):  # refused, and the commit stands
                 await timed.writers.note_committed(SCOPE, STREAM, name, time, found)
             await timed.writers.note_committed(SCOPE, "none", "a", 8, found)
-            assert await noted(there, "a") == Noted(7, {0: 1000, 1: 1000})
+            assert await noted(there, "a") == WriterMark(7, {0: 1000, 1: 1000})
             assert await timed.noting() == ["a"]
 
     run(main())

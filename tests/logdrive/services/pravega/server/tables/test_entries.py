@@ -6,16 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logdrive.services.pravega.server.tables.entries import Change, LogEntry, decode, encode
+from logdrive.services.pravega.server.tables.entries import (
+    TableChange,
+    TableLogEntry,
+    decode,
+    encode,
+)
 
 MOST = 1000
 CHANGES = st.lists(
-    st.builds(Change, st.binary(min_size=1, max_size=9), st.none() | st.binary(max_size=20), st.none() | st.integers(0, (1 << 63) - 1))
+    st.builds(
+        TableChange,
+        st.binary(min_size=1, max_size=9),
+        st.none() | st.binary(max_size=20),
+        st.none() | st.integers(0, (1 << 63) - 1),
+    )
 )
 
 
 def test_known_entries_both_ways() -> None:
-    parts, entries = encode([Change(b"key", b"val"), Change(b"key", None), Change(b"k", b"", 7)], 100)
+    parts, entries = encode(
+        [TableChange(b"key", b"val"), TableChange(b"key", None), TableChange(b"k", b"", 7)], 100
+    )
     assert b"".join(parts).hex() == (
         "0000000003000000038000000000000000"
         + b"keyval".hex()
@@ -24,13 +36,19 @@ def test_known_entries_both_ways() -> None:
         + "0000000001000000000000000000000007"
         + b"k".hex()
     )
-    assert entries == [LogEntry(b"key", 100, 100, 3), LogEntry(b"key", 123, 123, -1), LogEntry(b"k", 7, 143, 0)]
+    assert entries == [
+        TableLogEntry(b"key", 100, 100, 3),
+        TableLogEntry(b"key", 123, 123, -1),
+        TableLogEntry(b"k", 7, 143, 0),
+    ]
     assert decode(b"".join(parts), 100, longest=MOST, most=99) == entries
     assert entries[0].value_at == 120
 
 
 @given(CHANGES, st.integers(0, 1 << 40), st.data())
-def test_changes_come_back_as_far_as_they_are_whole(changes: list[Change], base: int, data: st.DataObject) -> None:
+def test_changes_come_back_as_far_as_they_are_whole(
+    changes: list[TableChange], base: int, data: st.DataObject
+) -> None:
     parts, entries = encode(changes, base)
     whole = b"".join(parts)
     cut, most = data.draw(st.integers(0, len(whole))), data.draw(st.integers(0, 10))
@@ -40,7 +58,14 @@ def test_changes_come_back_as_far_as_they_are_whole(changes: list[Change], base:
 
 @pytest.mark.parametrize(
     "head",
-    ["010000000300000003", "000000000000000000", "0000000003fffffffe", "007fffffff00000000", "0000000001000003e8", "00fffffffd00000003"],
+    [
+        "010000000300000003",
+        "000000000000000000",
+        "0000000003fffffffe",
+        "007fffffff00000000",
+        "0000000001000003e8",
+        "00fffffffd00000003",
+    ],
 )
 def test_what_is_no_entry_is_refused_from_its_head(head: str) -> None:
     with pytest.raises(ValueError, match="no table entry at 5"):

@@ -1,8 +1,10 @@
-"""Random lives of a table, ended by power cuts and kills at any step, compared with a model that is a dict.
+"""Random lives of a table, ended by power cuts and kills at any step, compared with a model that is
+a dict.
 
-After each death the table must be the outcome of some beginning of all changes, whole ones only, that has at least all that was
-acknowledged; and must go on from there, whatever was compacted in between. Changes count in the order in which they were written
-to the log: those under way at one time may overtake each other while the index is read anew, and nobody is told otherwise.
+After each death the table must be the outcome of some beginning of all changes, whole ones only,
+that has at least all that was acknowledged; and must go on from there, whatever was compacted in
+between. Changes count in the order in which they were written to the log: those under way at one
+time may overtake each other while the index is read anew, and nobody is told otherwise.
 """
 
 import asyncio
@@ -18,10 +20,10 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
-from logdrive.services.pravega.server.tables.entries import Change
+from logdrive.services.pravega.server.tables.entries import TableChange
 from logdrive.services.pravega.server.tables.errors import KeyNotThereError, KeyVersionError
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.table import Table
+from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
@@ -48,7 +50,9 @@ def after(steps: Sequence[Step]) -> dict[bytes, bytes]:
 
 @dataclass
 class History:
-    """What was acknowledged, what may still be, and what failed since, which a crash may keep in the order it was submitted."""
+    """What was acknowledged, what may still be, and what failed since, which a crash may keep in
+    the order it was submitted.
+    """
 
     durable: list[Step] = field(default_factory=list)
     ahead: list[Step] = field(default_factory=list)
@@ -66,13 +70,17 @@ class History:
 
 
 class Watched(Tables):
-    """Tables that tell in which order changes go to the log: what was compared is written at once, where it changes anything."""
+    """Tables that tell in which order changes go to the log: what was compared is written at once,
+    where it changes anything.
+    """
 
     def __init__(self, store: Store, life: "Life") -> None:
         super().__init__(store, TABLE_LIMITS)
         self._life = life
 
-    async def _compared(self, table: Table, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int) -> list[Change]:
+    async def _compared(
+        self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
+    ) -> list[TableChange]:
         changes = await super()._compared(table, keys, values, at)
         self._life.ordered(asyncio.current_task())
         return changes
@@ -92,7 +100,9 @@ class Life:
         faults.on_reach = self._reach
         clean = self.random.random() < 0.2
         try:
-            async with running(self.disk, LIMITS, delay=self.random.choice((0.0, 0.01)), clean=clean) as store:
+            async with running(
+                self.disk, LIMITS, delay=self.random.choice((0.0, 0.01)), clean=clean
+            ) as store:
                 tables = Watched(store, self)
                 await self._found(tables)
                 for _ in range(self.random.randrange(5, 60)):
@@ -125,7 +135,9 @@ class Life:
             found |= {entry.key.key: entry.value for entry in entries}
         assert list(found) == sorted(found)
         got = await tables.get(T, [TableKey(key) for key in KEYS])
-        assert {entry.key.key: entry.value for entry in got if entry.key.version != NOT_THERE} == found
+        assert {
+            entry.key.key: entry.value for entry in got if entry.key.version != NOT_THERE
+        } == found
         walked: dict[bytes, bytes] = {}
         position = (await tables.info(T)).start
         while True:
@@ -145,7 +157,9 @@ class Life:
     def _die(self) -> None:
         if self.death is None:
             self._look()
-            disk = self.disk.killed() if self.random.random() < 0.3 else self.disk.crash(self.random)
+            disk = (
+                self.disk.killed() if self.random.random() < 0.3 else self.disk.crash(self.random)
+            )
             self.death = (disk, self.history.copy())
 
     def ordered(self, task: "asyncio.Task[object] | None") -> None:
@@ -199,7 +213,17 @@ class Life:
             step = dict.fromkeys(keys)
             self._task(tables.remove(T, [TableKey(key) for key in keys]), step)
         else:
-            self._task(tables.put(T, [TableEntry(TableKey(key), value) for key, value in step.items() if value is not None]), step)
+            self._task(
+                tables.put(
+                    T,
+                    [
+                        TableEntry(TableKey(key), value)
+                        for key, value in step.items()
+                        if value is not None
+                    ],
+                ),
+                step,
+            )
 
     def _task(self, change: "asyncio._CoroutineLike[object]", step: Step) -> None:
         self._waiting.append(asyncio.ensure_future(change))  # type: ignore[arg-type]
@@ -217,13 +241,20 @@ class Life:
             assert (found.value if found.key.version != NOT_THERE else None) == state.get(key)
             wrong = TableKey(key, 1 << 50)
             with pytest.raises(KeyVersionError if key in state else KeyNotThereError):
-                await tables.put(T, [TableEntry(TableKey(b"new"), b""), TableEntry(wrong, b"wrong")])
-            self._task(tables.put(T, [TableEntry(TableKey(key, found.key.version), b"right")]), {key: b"right"})
+                await tables.put(
+                    T, [TableEntry(TableKey(b"new"), b""), TableEntry(wrong, b"wrong")]
+                )
+            self._task(
+                tables.put(T, [TableEntry(TableKey(key, found.key.version), b"right")]),
+                {key: b"right"},
+            )
             await self._all()
 
 
 @pytest.mark.parametrize("seed", [*range(60), 7151])
-def test_a_table_holds_what_it_acknowledged_and_no_batch_by_halves_after_any_crash(seed: int) -> None:
+def test_a_table_holds_what_it_acknowledged_and_no_batch_by_halves_after_any_crash(
+    seed: int,
+) -> None:
     async def main() -> None:
         random = Random(seed)
         disk, history = MemoryDisk(), History()

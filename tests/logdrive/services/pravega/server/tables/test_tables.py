@@ -1,4 +1,6 @@
-"""Tables under many hands: what is compared is compared with the last word, whoever had it; and what is kept in memory is bounded."""
+"""Tables under many hands: what is compared is compared with the last word, whoever had it; and
+what is kept in memory is bounded.
+"""
 
 import asyncio
 import errno
@@ -9,7 +11,11 @@ import pytest
 
 from logdrive.errors import TransientError
 from logdrive.services.pravega.server.tables.cache import KeptTables
-from logdrive.services.pravega.server.tables.errors import KeyVersionError, NoEntryError, NotATableError
+from logdrive.services.pravega.server.tables.errors import (
+    KeyVersionError,
+    NoEntryError,
+    NotATableError,
+)
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.tables import Tables
 from logdrive.store.engine import Store
@@ -39,12 +45,16 @@ def in_store(test: Callable[[Store, MemoryDisk], Awaitable[None]]) -> Callable[[
 
 
 async def add_one(tables: Tables) -> bool:
-    """Raise the count by compare-and-set, as synchronizers do; False where the store took nothing."""
+    """Raise the count by compare-and-set, as synchronizers do; False where the store took
+    nothing.
+    """
     while True:
         try:
             (found,) = await tables.get(T, [KEY])
             count = int(found.value or b"0")
-            await tables.put(T, [TableEntry(TableKey(KEY.key, found.key.version), b"%d" % (count + 1))])
+            await tables.put(
+                T, [TableEntry(TableKey(KEY.key, found.key.version), b"%d" % (count + 1))]
+            )
         except KeyVersionError:
             continue
         except TransientError:
@@ -53,7 +63,9 @@ async def add_one(tables: Tables) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_compare_and_set_counts_every_change_once_through_full_disks_compactions_and_other_hands(seed: int) -> None:
+def test_compare_and_set_counts_every_change_once_through_full_disks_compactions_and_other_hands(
+    seed: int,
+) -> None:
     @in_store
     async def counted(store: Store, disk: MemoryDisk) -> None:
         random = Random(seed)
@@ -83,18 +95,25 @@ def test_compare_and_set_counts_every_change_once_through_full_disks_compactions
 
 
 @in_store
-async def test_what_another_hand_appended_is_seen_by_readers_and_walkers(store: Store, disk: MemoryDisk) -> None:
+async def test_what_another_hand_appended_is_seen_by_readers_and_walkers(
+    store: Store, disk: MemoryDisk
+) -> None:
     one, other = Tables(store), Tables(store)
     await one.create(T)
     await one.put(T, [TableEntry(TableKey(b"a"), b"1")])
-    assert [entry.value for entry in await other.get(T, [TableKey(b"a"), TableKey(b"b")])] == [b"1", b""]
+    assert [entry.value for entry in await other.get(T, [TableKey(b"a"), TableKey(b"b")])] == [
+        b"1",
+        b"",
+    ]
     await other.put(T, [TableEntry(TableKey(b"b"), b"2")])
     assert [entry.value for entry in await one.entries(T, b"", b"", b"", 9)] == [b"1", b"2"]
     assert [entry.value for entry in (await one.delta(T, 0, 9)).entries] == [b"1", b"2"]
 
 
 @in_store
-async def test_something_else_in_a_table_is_named_and_nothing_is_added_behind_it(store: Store, disk: MemoryDisk) -> None:
+async def test_something_else_in_a_table_is_named_and_nothing_is_added_behind_it(
+    store: Store, disk: MemoryDisk
+) -> None:
     tables = Tables(store)
     await tables.create(T)
     await tables.put(T, [TableEntry(TableKey(b"a"), b"1")])
@@ -119,12 +138,16 @@ async def test_a_table_has_so_many_keys_and_no_more(store: Store, disk: MemoryDi
 
 
 @in_store
-async def test_indexes_not_used_for_longest_make_room_and_are_read_again(store: Store, disk: MemoryDisk) -> None:
+async def test_indexes_not_used_for_longest_make_room_and_are_read_again(
+    store: Store, disk: MemoryDisk
+) -> None:
     limits = TableLimits(keys=5)
     tables, kept = Tables(store, limits), KeptTables(store, limits)
     for name in ("a", "b", "c"):
         await tables.create(name)
-        await tables.put(name, [TableEntry(TableKey(b"%d" % number), name.encode()) for number in range(2)])
+        await tables.put(
+            name, [TableEntry(TableKey(b"%d" % number), name.encode()) for number in range(2)]
+        )
     first = await kept.table("a")
     await kept.table("b")
     assert await kept.table("a") is first
@@ -140,7 +163,9 @@ def test_many_values_are_read_and_moved_while_others_go_on() -> None:
             await tables.create(T)
             keys = [TableKey(b"%04d" % number) for number in range(1000)]
             for turn in range(5):
-                await asyncio.gather(*(tables.put(T, [TableEntry(key, b"%d" % turn)]) for key in keys))
+                await asyncio.gather(
+                    *(tables.put(T, [TableEntry(key, b"%d" % turn)]) for key in keys)
+                )
 
             async def others() -> None:
                 nonlocal turns
@@ -150,7 +175,11 @@ def test_many_values_are_read_and_moved_while_others_go_on() -> None:
 
             going_on = asyncio.create_task(others())
             assert tables.wants_compaction(T)
-            for work in (tables.get(T, keys), tables.entries(T, b"", b"", b"", 1000), tables.compact(T)):
+            for work in (
+                tables.get(T, keys),
+                tables.entries(T, b"", b"", b"", 1000),
+                tables.compact(T),
+            ):
                 before = turns
                 found = await work
                 assert turns - before >= len(keys) // 100
@@ -173,14 +202,18 @@ def test_what_stands_where_a_table_was_read_is_not_told_once_it_is_another_one(m
         await tables.get(T, keys)
         await store.delete(T)  # behind its back
         await Tables(store).create(T)
-        await Tables(store).put(T, [TableEntry(TableKey(b"%04d" % (number + 7)), b"new") for number in range(many)])
+        await Tables(store).put(
+            T, [TableEntry(TableKey(b"%04d" % (number + 7)), b"new") for number in range(many)]
+        )
         assert {entry.value for entry in await tables.get(T, keys)} <= {b"new", b""}
 
     told()
 
 
 @in_store
-async def test_a_plain_segment_is_no_table_and_is_not_made_one_once_it_has_anything(store: Store, disk: MemoryDisk) -> None:
+async def test_a_plain_segment_is_no_table_and_is_not_made_one_once_it_has_anything(
+    store: Store, disk: MemoryDisk
+) -> None:
     tables = Tables(store)
     await store.create("plain")
     await store.append("plain", b"x", writer=WRITER, expected=None, number=1, events=1)
