@@ -49,6 +49,24 @@ class Disconnect(Exception):  # noqa: N818 - it ends a conversation, which need 
 class ConnectionContext:
     """What a session has of its connection. *version* is the byte that acknowledgements carry."""
 
+    __slots__ = (
+        "_finishing",
+        "_group",
+        "_tasks",
+        "account",
+        "acks",
+        "farewell",
+        "host",
+        "identity",
+        "log",
+        "offset",
+        "on_leave",
+        "outbox",
+        "peer",
+        "services",
+        "version",
+    )
+
     def __init__(
         self, services: ReceiverServices, stream: ByteStream, group: asyncio.TaskGroup
     ) -> None:

@@ -23,6 +23,20 @@ class Outbox:
     After a failure *broken* says why: the stream is aborted, nothing more is sent.
     """
 
+    __slots__ = (
+        "_has_ack",
+        "_idle",
+        "_most",
+        "_parts",
+        "_sealed",
+        "_size",
+        "_stream",
+        "_wake",
+        "_writing",
+        "broken",
+        "last_put",
+    )
+
     def __init__(self, stream: ByteStream, most: int = WAITING_BYTES) -> None:
         self._stream = stream
         self._most = most

@@ -218,10 +218,9 @@ class AgentHost(Process):
         """What the sources that it has registered take of the receiver's memory, by our count."""
         if not self.running or self.agent is None or self.plan.plain:
             return 0
-        registered = [
-            source for source in self.agent.book.sources if source.state is SourceState.OPEN
-        ]
-        return sum(SOURCE_BYTES + len(source.attributes) for source in registered)
+        book = self.agent.book
+        registered = [source for source in book.sources if source.state is SourceState.OPEN]
+        return sum(SOURCE_BYTES + len(book.attributes_of(source)) for source in registered)
 
     @property
     def in_flight(self) -> int:
