@@ -1,8 +1,8 @@
 """The index as a file, so that a start reads only the log's end.
 
 `LDINDEX3`, u32 CRC-32 of the rest, then MessagePack of `_Snapshot`; integers in its byte columns
-are little-endian. It says which files have the rest (`logdrive.store.index.pages`). Version 2 had
-all extents and numbers in itself; it is read, and not written.
+are little-endian. It names the files that have the rest (`logdrive.store.index.pages`). Version 2
+had all extents and numbers in itself; it is read, but no longer written.
 """
 
 import struct
@@ -29,9 +29,9 @@ _MAGIC_2: Final = b"LDINDEX2"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The index as of *tip*, an end that the log once had.
+    """The index at *tip*, a former end of the log.
 
-    *names* are those of the paged files that it needs, as read.
+    *names* are the paged files that it needs.
     """
 
     store_id: UUID
@@ -90,7 +90,7 @@ class _Snapshot2(msgspec.Struct):
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Return the file's content.
 
-    No number may have changed since they were put on disk: it has none.
+    All numbers must be on disk: the file has none.
     """
     segments = [
         _Segment(
@@ -113,9 +113,9 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits) -> Snapshot:
-    """Return what the file, of the store in *directory*, holds.
+    """Return the index in *data*, the file's content, of the store in *directory*.
 
-    Raises ValueError saying what is wrong with it.
+    Raises ValueError, which says what is wrong with it.
     """
     if len(data) < _HEAD.size or not data.startswith((_MAGIC, _MAGIC_2)):
         raise ValueError("not an index of this version")

@@ -1,9 +1,9 @@
-"""Puts on disk what the index need not keep in memory: the extents in closed log files, and the
-numbers changed since the last time.
+"""Spills the index to disk: extents in closed log files, and numbers changed since the last time.
 
-In three steps: what there is to write is gathered where the index is changed; it is written
-elsewhere, while the index stays as it is; and once it is durable, the index lets go of it. A step
-that fails leaves everything in memory, for the next time.
+In three steps. `gather_spill` collects what to write, on the thread that changes the index.
+`write_spill` writes it elsewhere, while the index does not change. `apply_spill`, once it is
+durable, drops it from the index's memory. If a step fails, everything stays in memory for the next
+time.
 """
 
 from array import array
@@ -22,9 +22,7 @@ from logdrive.store.log.files import LogFiles
 
 
 class Stretch(NamedTuple):
-    """Rows [first, end) in the memory of *segment*, which follow each other there and lie in the
-    log file of *base*.
-    """
+    """Consecutive rows [first, end) in the memory of *segment*, in the log file of *base*."""
 
     segment: SegmentIndex
     base: int
@@ -34,9 +32,9 @@ class Stretch(NamedTuple):
 
 @dataclass(slots=True)
 class Spill:
-    """What is to be written, *as_of* an end of the log: all rows below *to*.
+    """What is to be written for a log that ends at *as_of*: all rows for the log before *to*.
 
-    *files* and *runs* are what there is then.
+    *files* and *runs* are the new paged files.
     """
 
     as_of: int
@@ -48,8 +46,9 @@ class Spill:
 
 
 def gather_spill(index: Index, as_of: int) -> Spill:
-    """Return what of *index*, which is that of a log that ends at *as_of*, belongs on disk;
-    nanoseconds for each row in memory.
+    """Return what of *index*, of a log that ends at *as_of*, belongs on disk.
+
+    Costs nanoseconds per row in memory.
     """
     to = index.files.bases[-1]
     segments = index.by_number.values()
@@ -64,7 +63,7 @@ def gather_spill(index: Index, as_of: int) -> Spill:
 
 
 def write_spill(index: Index, spill: Spill) -> None:
-    """Write it; changes nothing else. Raises OSError, `DamagedError`."""
+    """Write *spill* to disk. Raises OSError, `StoreDamagedError`."""
     by_base: dict[int, list[Stretch]] = {}
     for stretch in spill.stretches:
         by_base.setdefault(stretch.base, []).append(stretch)
@@ -78,9 +77,7 @@ def write_spill(index: Index, spill: Spill) -> None:
 
 
 def apply_spill(index: Index, spill: Spill) -> None:
-    """Let *index* go on with what was written, and forget files of which it needs nothing any
-    more.
-    """
+    """Make *index* use what was written, and forget the files that it no longer needs."""
     rows = dict.fromkeys(spill.files, 0)
     chunks: list[ExtentRun] = []
     for segment, base, first, end in spill.stretches:
@@ -104,7 +101,7 @@ def apply_spill(index: Index, spill: Spill) -> None:
 
 
 def _stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch]:
-    """Yield what of *segment* lies below *to*, in order."""
+    """Yield the stretches of *segment* in the log before *to*, in order."""
     row = 0
     while row < len(segment.offsets):
         end = bisect_left(segment.offsets, segment.block_end(row))
@@ -119,8 +116,9 @@ def _stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch
 def _parts(
     files: LogFiles, places: "array[int]", first: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield [first, end) in parts that lie in one log file each, with its base: found by halving,
-    as they are mostly long.
+    """Yield the rows [first, end) in parts that are in one log file each, with its base.
+
+    They are found by halving, since most parts are long.
     """
     base, until = files.span_of(places[first])
     part = places[first:end]

@@ -1,4 +1,4 @@
-"""What is written of a stream once all that its state asked of its segments is durable."""
+"""Follow-up changes: what is written once everything that a stream's state required is durable."""
 
 from typing import Final
 
@@ -15,13 +15,13 @@ from logdrive.store.streams.state import (
 )
 
 KEPT: Final = 1000
-"""Transactions of a stream that are remembered after their end, for those who ask how it went."""
+"""Limit on ended transactions of a stream that are remembered, for queries of their result."""
 
 _ENDING: Final = ("committing", "aborting")
 
 
 def follow_up_puts(scope: str, name: str, place: StreamState) -> list[Put]:
-    """Return the puts that say that nothing is left to do; none where nothing was."""
+    """Return the puts that say that nothing is left to do; none if nothing was."""
     stream = place.stream
     if stream.status == "deleting":
         empty = msgspec.structs.replace(stream, segments=(), epochs=(), status="deleted", cut={})

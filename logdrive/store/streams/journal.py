@@ -1,9 +1,9 @@
-"""The changes of all streams, durable in a segment of the store itself.
+"""The journal: the changes of all streams, durable in a segment of the store itself.
 
-Each is one event of the segment `_system/_controller/0.#epoch.0`, in JSON, appended only where the
-one before it ended, so that nothing that was not read can lie between two of them. Now and then the
-whole state is put again, and what lies before is cut off: since changes only say what things are
-now, it does no harm if a crash comes between.
+Each record is one event, in JSON, of the segment `_system/_controller/0.#epoch.0`. It is appended
+only where the previous one ended, so nothing unread can come between two. From time to time the
+whole state is appended again, and what is before it is cut off. A crash in between does no harm:
+records only say what things are now.
 """
 
 import asyncio
@@ -34,16 +34,22 @@ _decoder = msgspec.json.Decoder(JournalRecord)
 
 
 class Journal:
-    """The journal of one store; one user at a time."""
+    """The journal of one store, for one user at a time."""
 
     def __init__(self, store: Store, *, slack: int = MIB) -> None:
-        self._store, self._slack = store, slack
-        self._begin = self._end = self._whole = 0
+        self._store = store
+        # bytes of journal below which it is not shortened
+        self._slack = slack
+        # the journal's range in its segment
+        self._begin = 0
+        self._end = 0
+        # bytes of the whole state when it was written last
+        self._whole = 0
 
     async def replay(self) -> CatalogState:
-        """Return the state as it is durable, once nothing of the journal is pending.
+        """Return the durable state, once nothing of the journal is pending.
 
-        Raises `StorageError` where it is unreadable.
+        Raises `StorageError` if it is unreadable.
         """
         try:
             await self._store.number(SEGMENT, _WRITER)
@@ -66,13 +72,14 @@ class Journal:
     def append_puts(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
         """Append a change.
 
-        Raises what `Store.append` raises: replay then, as after a future that fails.
+        Raises what `Store.append` raises. Replay the journal then, and after a future that fails.
         """
         return self._append(JournalRecord(tuple(puts)))
 
     def shorten(self, state: CatalogState) -> "list[asyncio.Future[Any]]":
-        """Put *state*, which all changes submitted add up to, again, where that makes the journal
-        much shorter.
+        """Append the whole *state* and truncate the journal, if that makes it much shorter.
+
+        *state* must include all changes submitted.
         """
         if self._end - self._begin < max(self._slack, 4 * self._whole):
             return []
@@ -101,8 +108,9 @@ class Journal:
 
 
 def decode_records(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
-    """Return the whole records at the beginning of *data*, which stands at *offset*, and how many
-    bytes they are. Raises `StorageError`.
+    """Return the whole records at the beginning of *data*, and their length in bytes.
+
+    *data* is at *offset* of the journal. Raises `StorageError`.
     """
     changes: list[JournalRecord] = []
     place = 0
@@ -125,7 +133,7 @@ def decode_records(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
 
 
 def _portions(state: CatalogState) -> Iterator[tuple[Put, ...]]:
-    """Yield the puts that make *state* from nothing, as many at once as go well into one record."""
+    """Yield the puts that make *state* from nothing, in portions that fit into one record."""
     portion: list[Put] = []
     size = 0
     for put in state.puts_for_all():

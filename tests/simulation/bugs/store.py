@@ -20,7 +20,7 @@ STORE = (
         "logdrive.store.log.log",
         (
             (
-                '            # the next start must not take for durable what only the page cache has\n            with contextlib.suppress(OSError):\n                file.truncate(self.tip.position - self.files.bases[-1])\n            raise self._over(\n                f"{self._path()} could not be synced: {os_error_text(error)}"\n            ) from error\n',
+                '            # the next start must not read from the page cache what is not on the disk\n            with contextlib.suppress(OSError):\n                file.truncate(self.tip.position - self.files.bases[-1])\n            raise self._over(\n                f"{self._path()} could not be synced: {os_error_text(error)}"\n            ) from error\n',
                 "            del error\n",
             ),
         ),
