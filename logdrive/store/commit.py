@@ -80,17 +80,17 @@ class GroupCommit:
         more = sum(sizes) + TOLL * len(sizes)
         return not self.pending_bytes or self.pending_bytes + more <= self._limits.pending
 
-    def enqueue(self, submission: PendingWrite) -> None:
-        """Add *submission* to the next group, or queue it for a later one.
+    def enqueue(self, write: PendingWrite) -> None:
+        """Add *write* to the next group, or queue it for a later one.
 
         Raises `TransientError` like `Log.add_entry`, and changes nothing then.
         """
-        entry = submission.entry
+        entry = write.entry
         if self._queue or not self._takes(entry.length):
-            self._queue.append(submission)
+            self._queue.append(write)
         else:
             self._log.add_entry(entry)
-            self._open.append(submission)
+            self._open.append(write)
         self.pending_bytes += entry.length + TOLL
         self._wake.set()
 
@@ -172,8 +172,6 @@ class GroupCommit:
     def _settle(self) -> None:
         """Report the last durable group."""
         if group := self._durable:
-            self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(
-                group
-            )
+            self.pending_bytes -= sum(write.entry.length for write in group) + TOLL * len(group)
             self._on_durable(group)
             self._durable = []

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from random import Random, SystemRandom
 from uuid import UUID
 
-from logdrive.errors import LogdriveError, StorageError, TransientError
+from logdrive.errors import LogdriveError, StorageError, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
@@ -104,7 +104,16 @@ class Store(Changes):
         clock: Clock,
         limits: StoreLimits,
     ) -> None:
-        super().__init__(PendingWrites(found.index), clock, limits)
+        commit = GroupCommit(
+            found.log,
+            executor,
+            limits,
+            on_durable=self._on_durable,
+            on_failed=self._on_failed,
+            has_other_work=self._has_other_work,
+            do_other_work=self._do_other_work,
+        )
+        super().__init__(PendingWrites(found.index), commit, clock, limits)
         self.path = path
         self.store_id = found.log.store_id
         self.recovery = found.report
@@ -117,15 +126,6 @@ class Store(Changes):
         )
         self._reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._waiters = Waiters()
-        self._commit = GroupCommit(
-            found.log,
-            executor,
-            limits,
-            on_durable=self._on_durable,
-            on_failed=self._on_failed,
-            has_other_work=self._has_other_work,
-            do_other_work=self._do_other_work,
-        )
         # a second reader, on the executor's thread: reads what is copied to the log's end
         self._copy_reader = LogReader(disk, found.log.files, limits, seed_of(self.store_id))
         self._reclaimer = Reclaimer(
@@ -209,9 +209,9 @@ class Store(Changes):
     async def number(self, segment: str, writer: UUID) -> int:
         """Return the writer's durable number, once nothing is pending for it (rules D2, S2)."""
         self._check_open()
-        while self._submissions.last_pending(
+        while self._pending.last_pending(
             segment, writer.bytes
-        ) is not None or self._submissions.existence_is_pending(segment):
+        ) is not None or self._pending.existence_is_pending(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return self._index.number(self._durable(segment), writer.bytes)
@@ -223,9 +223,9 @@ class Store(Changes):
         of it should be tried again then: a refusal must rest on durable state (rule D2).
         """
         self._check_open()
-        if not self._submissions.end_is_pending(segment):
+        if not self._pending.end_is_pending(segment):
             return False
-        while self._submissions.end_is_pending(segment):
+        while self._pending.end_is_pending(segment):
             await self._waiters.wait(segment)
             self._check_open()
         return True
@@ -258,7 +258,9 @@ class Store(Changes):
         except StoreDamagedError:
             time_ms = None
         except OSError as error:
-            raise StorageError(f"the store can't read its log in {self.path}: {error}") from error
+            raise StorageError(
+                f"the store can't read its log in {self.path}: {os_error_text(error)}"
+            ) from error
         return Appended(extent.offset, extent.length, time_ms)
 
     def read(
@@ -345,10 +347,10 @@ class Store(Changes):
 
     def _on_durable(self, group: Sequence[PendingWrite]) -> None:
         touched: dict[str, None] = {}
-        for submission in group:
-            entry = submission.entry
+        for write in group:
+            entry = write.entry
             if entry.kind == CREATE:
-                self._index.create_segment(entry.segment, submission.ahead.name, entry.time_ms)
+                self._index.create_segment(entry.segment, write.state.name, entry.time_ms)
             else:
                 self._index.apply_entry(
                     entry, entry.place, b"".join(entry.parts) if entry.kind == MERGE else b""
@@ -357,21 +359,21 @@ class Store(Changes):
                     self._reader.on_committed(
                         self._index.by_number[entry.segment], entry.place, entry.parts
                     )
-            self._submissions.remove_durable(submission)
-            submission.resolve()
-            touched[submission.ahead.name] = None
-            if submission.source is not None:
-                touched[submission.source.name] = None
+            self._pending.remove_durable(write)
+            write.resolve()
+            touched[write.state.name] = None
+            if write.source is not None:
+                touched[write.source.name] = None
         for segment in touched:
             self._waiters.wake(segment)
         self._waiters.wake(_ROOM)
 
     def _on_failed(self, lost: Sequence[PendingWrite], reason: LogdriveError) -> None:
-        self._submissions.discard_all()
+        self._pending.discard_all()
         if isinstance(reason, StorageError):
             self._refusal = reason
-        for submission in lost:
-            submission.reject(reason)
+        for write in lost:
+            write.reject(reason)
         self._waiters.wake_all()
 
 

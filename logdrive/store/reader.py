@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
 
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import Disk, File
 from logdrive.model.framing import Part
 from logdrive.model.units import MIB
@@ -79,7 +79,7 @@ class LogReader:
                     break
         except OSError as error:
             raise StorageError(
-                f"the store can't read its log in {self._files.directory}: {error}"
+                f"the store can't read its log in {self._files.directory}: {os_error_text(error)}"
             ) from error
         finally:
             self._window, self._window_at = b"", -1

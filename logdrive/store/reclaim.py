@@ -183,11 +183,9 @@ class Reclaimer:
         except StoreDamagedError as error:
             self._spoilt.add(victim.base)
             self._victim = None
-            self._log.error("a log file stays, though little of it is needed", reason=str(error))
+            self._log.error("a sparse log file can't be reclaimed", reason=str(error))
         except (LogdriveError, OSError) as error:
-            self._log.warning(
-                "a log file stays for now, though little of it is needed", reason=str(error)
-            )
+            self._log.warning("a sparse log file can't be reclaimed now", reason=str(error))
             self._give_up()
         else:
             if not victim.segments:

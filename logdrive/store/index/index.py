@@ -122,14 +122,12 @@ class Index:
     def _segment(self, number: int) -> SegmentIndex:
         segment = self.by_number.get(number)
         if segment is None:
-            raise ContradictionError(f"an entry of segment {number}, which there is not")
+            raise ContradictionError(f"an entry of segment {number}, which does not exist")
         return segment
 
     def _append(self, segment: SegmentIndex, change: LogEntry | EntryHead, place: int) -> None:
         if change.kind not in (APPEND, UPDATE):
-            raise ContradictionError(
-                f"an entry of kind {change.kind}, which is not one of a segment's"
-            )
+            raise ContradictionError(f"an entry of kind {change.kind}, which is not a segment's")
         self._advance(segment, change.writer, change.previous, change.number)
         if change.kind == APPEND and change.length:
             segment.offsets.append(segment.length)

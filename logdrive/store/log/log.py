@@ -209,7 +209,7 @@ class Log:
             self._open = self._following(room)
         except OSError as error:
             raise TransientError(
-                f"the store gets no {room} bytes of memory: {os_error_text(error)}"
+                f"the store can't allocate {room} bytes for a group: {os_error_text(error)}"
             ) from error
         return self._open
 
@@ -266,7 +266,7 @@ class Log:
             file = self._new_file(position)
         except OSError as error:
             raise TransientError(
-                f"the store can't begin {self.files.path(position)}: {os_error_text(error)}"
+                f"the store can't create {self.files.path(position)}: {os_error_text(error)}"
             ) from error
         before.close()
         self._file = file

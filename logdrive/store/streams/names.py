@@ -24,13 +24,13 @@ def check_scope(name: str) -> None:
     Letters, digits, '.' and '-', after '_' for scopes that clients use internally.
     """
     if name == SYSTEM or len(name) > _SCOPE_LENGTH or _NAME.fullmatch(name) is None:
-        raise BadNameError(f"{name[:300]!r} is no name for a scope")
+        raise BadNameError(f"{name[:300]!r} is not a valid name for a scope")
 
 
 def check_stream(name: str) -> None:
     """Raise `BadNameError` unless *name* is valid for a stream."""
     if len(name) > _STREAM_LENGTH or _NAME.fullmatch(name) is None:
-        raise BadNameError(f"{name[:300]!r} is no name for a stream")
+        raise BadNameError(f"{name[:300]!r} is not a valid name for a stream")
 
 
 def group_stream(group: str) -> str:

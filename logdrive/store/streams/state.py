@@ -3,6 +3,18 @@
 The journal's records lead to this state. A record is a list of *puts*, each the new state of one
 thing, which are applied all or none. So replaying is assigning, and the whole state is such a list,
 too, which keeps the journal short.
+
+What a status requires of segments is done by `logdrive.store.streams.reconcile`; once that is
+durable, `logdrive.store.streams.effects` says what follows. The transitions::
+
+    stream       active -> sealed      requested; its open transactions become aborting
+                 sealed -> deleting    requested; also from active, with the whole scope
+                 deleting -> deleted   once its segments are deleted
+    transaction  open -> committing    requested
+                 open -> aborting      requested, or its lease has run out
+                 committing -> committed, aborting -> aborted
+                                       once its segments are merged, or deleted
+    table        active -> deleting -> deleted
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,16 +62,19 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 class Stream(msgspec.Struct, frozen=True):
     """One stream.
 
-    *epochs* are the times (ms since 1970) at which each began. *cut* is where the stream begins now
-    (segment to offset), empty if nothing was cut off. A deleted stream is kept for its
-    *next_number*, so that a segment's name never stands for other bytes than before.
+    A deleted stream is kept for its *next_number*, so that a segment's name never stands for other
+    bytes than before.
     """
 
     config: StreamConfig
+    # all segments that were not cut off, current and past
     segments: tuple[Segment, ...]
+    # when each epoch began, in ms since 1970
     epochs: tuple[int, ...]
+    # number of the next new segment
     next_number: int
     status: Literal["active", "sealed", "deleting", "deleted"] = "active"
+    # where the stream begins now: segment id to offset; empty if nothing was cut off
     cut: dict[int, int] = {}
 
 
@@ -70,7 +85,9 @@ class Transaction(msgspec.Struct, frozen=True):
     """
 
     epoch: int
+    # ms since 1970
     opened_ms: int
+    # ids of the stream's segments that it writes for
     segments: tuple[int, ...]
     status: Literal["open", "committing", "committed", "aborting", "aborted"] = "open"
     targets: tuple[int, ...] = ()

@@ -108,7 +108,7 @@ def test_a_roll_on_a_full_disk_fails_until_there_is_room() -> None:
                 # the small one would fit in the old file, but no log may go on beside a new file's
                 # name
                 for size in (200, 1):
-                    with pytest.raises(TransientError, match="can't begin"):
+                    with pytest.raises(TransientError, match="can't create"):
                         await submit(store, bytes(size), 2)
                 assert disk.names(PATH) == ["lock", FIRST_FILE.rpartition("/")[2]]
             disk.capacity = None

@@ -75,12 +75,12 @@ STORE = (
                 "        limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen\n",
             ),
             (
-                "        while self._submissions.last_pending(\n            segment, writer.bytes\n        ) is not None or self._submissions.existence_is_pending(segment):\n",
-                "        while self._submissions.existence_is_pending(segment):\n",
+                "        while self._pending.last_pending(\n            segment, writer.bytes\n        ) is not None or self._pending.existence_is_pending(segment):\n",
+                "        while self._pending.existence_is_pending(segment):\n",
             ),
             (
                 "        return self._index.number(self._durable(segment), writer.bytes)\n",
-                "        return self._submissions.number(segment, writer.bytes)\n",
+                "        return self._pending.number(segment, writer.bytes)\n",
             ),
         ),
     ),
