@@ -132,8 +132,12 @@ class BlockStage:
     __slots__ = ("_at", "_buffer", "_file", "_used")
 
     def __init__(self, file: DirectFile, buffer: mmap.mmap, offset: int, rest: bytes) -> None:
-        self._file, self._buffer = file, buffer
-        self._used, self._at = len(rest), offset - len(rest)
+        self._file = file
+        self._buffer = buffer
+        # bytes used in the buffer
+        self._used = len(rest)
+        # where the buffer begins in the file, at a block
+        self._at = offset - len(rest)
         buffer[: self._used] = rest
 
     def add(self, parts: Sequence[Part]) -> None:

@@ -111,7 +111,7 @@ class Reclaimer:
             return await self._remove_one(empty)
         if self._victim is None:
             self._files.changed = False
-            self._victim = self._chosen()
+            self._victim = self._choose_victim()
         return self._victim is not None and await self._copy_some(self._victim)
 
     def _give_up(self) -> None:
@@ -159,7 +159,7 @@ class Reclaimer:
 
     # Copying -------------------------------------------------------------------------------------
 
-    def _chosen(self) -> _Victim | None:
+    def _choose_victim(self) -> _Victim | None:
         """Return the file with the least live data, if it is sparse.
 
         Only files whose extents are all on disk qualify: they are found without a search.

@@ -27,7 +27,7 @@ class PagedExtents:
     ) -> None:
         self.files = files or {}
         self._pages = pages
-        self._cache: PageCache[Columns] = PageCache(pages, limits.pages, _decoded)
+        self._cache: PageCache[Columns] = PageCache(pages, limits.pages, _decode_columns)
 
     def write_extents(
         self, base: int, offsets: "array[int]", places: "array[int]", as_of: int
@@ -96,6 +96,6 @@ def unpacked(data: bytes) -> "array[int]":
     return column
 
 
-def _decoded(rows: bytes) -> Columns:
+def _decode_columns(rows: bytes) -> Columns:
     half = len(rows) // 2
     return unpacked(rows[:half]), unpacked(rows[half:])

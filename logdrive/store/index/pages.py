@@ -102,7 +102,7 @@ class PageFiles:
             (self.path(file.name, copy) for copy in COPIES), key=self.suspects.__contains__
         ):
             try:
-                with self._opened(path) as opened:
+                with self._open_copy(path) as opened:
                     if (rows := self.rows_in(opened, file, page)) is not None:
                         return rows
             except OSError as trouble:
@@ -141,7 +141,7 @@ class PageFiles:
         for copy in COPIES:
             path = self.path(file.name, copy)
             try:
-                with self._opened(path) as opened:
+                with self._open_copy(path) as opened:
                     for page in range(file.pages):
                         rows = self.rows_in(opened, file, page)
                         if rows is None:
@@ -207,7 +207,8 @@ class PageFiles:
         log = structlog.get_logger("logdrive.store")
         try:
             data = b"".join(
-                self._framed(file.name, page, self.read(file, page)) for page in range(file.pages)
+                self._encode_page(file.name, page, self.read(file, page))
+                for page in range(file.pages)
             )
             write_atomically(self._disk, path, data)
         except (OSError, StoreDamagedError) as error:
@@ -232,7 +233,7 @@ class PageFiles:
         parts: list[bytes] = []
         waiting = size = 0
         for number, rows in enumerate(pages):
-            parts.append(self._framed(name, number, rows))
+            parts.append(self._encode_page(name, number, rows))
             size += len(rows)
             waiting += len(rows)
             if waiting >= _BUFFER:
@@ -247,7 +248,7 @@ class PageFiles:
         for file in opened:
             file.append([data])
 
-    def _framed(self, name: str, page: int, rows: bytes) -> bytes:
+    def _encode_page(self, name: str, page: int, rows: bytes) -> bytes:
         return _CRC.pack(self._crc(name, page, rows)) + rows
 
     def _crc(self, name: str, page: int, rows: bytes) -> int:
@@ -261,7 +262,7 @@ class PageFiles:
             )
 
     @contextlib.contextmanager
-    def _opened(self, path: str) -> Iterator[File]:
+    def _open_copy(self, path: str) -> Iterator[File]:
         file = self._disk.open(path)
         try:
             yield file
@@ -274,7 +275,9 @@ class PageCache(Generic[T]):
 
     def __init__(self, files: PageFiles, most: int, decode: Callable[[bytes], T]) -> None:
         self.files = files
-        self._most, self._decode = most, decode
+        self._most = most
+        self._decode = decode
+        # decoded pages by file name and number, the one used last at the end
         self._pages: OrderedDict[tuple[str, int], T] = OrderedDict()
 
     def __len__(self) -> int:

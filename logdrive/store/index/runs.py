@@ -26,6 +26,7 @@ class ExtentRuns:
     __slots__ = ("bases", "counts", "firsts", "rows", "shifts")
 
     def __init__(self, columns: "Sequence[array[int]] | None" = None) -> None:
+        # one column per field of `ExtentRun`, sorted by the first one
         self.firsts, self.bases, self.rows, self.counts, self.shifts = columns or [
             array("q") for _ in ExtentRun._fields
         ]

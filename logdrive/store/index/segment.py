@@ -39,28 +39,33 @@ class Extent(NamedTuple):
 class SegmentIndex:
     """One segment.
 
-    *offsets* and *places* are the columns of its rows in memory; the first extent holds *start*.
-    *numbers* are writers' numbers that changed since the last index checkpoint; *cold* is True if
-    there may be others on disk. The next *followed* appends are kept in memory for readers of the
-    tail.
-
     Methods that read rows on disk raise `StorageError` if they can't be read, and
     `StoreDamagedError` if they are damaged.
     """
 
+    # the segment's number in log entries
     number: int
     name: str
+    # rows on disk, of all segments
     paged: PagedExtents
+    # its range: bytes [start, length)
     length: int = 0
     start: int = 0
     sealed: bool = False
+    # when it was changed last, in ms since 1970
     modified_ms: int = 0
+    # count of the events that were appended
     events: int = 0
+    # whether there may be writers' numbers on disk
     cold: bool = False
+    # rows in memory, in two columns; the first extent holds *start*
     offsets: "array[int]" = field(default_factory=lambda: array("q"))
     places: "array[int]" = field(default_factory=lambda: array("q"))
+    # which rows on disk belong to the segment
     chunks: ExtentRuns = field(default_factory=ExtentRuns)
+    # writers' numbers that changed since the last index checkpoint
     numbers: dict[bytes, int] = field(default_factory=dict)
+    # count of the next appends to keep in memory for readers of the tail
     followed: int = 0
 
     def info(self) -> SegmentInfo:

@@ -94,20 +94,32 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     """
     segments = [
         _Segment(
-            *(s.number, s.name, s.length, s.start, s.sealed, s.modified_ms, s.events, s.cold),
-            *(
-                packed(s.offsets),
-                packed(s.places),
-                [packed(column) for column in s.chunks.columns()] if s.chunks else [],
-            ),
+            number=s.number,
+            name=s.name,
+            length=s.length,
+            start=s.start,
+            sealed=s.sealed,
+            modified_ms=s.modified_ms,
+            events=s.events,
+            cold=s.cold,
+            offsets=packed(s.offsets),
+            places=packed(s.places),
+            chunks=[packed(column) for column in s.chunks.columns()] if s.chunks else [],
         )
         for s in snapshot.index.by_number.values()
     ]
     index, files = snapshot.index, snapshot.index.files
-    rows = [(base, files.ends.get(base, 0), files.live[base]) for base in files.bases]
-    paged = index.paged_to, list(index.extents.files.items()), index.cold.runs
     body = msgspec.msgpack.encode(
-        _Snapshot(snapshot.store_id.bytes, snapshot.tip, rows, index.next_number, *paged, segments)
+        _Snapshot(
+            store_id=snapshot.store_id.bytes,
+            tip=snapshot.tip,
+            files=[(base, files.ends.get(base, 0), files.live[base]) for base in files.bases],
+            next_number=index.next_number,
+            paged_to=index.paged_to,
+            extents=list(index.extents.files.items()),
+            runs=index.cold.runs,
+            segments=segments,
+        )
     )
     return _HEAD.pack(_MAGIC, crc_of([body])) + body
 
@@ -123,7 +135,7 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
     if crc_of([body]) != _HEAD.unpack_from(data)[1]:
         raise ValueError("its checksum is wrong")
     try:
-        found = _decoded(body, data.startswith(_MAGIC))
+        found = _decode_body(body, data.startswith(_MAGIC))
         store_id = UUID(bytes=found.store_id)
         files = LogFiles(
             directory,
@@ -152,7 +164,7 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
     )
 
 
-def _decoded(body: memoryview, latest: bool) -> _Snapshot | _Snapshot2:
+def _decode_body(body: memoryview, latest: bool) -> _Snapshot | _Snapshot2:
     return (
         msgspec.msgpack.decode(body, type=_Snapshot)
         if latest
@@ -169,18 +181,18 @@ def _segment(found: _Segment, index: Index) -> SegmentIndex:
     if not index.extents.files.keys() >= set(chunks.bases):
         raise ValueError(f"no file for the extents of segment {found.name!r}")
     return SegmentIndex(
-        *(
-            found.number,
-            found.name,
-            index.extents,
-            found.length,
-            found.start,
-            found.sealed,
-            found.modified_ms,
-            found.events,
-            found.cold,
-        ),
-        *(offsets, places, chunks),
+        found.number,
+        found.name,
+        index.extents,
+        length=found.length,
+        start=found.start,
+        sealed=found.sealed,
+        modified_ms=found.modified_ms,
+        events=found.events,
+        cold=found.cold,
+        offsets=offsets,
+        places=places,
+        chunks=chunks,
     )
 
 
@@ -194,16 +206,15 @@ def _segment_2(found: _Segment2, index: Index) -> SegmentIndex:
     if len(offsets) != len(places) or len(writers) != len(numbers):
         raise ValueError(f"columns of segment {found.name!r} differ in length")
     return SegmentIndex(
-        *(
-            found.number,
-            found.name,
-            index.extents,
-            found.length,
-            found.start,
-            found.sealed,
-            found.modified_ms,
-            found.events,
-            False,
-        ),
-        *(offsets, places, ExtentRuns(), dict(zip(writers, numbers, strict=True))),
+        found.number,
+        found.name,
+        index.extents,
+        length=found.length,
+        start=found.start,
+        sealed=found.sealed,
+        modified_ms=found.modified_ms,
+        events=found.events,
+        offsets=offsets,
+        places=places,
+        numbers=dict(zip(writers, numbers, strict=True)),
     )

@@ -56,7 +56,7 @@ def gather_spill(index: Index, as_of: int) -> Spill:
         stretch
         for segment in segments
         if segment.offsets
-        for stretch in _stretches(index, segment, to)
+        for stretch in _find_stretches(index, segment, to)
     ]
     changed = {segment.number: segment.numbers for segment in segments if segment.numbers}
     return Spill(as_of, to, stretches, changed, index.cold.runs)
@@ -100,12 +100,12 @@ def apply_spill(index: Index, spill: Spill) -> None:
         segment.numbers, segment.cold = {}, True
 
 
-def _stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch]:
+def _find_stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch]:
     """Yield the stretches of *segment* in the log before *to*, in order."""
     row = 0
     while row < len(segment.offsets):
         end = bisect_left(segment.offsets, segment.block_end(row))
-        parts = _parts(index.files, segment.places, row, end)
+        parts = _split_by_file(index.files, segment.places, row, end)
         for base, group in groupby(parts, key=itemgetter(0)):
             stretch = list(group)
             if base < to:
@@ -113,7 +113,7 @@ def _stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch
         row = end
 
 
-def _parts(
+def _split_by_file(
     files: LogFiles, places: "array[int]", first: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
     """Yield the rows [first, end) in parts that are in one log file each, with its base.
@@ -126,5 +126,5 @@ def _parts(
         yield base, first, end
     else:
         middle = (first + end) // 2
-        yield from _parts(files, places, first, middle)
-        yield from _parts(files, places, middle, end)
+        yield from _split_by_file(files, places, first, middle)
+        yield from _split_by_file(files, places, middle, end)

@@ -89,7 +89,7 @@ class WriterNumbers:
             size += merged[-1].rows
         while True:
             sources = [iter(rows), *(self._rows(run) for run in merged)]
-            pages = _paged(_merged(sources, living, oldest=not kept), per_page)
+            pages = _group_pages(_merge_rows(sources, living, oldest=not kept), per_page)
             try:
                 written = self._files.write(numbers_name(as_of), _ROW.size, pages)
             # a damaged run must not keep the index from being written
@@ -141,7 +141,7 @@ class WriterNumbers:
                 yield page[start : start + _ROW.size]
 
 
-def _merged(
+def _merge_rows(
     sources: Sequence[Iterator[bytes]], living: Container[int], *, oldest: bool
 ) -> Iterator[bytes]:
     """Yield the newest row of each key; *sources* are ordered from new to old.
@@ -162,6 +162,6 @@ def _key(row: bytes) -> bytes:
     return row[:_KEY]
 
 
-def _paged(rows: Iterator[bytes], per_page: int) -> Iterator[bytes]:
+def _group_pages(rows: Iterator[bytes], per_page: int) -> Iterator[bytes]:
     while page := b"".join(islice(rows, per_page)):
         yield page

@@ -123,18 +123,18 @@ def encode_head(
     """Return the head of *entry* at *position*, and its CRC; computes a CRC over the data."""
     data_crc = crc_of(entry.parts)
     rest = _ENTRY.pack(
-        *(
-            link,
-            data_crc,
-            entry.length,
-            entry.events,
-            entry.segment,
-            entry.kind,
-            position,
-            committed,
-            entry.time_ms,
-        ),
-        *(entry.writer, entry.previous, entry.number),
+        link,
+        data_crc,
+        entry.length,
+        entry.events,
+        entry.segment,
+        entry.kind,
+        position,
+        committed,
+        entry.time_ms,
+        entry.writer,
+        entry.previous,
+        entry.number,
     )
     crc = _crc32(rest, seed)
     return _MARK.pack(ENTRY_MAGIC, crc) + rest, crc

@@ -175,7 +175,7 @@ class Log:
         Costs about 3 µs, and 0.3 ms per MiB. Raises `TransientError` if there is no memory for a
         group; nothing is changed then.
         """
-        group = self._open or self._begun(ENTRY_HEAD + entry.length)
+        group = self._open or self._open_group(ENTRY_HEAD + entry.length)
         position = group.end
         head, group.link = encode_head(
             entry, seed=self._seed, link=group.link, position=position, committed=group.start
@@ -202,18 +202,18 @@ class Log:
         """The position at which the durable log ends."""
         return self.tip.position
 
-    def _begun(self, size: int) -> CommitGroup:
+    def _open_group(self, size: int) -> CommitGroup:
         """Open a group whose first entry has *size* bytes."""
         room = max(size, self._limits.group)
         try:
-            self._open = self._following(room)
+            self._open = self._next_group(room)
         except OSError as error:
             raise TransientError(
                 f"the store can't allocate {room} bytes for a group: {os_error_text(error)}"
             ) from error
         return self._open
 
-    def _following(self, room: int) -> CommitGroup:
+    def _next_group(self, room: int) -> CommitGroup:
         if (before := self._sealed) is not None:
             return CommitGroup(
                 before.stage.next_stage(room), before.end, before.end, before.last, before.link
@@ -298,7 +298,7 @@ class Log:
             self._file = self._new_file(0)
             self.tip = Tip(FILE_HEAD)
         else:
-            self._file = self._opened(self._path())
+            self._file = self._open_file(self._path())
             self._file.datasync()
             self._disk.sync_directory(self.files.directory)
             head = decode_file_head(self._file.pread(FILE_HEAD, 0), self.files.bases[-1])
@@ -322,7 +322,7 @@ class Log:
             raise
         finally:
             file.close()
-        return self._opened(path)
+        return self._open_file(path)
 
     def _write_head(self, file: File, base: int) -> None:
         file.append([encode_file_head(self.store_id, base)])
@@ -334,7 +334,7 @@ class Log:
                 f"{self.files.path(base)} could not be synced: {os_error_text(error)}"
             ) from error
 
-    def _opened(self, path: str) -> File:
+    def _open_file(self, path: str) -> File:
         return self._disk.open(path, write=True, direct=self._limits.direct)
 
     def _cut_zeros(self, file: File, size: int) -> None:

@@ -48,7 +48,9 @@ class Catalog:
     """
 
     def __init__(self, store: Store, *, clock: Clock, random: Random, slack: int = MIB) -> None:
-        self.store, self.clock, self.random = store, clock, random
+        self.store = store
+        self.clock = clock
+        self.random = random
         self._journal = Journal(store, slack=slack)
         self._state = CatalogState()
         self._turn = asyncio.Lock()
@@ -61,7 +63,7 @@ class Catalog:
         async with self._turn:
             known, self._known = self._known, False
             if not known:
-                await self._begin()
+                await self._replay_journal()
             try:
                 yield self._state
             except StreamsError:
@@ -69,19 +71,19 @@ class Catalog:
                 raise
             self._known = True
 
-    async def _begin(self) -> None:
+    async def _replay_journal(self) -> None:
         self._state = await self._journal.replay()
         for scope, name, place in list(self._state.all_streams()):
             await asyncio.gather(*Reconciler(self.store, scope, name, place).submit_changes())
             await self.commit_puts(follow_up_puts(scope, name, place))
         for scope, name, _ in list(self._state.all_streams()):
-            await asyncio.gather(*self._settle_watermark(scope, name))
+            await asyncio.gather(*self._reconcile_watermark(scope, name))
         maps = [
             MapPut(scope, name, now)
             for scope, found in self._state.scopes.items()
             for name, now in found.maps.items()
         ]
-        await self._settle_maps(maps)
+        await self._reconcile_kv_tables(maps)
         await self.adopt_all()
 
     async def commit_puts(self, puts: Sequence[Put]) -> None:
@@ -97,15 +99,15 @@ class Catalog:
                 submitted += Reconciler(self.store, scope, name, place).submit_changes()
             for put in puts:
                 if isinstance(put, WatermarkPut):
-                    submitted += self._settle_watermark(put.scope, put.stream)
+                    submitted += self._reconcile_watermark(put.scope, put.stream)
             submitted += self._journal.shorten(self._state)
             await asyncio.gather(*submitted)
-            await self._settle_maps([put for put in puts if isinstance(put, MapPut)])
+            await self._reconcile_kv_tables([put for put in puts if isinstance(put, MapPut)])
             puts = [
                 put for scope, name, place in places for put in follow_up_puts(scope, name, place)
             ]
 
-    def _settle_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
+    def _reconcile_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
         place, mark = (
             self._state.stream_state(scope, stream),
             self._state.stream_state(scope, mark_stream(stream)),
@@ -114,7 +116,7 @@ class Catalog:
             return []
         return reconcile_watermark(self.store, scope, stream, mark.stream, place.watermark)
 
-    async def _settle_maps(self, maps: Sequence[MapPut]) -> None:
+    async def _reconcile_kv_tables(self, maps: Sequence[MapPut]) -> None:
         """Do what *maps*, which are durable, still require."""
         await asyncio.gather(
             *(

@@ -82,7 +82,7 @@ def scale_stream(
     replaced = [s for s in there if s.id in gone]
     if not replaced or len(replaced) != len(gone):
         raise PreconditionError("only current segments can be replaced")
-    if _joined(ranges) != _joined([(s.low, s.high) for s in replaced]):
+    if _join_ranges(ranges) != _join_ranges([(s.low, s.high) for s in replaced]):
         raise PreconditionError(
             "the new key ranges must be those of the segments that they replace, without "
             "gap or overlap"
@@ -207,10 +207,10 @@ def _overlap(one: Segment, other: Segment) -> bool:
 
 
 def _is_whole(segments: Iterable[Segment]) -> bool:
-    return _joined([(s.low, s.high) for s in segments]) == [(0.0, 1.0)]
+    return _join_ranges([(s.low, s.high) for s in segments]) == [(0.0, 1.0)]
 
 
-def _joined(ranges: Iterable[KeyRange]) -> list[KeyRange]:
+def _join_ranges(ranges: Iterable[KeyRange]) -> list[KeyRange]:
     """Return *ranges* in order, with adjacent ones joined.
 
     Overlapping or empty ranges stay as they are, so the result equals no valid list.

@@ -46,8 +46,11 @@ class Scaling:
     """Scales the streams of a store whose configuration asks for it."""
 
     def __init__(self, catalog: Catalog, streams: Streams) -> None:
-        self._catalog, self._streams = catalog, streams
+        self._catalog = catalog
+        self._streams = streams
+        # by segment
         self._measured: dict[str, _Measured] = {}
+        # when they were measured last, in seconds of the clock
         self._at = catalog.clock.monotonic()
 
     async def run(self) -> None:
@@ -87,7 +90,7 @@ class Scaling:
         info = self._catalog.store.info(segment)
         if info is None:
             return ()
-        total, known = _taken(info, stream.config), before.get(segment)
+        total, known = _total_taken(info, stream.config), before.get(segment)
         measured = self._measured[segment] = _Measured(
             total, known.rates if known is not None else deque(maxlen=_COLD)
         )
@@ -125,7 +128,7 @@ def plan_scaling(
             and segment.high - segment.low > _NARROWEST
         ):
             sealed.append(segment.id)
-            ranges += _parts(
+            ranges += _split_range(
                 segment,
                 min(
                     max(2, config.scale_factor), _MOST_PARTS, ceil(min(latest) / config.target_rate)
@@ -146,12 +149,12 @@ def plan_scaling(
     return [], []
 
 
-def _parts(segment: Segment, count: int) -> list[KeyRange]:
+def _split_range(segment: Segment, count: int) -> list[KeyRange]:
     width = (segment.high - segment.low) / count
     bounds = [segment.low, *(segment.low + width * n for n in range(1, count)), segment.high]
     return list(pairwise(bounds))
 
 
-def _taken(info: SegmentInfo, config: StreamConfig) -> float:
+def _total_taken(info: SegmentInfo, config: StreamConfig) -> float:
     """Return what a segment has taken so far, in the unit of its stream's configuration."""
     return info.length / KIB if config.scale_type == _BY_KIB else info.events

@@ -117,7 +117,7 @@ class Replay:
                 _ALL,
             )
         elif ours:
-            self._go_on_from(ours[-1])
+            self._continue_from(ours[-1])
             self._start = self._tip.position
         else:
             self._damaged(
@@ -143,7 +143,7 @@ class Replay:
         """
         return base == end or (end < base and end in self.ends.values() and end < self._start)
 
-    def _go_on_from(self, snapshot: Snapshot) -> None:
+    def _continue_from(self, snapshot: Snapshot) -> None:
         before = self.index
         self.index, self._tip = snapshot.index, snapshot.tip
         for base in before.files.bases if before is not None else ():
@@ -174,7 +174,7 @@ class Replay:
         if position < self._tip.position:
             return
         if self._newer is not None and position < self._newer.tip.position:
-            self._go_on_from(self._newer)
+            self._continue_from(self._newer)
         else:
             self._stopped = True
         self._newer = None

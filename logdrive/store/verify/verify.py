@@ -83,14 +83,14 @@ def verify(
     `StorageError` if there is no store, or the directory can't be read.
     """
     try:
-        return _Look(disk, directory, progress).look()
+        return _Verifier(disk, directory, progress).look()
     except OSError as error:
         raise StorageError(
             f"the store in {directory} can't be read: {file_error_text(error)}"
         ) from error
 
 
-class _Look:
+class _Verifier:
     """One verification, of the files that exist when it begins, with their lengths at that time."""
 
     def __init__(self, disk: Disk, directory: str, progress: Callable[[int, int], None]) -> None:
@@ -187,7 +187,7 @@ class _Look:
                 appends.places.append(head.position + ENTRY_HEAD)
                 appends.lengths.append(head.length)
             self._replay.replay_entry(head, data)
-            self._tell(head)
+            self._report_progress(head)
 
     def _pass_over(self, file: File, scan: FileScan) -> bool:
         """Judge an entry that is not whole, and continue after it.
@@ -313,7 +313,7 @@ class _Look:
                 return
         self._found.damages.append(Damage(path, offset, reason))
 
-    def _tell(self, head: EntryHead) -> None:
+    def _report_progress(self, head: EntryHead) -> None:
         done = self._found.bytes - self._ends[self._files.base_of(head.position)] + head.position
         if done - self._reported >= _STEP_BYTES:
             self._reported = done
