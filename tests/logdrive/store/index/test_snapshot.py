@@ -1,4 +1,4 @@
-"""The index file: what it says, and that nothing else passes for it."""
+"""The index file: it says what the index has, and no other bytes are accepted as one."""
 
 import struct
 from random import Random
@@ -30,7 +30,7 @@ LIMITS = StoreLimits(log_file=4000, page=100, copy=500)
 
 
 def _index(disk: MemoryDisk) -> Index:
-    """Return an index of which some is on disk."""
+    """Return an index, part of which is on disk."""
     files = LogFiles(PATH, [0, 4000], {0: 4000})
     random, index = Random(5), Index(files, PageFiles(disk, PATH, STORE, LIMITS.page), LIMITS)
     for number, name in enumerate(("a/b/0", "é", "empty")):
@@ -127,7 +127,7 @@ def test_an_index_takes_nothing_that_does_not_follow() -> None:
 
 
 def _as_version_2(store: Store, tip: Tip) -> bytes:
-    """Return what version 2 wrote: every extent and every number in the one file."""
+    """Return what version 2 wrote: all extents and numbers in the one file."""
     index = store._index
 
     def segment_2(segment: SegmentIndex) -> list[object]:

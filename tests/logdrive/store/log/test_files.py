@@ -1,4 +1,4 @@
-"""The log's files: which one holds a position, and how much of each still belongs to a segment."""
+"""The log's files: which one holds a position, and how much of each belongs to a segment."""
 
 import sys
 
@@ -46,7 +46,7 @@ def test_what_comes_and_goes_is_counted_at_its_own_file_alone() -> None:
 
 
 def test_a_freed_file_leaves_the_places_of_the_others_as_they_are() -> None:
-    """What lies in it can no longer be asked for; offsets stay what they are."""
+    """Its own bytes can no longer be asked for; positions do not change."""
     files = three()
     files.remove_file(0)
     assert files.bases == [1000, 3000]

@@ -1,6 +1,4 @@
-"""A full disk is told once when it begins and once when it is over, however often it is tried
-meanwhile.
-"""
+"""A full disk is logged once when it begins and once when it is over."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,9 +1,7 @@
-"""Random lives of streams, ended by power cuts and kills at any step, beside a store that never
-dies.
+"""Random lives of streams, ended by power cuts and kills, compared with a store that never dies.
 
-Each operation is done or not done, whole: after any death the streams, and the segments under them,
-are as they are on the store beside after all operations that were answered, or after the one that
-was under way, too.
+Each operation is done as a whole or not at all. After each death the streams and their segments are
+as on the other store after all operations that were answered, or also the one under way.
 """
 
 import contextlib
@@ -80,7 +78,7 @@ async def keys_of(there: Rig, scope: str, stream: str) -> list[str]:
 
 
 async def perform(there: Rig, op: Operation) -> None:
-    """Do *op*, as the state that it meets decides: the same on every store in that state."""
+    """Do *op*, depending only on the state: the same on every store in that state."""
     streams, where = there.streams, (op.scope, op.stream)
     match op.kind:
         case "scope":
@@ -213,7 +211,7 @@ async def in_transaction(there: Rig, op: Operation) -> None:
 
 
 async def view(there: Rig) -> Any:
-    """Return all that can be asked about, ids of transactions aside, which are random."""
+    """Return everything that can be queried, except transactions' ids, which are random."""
     keys: dict[str, str] = {}
     seen: list[Any] = []
     await there.streams.scopes()  # takes in what was made without asking
@@ -270,7 +268,7 @@ async def beside(operations: list[Operation]) -> Any:
 
 
 class Lives:
-    """One directory, opened again after each death. *done* are the operations that are in it."""
+    """One directory, opened again after each death; *done* are the operations it contains."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
