@@ -224,7 +224,7 @@ def test_damage_met_by_a_reader_is_named_and_the_rest_stays_readable() -> None:
 
 
 def test_nothing_is_known_of_a_writer_whose_first_run_failed() -> None:
-    """Two first runs are in flight; the first fails in the sink, the second is not stored (P2, D3)."""
+    """Two first runs are in flight; the first fails, and the second is not stored (P2, D3)."""
 
     async def main() -> None:
         disk = MemoryDisk()
