@@ -88,12 +88,12 @@ class LogReader:
     def follow_tail(self, segment: SegmentIndex, offset: int) -> None:
         """Note that a reader is at *offset* of *segment* and will want its next appends."""
         if segment.length - offset < _KEPT_BYTES:
-            segment.followed = _UNREAD_ENTRIES
+            segment.keep_next_appends(_UNREAD_ENTRIES)
 
     def on_committed(self, segment: SegmentIndex, place: int, parts: Sequence[Part]) -> None:
         """Keep the data that was committed at *place* if the tail of *segment* is followed."""
         if segment.followed:
-            segment.followed -= 1
+            segment.on_append_kept()
             self._keep(place, memoryview(b"".join(parts)))
             return
         self._unused += 1

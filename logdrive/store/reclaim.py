@@ -110,7 +110,7 @@ class Reclaimer:
         if empty:
             return await self._remove_one(empty)
         if self._victim is None:
-            self._files.changed = False
+            self._files.on_searched()
             self._victim = self._choose_victim()
         return self._victim is not None and await self._copy_some(self._victim)
 
@@ -118,7 +118,7 @@ class Reclaimer:
         """Pause: the disk refuses writes, or too much is pending."""
         self._copies.clear()
         self._victim = None
-        self._files.changed = True
+        self._files.search_again()
         self._rest = _REST_GROUPS
 
     # Removing ------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Reclaimer:
             if not victim.segments:
                 self._victim, self._emptied = None, victim.base
                 # search again: a merge may have moved data past the search
-                self._files.changed = True
+                self._files.search_again()
         return not self._copies and self._victim is not None
 
     def _next_extents(self, victim: _Victim) -> list[tuple[SegmentIndex, Extent]]:

@@ -49,15 +49,15 @@ class Index:
     """All segments, by name and by the number that entries use.
 
     *next_number* is the number of the next new segment. *files* counts the live bytes of each log
-    file. *cold* has the writers' numbers that are on disk. Rows for the log before *paged_to* are
-    on disk, later ones in memory.
+    file. *stored_numbers* has the writers' numbers that are on disk. Rows for the log before
+    *paged_to* are on disk, later ones in memory.
     """
 
     def __init__(self, files: LogFiles, pages: PageFiles, limits: StoreLimits) -> None:
         self.files = files
         self.pages = pages
         self.extents = PagedExtents(pages, limits)
-        self.cold = WriterNumbers(pages, limits)
+        self.stored_numbers = WriterNumbers(pages, limits)
         self.paged_to = 0
         self.by_name: dict[str, SegmentIndex] = {}
         self.by_number: dict[int, SegmentIndex] = {}
@@ -65,7 +65,7 @@ class Index:
 
     def paged_files(self) -> list[PagedFile]:
         """Return the paged files that this index needs."""
-        return [*self.extents.files.values(), *self.cold.runs]
+        return [*self.extents.files.values(), *self.stored_numbers.runs]
 
     def number(self, segment: SegmentIndex, writer: bytes) -> int:
         """Return the writer's number, `ABSENT` if it has none.
@@ -75,7 +75,11 @@ class Index:
         value = segment.numbers.get(writer)
         if value is not None:
             return value
-        return self.cold.find_number(segment.number, writer) if segment.cold else ABSENT
+        return (
+            self.stored_numbers.find_number(segment.number, writer)
+            if segment.has_stored_numbers
+            else ABSENT
+        )
 
     def add_segment(self, segment: SegmentIndex) -> None:
         """Add a segment. Raises `ContradictionError` if its name or number is not new."""
@@ -143,7 +147,7 @@ class Index:
                 f"a writer of segment {segment.name!r} goes on from {previous}, but its "
                 f"number is {current}"
             )
-        if value != ABSENT or segment.cold:
+        if value != ABSENT or segment.has_stored_numbers:
             segment.numbers[writer] = value
         else:
             segment.numbers.pop(writer, None)

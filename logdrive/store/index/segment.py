@@ -57,7 +57,7 @@ class SegmentIndex:
     # count of the events that were appended
     events: int = 0
     # whether there may be writers' numbers on disk
-    cold: bool = False
+    has_stored_numbers: bool = False
     # rows in memory, in two columns; the first extent holds *start*
     offsets: "array[int]" = field(default_factory=lambda: array("q"))
     places: "array[int]" = field(default_factory=lambda: array("q"))
@@ -71,6 +71,19 @@ class SegmentIndex:
     def info(self) -> SegmentInfo:
         """Return the durable state."""
         return SegmentInfo(self.length, self.start, self.sealed, self.modified_ms, self.events)
+
+    def keep_next_appends(self, count: int) -> None:
+        """Have the next *count* appends kept in memory for readers of the tail."""
+        self.followed = count
+
+    def on_append_kept(self) -> None:
+        """Count an append that was kept for readers of the tail."""
+        self.followed -= 1
+
+    def on_numbers_stored(self) -> None:
+        """Drop the writers' numbers from memory: they are on disk now."""
+        self.numbers = {}
+        self.has_stored_numbers = True
 
     # Looking for extents -------------------------------------------------------------------------
 
@@ -143,6 +156,12 @@ class SegmentIndex:
         return self.paged.find(chunk.base, chunk.row, chunk.row + chunk.rows, offset - chunk.shift)
 
     # Changing them -------------------------------------------------------------------------------
+
+    def on_rows_stored(self, first: int, end: int, chunk: ExtentRun) -> None:
+        """Replace the rows [first, end) in memory by *chunk*: they are on disk now."""
+        del self.offsets[first:end]
+        del self.places[first:end]
+        self.chunks.add(chunk)
 
     def drop_before(self, start: int, files: LogFiles) -> None:
         """Drop the extents that end at or before *start*, and count them out in *files*."""

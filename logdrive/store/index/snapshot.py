@@ -101,7 +101,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             sealed=s.sealed,
             modified_ms=s.modified_ms,
             events=s.events,
-            cold=s.cold,
+            cold=s.has_stored_numbers,
             offsets=packed(s.offsets),
             places=packed(s.places),
             chunks=[packed(column) for column in s.chunks.columns()] if s.chunks else [],
@@ -117,7 +117,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             next_number=index.next_number,
             paged_to=index.paged_to,
             extents=list(index.extents.files.items()),
-            runs=index.cold.runs,
+            runs=index.stored_numbers.runs,
             segments=segments,
         )
     )
@@ -147,7 +147,7 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
         if isinstance(found, _Snapshot):
             index.paged_to = found.paged_to
             index.extents.files.update(found.extents)
-            index.cold.runs = found.runs
+            index.stored_numbers.runs = found.runs
         for segment in found.segments:
             index.add_segment(
                 _segment(segment, index)
@@ -189,7 +189,7 @@ def _segment(found: _Segment, index: Index) -> SegmentIndex:
         sealed=found.sealed,
         modified_ms=found.modified_ms,
         events=found.events,
-        cold=found.cold,
+        has_stored_numbers=found.cold,
         offsets=offsets,
         places=places,
         chunks=chunks,

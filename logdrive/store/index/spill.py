@@ -59,7 +59,7 @@ def gather_spill(index: Index, as_of: int) -> Spill:
         for stretch in _find_stretches(index, segment, to)
     ]
     changed = {segment.number: segment.numbers for segment in segments if segment.numbers}
-    return Spill(as_of, to, stretches, changed, index.cold.runs)
+    return Spill(as_of, to, stretches, changed, index.stored_numbers.runs)
 
 
 def write_spill(index: Index, spill: Spill) -> None:
@@ -73,31 +73,32 @@ def write_spill(index: Index, spill: Spill) -> None:
             offsets.extend(segment.offsets[first:end])
             places.extend(segment.places[first:end])
         spill.files[base] = index.extents.write_extents(base, offsets, places, spill.as_of)
-    spill.runs = index.cold.write_run(spill.changed, index.by_number, spill.as_of)
+    spill.runs = index.stored_numbers.write_run(spill.changed, index.by_number, spill.as_of)
 
 
 def apply_spill(index: Index, spill: Spill) -> None:
     """Make *index* use what was written, and forget the files that it no longer needs."""
+    # rows counted so far in the new file of each log file
     rows = dict.fromkeys(spill.files, 0)
     chunks: list[ExtentRun] = []
     for segment, base, first, end in spill.stretches:
         chunks.append(ExtentRun(segment.offsets[first], base, rows[base], end - first, 0))
         rows[base] += end - first
+
+    # from the end on, so that the other stretches' rows do not move
     for (segment, _, first, end), chunk in zip(
         reversed(spill.stretches), reversed(chunks), strict=True
     ):
-        del segment.offsets[first:end]
-        del segment.places[first:end]
-        segment.chunks.add(chunk)
+        segment.on_rows_stored(first, end, chunk)
+
     files = index.files
     kept = {base: file for base, file in index.extents.files.items() if files.live.get(base)}
     index.extents.files.clear()
     index.extents.files.update(kept | spill.files)
     index.paged_to = spill.to
-    index.cold.use_runs(spill.runs, spill.changed)
+    index.stored_numbers.use_runs(spill.runs, spill.changed)
     for number in spill.changed:
-        segment = index.by_number[number]
-        segment.numbers, segment.cold = {}, True
+        index.by_number[number].on_numbers_stored()
 
 
 def _find_stretches(index: Index, segment: SegmentIndex, to: int) -> Iterator[Stretch]:

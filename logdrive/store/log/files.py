@@ -77,6 +77,14 @@ class LogFiles:
         self.ends.pop(base, None)
         del self.live[base]
 
+    def search_again(self) -> None:
+        """Have the files searched once more for one to reclaim."""
+        self.changed = True
+
+    def on_searched(self) -> None:
+        """Note that the files were searched for one to reclaim."""
+        self.changed = False
+
     def add_live(self, place: int, length: int) -> None:
         """Count an entry with *length* bytes of data at *place* as live."""
         self.live[self.base_of(place)] += ENTRY_HEAD + length

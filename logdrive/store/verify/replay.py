@@ -233,7 +233,7 @@ def _same(one: SegmentIndex, other: SegmentIndex) -> bool:
 
 def _numbers(index: Index) -> dict[int, dict[bytes, int]]:
     """Return the numbers of all segments that have some."""
-    numbers = index.cold.all_numbers()
+    numbers = index.stored_numbers.all_numbers()
     for segment in index.by_number.values():
         known = numbers.setdefault(segment.number, {})
         known.update(segment.numbers)

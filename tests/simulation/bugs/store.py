@@ -91,7 +91,7 @@ STORE = (
         (
             (
                 "        self._index, self._tip = snapshot.index, snapshot.tip\n",
-                "        self._index, self._tip = snapshot.index, snapshot.tip\n        self._index.cold.runs = []\n",
+                "        self._index, self._tip = snapshot.index, snapshot.tip\n        self._index.stored_numbers.runs = []\n",
             ),
         ),
     ),

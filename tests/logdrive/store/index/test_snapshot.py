@@ -63,7 +63,15 @@ def _index(disk: MemoryDisk) -> Index:
 
 def _columns(index: Index) -> list[tuple[object, ...]]:
     return [
-        (s.number, s.name, s.info(), list(s.extents(s.start)), s.offsets, s.places, s.cold)
+        (
+            s.number,
+            s.name,
+            s.info(),
+            list(s.extents(s.start)),
+            s.offsets,
+            s.places,
+            s.has_stored_numbers,
+        )
         for s in index.by_number.values()
     ]
 
@@ -76,10 +84,10 @@ def test_it_holds_the_whole_index() -> None:
     )
     assert (snapshot.store_id, snapshot.tip) == (STORE, Tip(5000, 4000, 77))
     assert _columns(snapshot.index) == _columns(index)
-    assert snapshot.index.cold.all_numbers() == index.cold.all_numbers()
+    assert snapshot.index.stored_numbers.all_numbers() == index.stored_numbers.all_numbers()
     assert list(snapshot.index.by_name) == list(index.by_name)
     assert any(segment.chunks and segment.offsets for segment in index.by_number.values())
-    assert index.cold.all_numbers()[0]
+    assert index.stored_numbers.all_numbers()[0]
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed() -> None:

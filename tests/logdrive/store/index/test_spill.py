@@ -225,8 +225,8 @@ def test_memory_does_not_grow_with_appends_nor_with_writers() -> None:
                     held.append((number + 1, len(index.files.bases), len(segment.chunks)))
                 assert len(segment.offsets) < 300
                 assert len(segment.numbers) < 300
-                assert len(index.cold._warm) <= 50
-                assert len(index.cold.runs) <= 6
+                assert len(index.stored_numbers._warm) <= 50
+                assert len(index.stored_numbers.runs) <= 6
             assert all(chunks == files - 1 for _, files, chunks in held), held
             assert sum(len(s.offsets) + len(s.numbers) for s in index.by_number.values()) < 600
             assert await store.number(SEGMENT, UUID(int=7)) == 1
@@ -340,7 +340,7 @@ def test_numbers_lost_from_both_copies_block_neither_the_index_nor_reclaiming() 
                 )
                 if number % 50 == 0:
                     await store.truncate(SEGMENT, end)
-            assert len(store._index.cold.runs) < 6
+            assert len(store._index.stored_numbers.runs) < 6
         assert len([path for path in disk.paths() if "/log-" in path]) < 5
         assert len([path for path in disk.paths() if "/numbers-" in path]) < 14
         async with running(disk, limits) as store:

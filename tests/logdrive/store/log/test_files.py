@@ -38,7 +38,7 @@ def test_what_comes_and_goes_is_counted_at_its_own_file_alone() -> None:
     files.add_live(500, 100)
     files.add_live(1000, 200)
     files.add_live(2000, 300)
-    files.changed = False
+    files.on_searched()
     assert files.live == {0: ENTRY_HEAD + 100, 1000: 2 * ENTRY_HEAD + 500, 3000: 0}
     files.remove_live(2000, 500, 2)
     assert files.live == {0: ENTRY_HEAD + 100, 1000: 0, 3000: 0}
