@@ -99,11 +99,11 @@ class DirectFile(SystemFile):
 
         After a failed write the size includes what that write put on the disk.
         """
-        found = super().stat()
+        status = super().stat()
         return (
-            found
-            if self._torn or found.size > self._size + DIRECT_BLOCK
-            else replace(found, size=self._size)
+            status
+            if self._torn or status.size > self._size + DIRECT_BLOCK
+            else replace(status, size=self._size)
         )
 
     def close(self) -> None:

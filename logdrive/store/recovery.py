@@ -104,7 +104,8 @@ class _Start:
         newer = self._load(INDEX_NAME)
         older = self._load(OLDER_NAME) if newer is None else None
         self._covered = max(
-            (found.tip.position for found in (newer, older) if found is not None), default=0
+            (snapshot.tip.position for snapshot in (newer, older) if snapshot is not None),
+            default=0,
         )
         self._drop_torn_file()
         if not self._there.bases:
@@ -290,9 +291,9 @@ class _Start:
     def _store_id(self) -> UUID:
         base = self._there.bases[0]
         with self._scan(base) as scan:
-            if (found := self._id_in(scan)) is None:
+            if (store_id := self._id_in(scan)) is None:
                 raise StoreDamagedError(self._there.path(base), 0, "its head is not whole")
-            return found
+            return store_id
 
     def _replay(self, store_id: UUID) -> None:
         """Apply all entries from the tip on; cut off what is torn at the log's end."""

@@ -223,11 +223,11 @@ class PageFiles:
 
         Raises OSError.
         """
-        for found in sorted(self._disk.names(self._directory)):
-            name, _, copy = found.partition(".")
+        for entry in sorted(self._disk.names(self._directory)):
+            name, _, copy = entry.partition(".")
             if _NAME.fullmatch(name) and (name not in known or copy not in COPIES):
                 faults.reach("store.free.before_sweep")
-                self._disk.remove(os.path.join(self._directory, found))
+                self._disk.remove(os.path.join(self._directory, entry))
 
     def _append(self, name: str, pages: Iterable[bytes], opened: list[File]) -> int:
         parts: list[bytes] = []
@@ -286,10 +286,10 @@ class PageCache(Generic[T]):
     def page(self, file: PagedFile, number: int) -> T:
         """Return a page. Raises `StoreDamagedError`, `StorageError`."""
         key = file.name, number
-        found = self._pages.get(key)
-        if found is None:
+        page = self._pages.get(key)
+        if page is None:
             try:
-                found = self._pages[key] = self._decode(self.files.read(file, number))
+                page = self._pages[key] = self._decode(self.files.read(file, number))
             except OSError as error:
                 raise StorageError(
                     f"the store can't read its index: {file_error_text(error)}"
@@ -298,4 +298,4 @@ class PageCache(Generic[T]):
                 self._pages.popitem(last=False)
         else:
             self._pages.move_to_end(key)
-        return found
+        return page

@@ -135,20 +135,20 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
     if crc_of([body]) != _HEAD.unpack_from(data)[1]:
         raise ValueError("its checksum is wrong")
     try:
-        found = _decode_body(body, data.startswith(_MAGIC))
-        store_id = UUID(bytes=found.store_id)
+        stored = _decode_body(body, data.startswith(_MAGIC))
+        store_id = UUID(bytes=stored.store_id)
         files = LogFiles(
             directory,
-            [base for base, _, _ in found.files],
-            {base: end for base, end, _ in found.files if end},
+            [base for base, _, _ in stored.files],
+            {base: end for base, end, _ in stored.files if end},
         )
-        files.live.update((base, live) for base, _, live in found.files)
+        files.live.update((base, live) for base, _, live in stored.files)
         index = Index(files, PageFiles(disk, directory, store_id, limits.page), limits)
-        if isinstance(found, _Snapshot):
-            index.paged_to = found.paged_to
-            index.extents.files.update(found.extents)
-            index.stored_numbers.runs = found.runs
-        for segment in found.segments:
+        if isinstance(stored, _Snapshot):
+            index.paged_to = stored.paged_to
+            index.extents.files.update(stored.extents)
+            index.stored_numbers.runs = stored.runs
+        for segment in stored.segments:
             index.add_segment(
                 _segment(segment, index)
                 if isinstance(segment, _Segment)
@@ -156,11 +156,11 @@ def decode_snapshot(data: bytes, disk: Disk, directory: str, limits: StoreLimits
             )
     except (msgspec.DecodeError, ContradictionError) as error:
         raise ValueError(str(error)) from error
-    if index.next_number > found.next_number:
-        raise ValueError(f"segments up to {index.next_number}, but {found.next_number} comes next")
-    index.next_number = found.next_number
+    if index.next_number > stored.next_number:
+        raise ValueError(f"segments up to {index.next_number}, but {stored.next_number} comes next")
+    index.next_number = stored.next_number
     return Snapshot(
-        store_id, found.tip, index, frozenset(file.name for file in index.paged_files())
+        store_id, stored.tip, index, frozenset(file.name for file in index.paged_files())
     )
 
 
@@ -172,48 +172,48 @@ def _decode_body(body: memoryview, latest: bool) -> _Snapshot | _Snapshot2:
     )
 
 
-def _segment(found: _Segment, index: Index) -> SegmentIndex:
-    columns = [unpacked(column) for column in found.chunks]
+def _segment(stored: _Segment, index: Index) -> SegmentIndex:
+    columns = [unpacked(column) for column in stored.chunks]
     chunks = ExtentRuns(columns) if len(columns) == len(ExtentRun._fields) else ExtentRuns()
-    offsets, places = unpacked(found.offsets), unpacked(found.places)
+    offsets, places = unpacked(stored.offsets), unpacked(stored.places)
     if len(offsets) != len(places) or len({len(column) for column in chunks.columns()}) != 1:
-        raise ValueError(f"columns of segment {found.name!r} differ in length")
+        raise ValueError(f"columns of segment {stored.name!r} differ in length")
     if not index.extents.files.keys() >= set(chunks.bases):
-        raise ValueError(f"no file for the extents of segment {found.name!r}")
+        raise ValueError(f"no file for the extents of segment {stored.name!r}")
     return SegmentIndex(
-        found.number,
-        found.name,
+        stored.number,
+        stored.name,
         index.extents,
-        length=found.length,
-        start=found.start,
-        sealed=found.sealed,
-        modified_ms=found.modified_ms,
-        events=found.events,
-        has_stored_numbers=found.cold,
+        length=stored.length,
+        start=stored.start,
+        sealed=stored.sealed,
+        modified_ms=stored.modified_ms,
+        events=stored.events,
+        has_stored_numbers=stored.cold,
         offsets=offsets,
         places=places,
         chunks=chunks,
     )
 
 
-def _segment_2(found: _Segment2, index: Index) -> SegmentIndex:
+def _segment_2(stored: _Segment2, index: Index) -> SegmentIndex:
     offsets, places, numbers = (
-        unpacked(found.offsets),
-        unpacked(found.places),
-        unpacked(found.numbers),
+        unpacked(stored.offsets),
+        unpacked(stored.places),
+        unpacked(stored.numbers),
     )
-    writers = [found.writers[at : at + 16] for at in range(0, len(found.writers), 16)]
+    writers = [stored.writers[at : at + 16] for at in range(0, len(stored.writers), 16)]
     if len(offsets) != len(places) or len(writers) != len(numbers):
-        raise ValueError(f"columns of segment {found.name!r} differ in length")
+        raise ValueError(f"columns of segment {stored.name!r} differ in length")
     return SegmentIndex(
-        found.number,
-        found.name,
+        stored.number,
+        stored.name,
         index.extents,
-        length=found.length,
-        start=found.start,
-        sealed=found.sealed,
-        modified_ms=found.modified_ms,
-        events=found.events,
+        length=stored.length,
+        start=stored.start,
+        sealed=stored.sealed,
+        modified_ms=stored.modified_ms,
+        events=stored.events,
         offsets=offsets,
         places=places,
         numbers=dict(zip(writers, numbers, strict=True)),

@@ -50,20 +50,20 @@ class WriterNumbers:
             return warm
         key = segment.to_bytes(4, "big") + writer
         for run in reversed(self.runs):
-            if (found := self._find(run, key)) is not None:
-                return found
+            if (value := self._find(run, key)) is not None:
+                return value
         return ABSENT
 
     def all_numbers(self) -> dict[int, dict[bytes, int]]:
         """Return all numbers. Raises `StorageError`."""
-        found: dict[int, dict[bytes, int]] = {}
+        numbers: dict[int, dict[bytes, int]] = {}
         for run in self.runs:
             for number in range(run.pages):
                 for segment, writer, value in _ROW.iter_unpack(self._cache.page(run, number)):
-                    found.setdefault(segment, {})[writer] = value
+                    numbers.setdefault(segment, {})[writer] = value
         return {
             segment: {w: value for w, value in values.items() if value != ABSENT}
-            for segment, values in found.items()
+            for segment, values in numbers.items()
         }
 
     def write_run(self, changed: Numbers, living: Container[int], as_of: int) -> list[PagedFile]:

@@ -19,7 +19,7 @@ def file_name(base: int) -> str:
 
 def bases_in(names: Sequence[str]) -> list[int]:
     """Return the bases of the log files among *names*, in order."""
-    return sorted(int(found[1], 16) for name in names if (found := _NAME.fullmatch(name)))
+    return sorted(int(match[1], 16) for name in names if (match := _NAME.fullmatch(name)))
 
 
 class LogFiles:

@@ -169,10 +169,10 @@ def decode_file_head(data: bytes, base: int) -> FileHead | None:
     """
     if len(data) < FILE_HEAD:
         return None
-    magic, version, crc, store_id, found = _FILE.unpack_from(data)
+    magic, version, crc, store_id, stored_base = _FILE.unpack_from(data)
     if (
         magic != _FILE_MAGIC
-        or found != base
+        or stored_base != base
         or crc != crc_of([data[:12], bytes(4), data[16:FILE_HEAD]])
     ):
         return None

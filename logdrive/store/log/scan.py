@@ -76,10 +76,10 @@ class FileScan:
 
     def skip_to_next_entry(self) -> bool:
         """Continue at the next whole head, whatever it links to; return False if there is none."""
-        found = self._find(self.position + 1, lambda head: True)
-        if found is None:
+        position = self._find(self.position + 1, lambda head: True)
+        if position is None:
             return False
-        self.position = found
+        self.position = position
         head = self.read_entry_head()
         self.link = head.link if head is not None else 0
         return True
@@ -93,12 +93,12 @@ class FileScan:
         at = max(position, self.base + FILE_HEAD)
         while at < self.end:
             window = self._file.pread(_WINDOW, at - self.base)
-            found = window.find(ENTRY_MAGIC)
-            while found >= 0:
-                head = decode_head(window, found, seed=self._seed, position=at + found)
+            at_magic = window.find(ENTRY_MAGIC)
+            while at_magic >= 0:
+                head = decode_head(window, at_magic, seed=self._seed, position=at + at_magic)
                 if head is not None and is_it(head):
                     return head.position
-                found = window.find(ENTRY_MAGIC, found + 1)
+                at_magic = window.find(ENTRY_MAGIC, at_magic + 1)
             if len(window) < _WINDOW:
                 return None
             at += len(window) - ENTRY_HEAD + 1

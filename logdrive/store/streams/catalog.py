@@ -73,15 +73,17 @@ class Catalog:
 
     async def _replay_journal(self) -> None:
         self._state = await self._journal.replay()
-        for scope, name, place in list(self._state.all_streams()):
-            await asyncio.gather(*Reconciler(self.store, scope, name, place).submit_changes())
-            await self.commit_puts(follow_up_puts(scope, name, place))
+        for scope, name, stream_state in list(self._state.all_streams()):
+            await asyncio.gather(
+                *Reconciler(self.store, scope, name, stream_state).submit_changes()
+            )
+            await self.commit_puts(follow_up_puts(scope, name, stream_state))
         for scope, name, _ in list(self._state.all_streams()):
             await asyncio.gather(*self._reconcile_watermark(scope, name))
         maps = [
             MapPut(scope, name, now)
-            for scope, found in self._state.scopes.items()
-            for name, now in found.maps.items()
+            for scope, scope_state in self._state.scopes.items()
+            for name, now in scope_state.maps.items()
         ]
         await self._reconcile_kv_tables(maps)
         await self.adopt_all()
@@ -95,8 +97,8 @@ class Catalog:
             submitted: list[asyncio.Future[Any]] = [self._journal.append_puts(puts)]
             self._state.apply_puts(puts)
             places = self._places(puts)
-            for scope, name, place in places:
-                submitted += Reconciler(self.store, scope, name, place).submit_changes()
+            for scope, name, stream_state in places:
+                submitted += Reconciler(self.store, scope, name, stream_state).submit_changes()
             for put in puts:
                 if isinstance(put, WatermarkPut):
                     submitted += self._reconcile_watermark(put.scope, put.stream)
@@ -104,17 +106,19 @@ class Catalog:
             await asyncio.gather(*submitted)
             await self._reconcile_kv_tables([put for put in puts if isinstance(put, MapPut)])
             puts = [
-                put for scope, name, place in places for put in follow_up_puts(scope, name, place)
+                put
+                for scope, name, stream_state in places
+                for put in follow_up_puts(scope, name, stream_state)
             ]
 
     def _reconcile_watermark(self, scope: str, stream: str) -> list["asyncio.Future[Any]"]:
-        place, mark = (
+        stream_state, mark = (
             self._state.stream_state(scope, stream),
             self._state.stream_state(scope, mark_stream(stream)),
         )
-        if place is None or place.watermark is None or mark is None:
+        if stream_state is None or stream_state.watermark is None or mark is None:
             return []
-        return reconcile_watermark(self.store, scope, stream, mark.stream, place.watermark)
+        return reconcile_watermark(self.store, scope, stream, mark.stream, stream_state.watermark)
 
     async def _reconcile_kv_tables(self, maps: Sequence[MapPut]) -> None:
         """Do what *maps*, which are durable, still require."""
@@ -139,22 +143,22 @@ class Catalog:
             (put.scope, put.stream) for put in puts if isinstance(put, StreamPut | TransactionPut)
         )
         return [
-            (scope, name, place)
+            (scope, name, stream_state)
             for scope, name in names
-            if (place := self._state.stream_state(scope, name)) is not None
+            if (stream_state := self._state.stream_state(scope, name)) is not None
         ]
 
     # Finding -------------------------------------------------------------------------------------
 
     async def stream_state(self, scope: str, stream: str) -> StreamState:
         """Return a stream, within a turn. Raises `NoSuchScopeError`, `NoSuchStreamError`."""
-        found = self._state.stream_state(scope, stream)
-        if found is None and await self.adopt_stream(scope, stream):
-            found = self._state.stream_state(scope, stream)
-        if found is None:
+        state = self._state.stream_state(scope, stream)
+        if state is None and await self.adopt_stream(scope, stream):
+            state = self._state.stream_state(scope, stream)
+        if state is None:
             await self.scope_state(scope)
             raise NoSuchStreamError(f"there is no stream {scope}/{stream}")
-        return found
+        return state
 
     async def scope_state(self, scope: str) -> Scope:
         """Return a scope, within a turn; streams that were not adopted yet make it exist, too.
@@ -179,9 +183,9 @@ class Catalog:
 
     def next_number(self, scope: str, stream: str) -> int:
         """Return the first segment number that no stream of that name has had."""
-        found = self._state.scopes.get(scope)
-        place = found.places.get(stream) if found is not None else None
-        return place.stream.next_number if place is not None else 0
+        scope_state = self._state.scopes.get(scope)
+        stream_state = scope_state.streams.get(stream) if scope_state is not None else None
+        return stream_state.stream.next_number if stream_state is not None else 0
 
     def known_stream(self, scope: str, stream: str) -> StreamState | None:
         """Return a stream, as far as it is known without a turn."""
@@ -190,14 +194,18 @@ class Catalog:
     def active_streams(self) -> list[tuple[str, str, Stream]]:
         """Return the streams that accept appends, as far as they are known without a turn."""
         return [
-            (scope, name, place.stream)
-            for scope, name, place in self._state.all_streams()
-            if place.stream.status == "active"
+            (scope, name, stream_state.stream)
+            for scope, name, stream_state in self._state.all_streams()
+            if stream_state.stream.status == "active"
         ]
 
     def streams_with_times(self) -> list[tuple[str, str]]:
         """Return the streams whose writers note times, as far as they are known without a turn."""
-        return [(scope, name) for scope, name, place in self._state.all_streams() if place.writers]
+        return [
+            (scope, name)
+            for scope, name, stream_state in self._state.all_streams()
+            if stream_state.writers
+        ]
 
     def subscribers(self, scope: str, stream: str) -> list[ReaderGroup]:
         """Return the reader groups that hold back a stream's retention.
@@ -211,9 +219,9 @@ class Catalog:
     async def adopt_all(self) -> None:
         """Adopt all streams that were made by creating their segments; within a turn."""
         for segment in self.store.segments():
-            found = stream_of_first_segment(segment)
-            if found is not None and self._state.stream_state(*found) is None:
-                await self.adopt_stream(*found)
+            names = stream_of_first_segment(segment)
+            if names is not None and self._state.stream_state(*names) is None:
+                await self.adopt_stream(*names)
 
     async def adopt_stream(self, scope: str, stream: str) -> bool:
         """Adopt an unknown stream whose segments 0, 1, 2 … exist; within a turn.

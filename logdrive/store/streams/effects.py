@@ -20,29 +20,29 @@ KEPT: Final = 1000
 _ENDING: Final = ("committing", "aborting")
 
 
-def follow_up_puts(scope: str, name: str, place: StreamState) -> list[Put]:
+def follow_up_puts(scope: str, name: str, stream_state: StreamState) -> list[Put]:
     """Return the puts that say that nothing is left to do; none if nothing was."""
-    stream = place.stream
+    stream = stream_state.stream
     if stream.status == "deleting":
         empty = msgspec.structs.replace(stream, segments=(), epochs=(), status="deleted", cut={})
         return [
-            *(TransactionPut(scope, name, key, None) for key in place.transactions),
+            *(TransactionPut(scope, name, key, None) for key in stream_state.transactions),
             StreamPut(scope, name, empty),
         ]
     puts: list[Put] = [
         TransactionPut(scope, name, key, _ended(now))
-        for key, now in place.transactions.items()
+        for key, now in stream_state.transactions.items()
         if now.status in _ENDING
     ]
     if puts:
-        over = [key for key, now in place.transactions.items() if now.ended]
+        over = [key for key, now in stream_state.transactions.items() if now.ended]
         puts += [
             TransactionPut(scope, name, key, None)
             for key in over[: max(0, len(over) + len(puts) - KEPT)]
         ]
     used = {
         number
-        for now in place.transactions.values()
+        for now in stream_state.transactions.values()
         if now.status == "open"
         for number in now.segments
     }

@@ -47,9 +47,9 @@ def segments_in_epoch(stream: Stream, epoch: int) -> list[Segment]:
 
 def segment_of(stream: Stream, segment: int) -> Segment:
     """Return the segment with the id *segment*. Raises `NoSuchStreamSegmentError`."""
-    for found in stream.segments:
-        if found.id == segment:
-            return found
+    for candidate in stream.segments:
+        if candidate.id == segment:
+            return candidate
     raise NoSuchStreamSegmentError(f"the stream has no segment {segment}")
 
 
@@ -119,8 +119,8 @@ def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
         (number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0
     )
     begin, gone = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
-    found = [s for s in segments_in_epoch(stream, epoch) if s.id not in gone]
-    return {s.id: begin.get(s.id, 0) for s in found} if _is_whole(found) else begin
+    segments = [s for s in segments_in_epoch(stream, epoch) if s.id not in gone]
+    return {s.id: begin.get(s.id, 0) for s in segments} if _is_whole(segments) else begin
 
 
 def cut_reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segment, int]]:
@@ -131,10 +131,10 @@ def cut_reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segm
     epoch is cut off.
     """
     latest = max((epoch_of_id(number) for number in positions), default=0)
-    found = segments_in_epoch(stream, latest)
-    if not _is_whole(found):
-        found = segments_in_epoch(stream, len(stream.epochs) - 1)
-    return [(segment, positions.get(segment.id, 0)) for segment in found]
+    segments = segments_in_epoch(stream, latest)
+    if not _is_whole(segments):
+        segments = segments_in_epoch(stream, len(stream.epochs) - 1)
+    return [(segment, positions.get(segment.id, 0)) for segment in segments]
 
 
 def check_cut(stream: Stream, cut: Mapping[int, int]) -> None:

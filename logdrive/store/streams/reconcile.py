@@ -103,9 +103,9 @@ class Reconciler:
     Nothing else of the stream may be pending.
     """
 
-    def __init__(self, store: Store, scope: str, stream: str, place: StreamState) -> None:
+    def __init__(self, store: Store, scope: str, stream: str, stream_state: StreamState) -> None:
         self._store = store
-        self._place = place
+        self._state = stream_state
         self._scope = scope
         self._name = stream
         # segments whose creation was submitted
@@ -114,27 +114,27 @@ class Reconciler:
 
     def submit_changes(self) -> Submitted:
         """Return futures that are done once everything is durable."""
-        if self._place.stream.status == "deleting":
+        if self._state.stream.status == "deleting":
             self._delete_all()
             return self._futures
         gone = {
-            segment.id for segment in segments_before(self._place.stream, self._place.stream.cut)
+            segment.id for segment in segments_before(self._state.stream, self._state.stream.cut)
         }
-        for segment in self._place.stream.segments:
+        for segment in self._state.stream.segments:
             if segment.id not in gone:
                 self._make(self._segment(segment.id))
         self._transactions()
-        for segment in self._place.stream.segments:
+        for segment in self._state.stream.segments:
             if segment.id in gone:
                 self._delete(self._segment(segment.id))
-            elif segment.until != CURRENT or self._place.stream.status == "sealed":
+            elif segment.until != CURRENT or self._state.stream.status == "sealed":
                 self._seal(self._segment(segment.id))
-        for number, offset in self._place.stream.cut.items():
+        for number, offset in self._state.stream.cut.items():
             self._truncate(self._segment(number), offset)
         return self._futures
 
     def _transactions(self) -> None:
-        for key, transaction in self._place.transactions.items():
+        for key, transaction in self._state.transactions.items():
             if transaction.ended:
                 continue
             names = [
@@ -153,10 +153,10 @@ class Reconciler:
                     self._delete(name)
 
     def _delete_all(self) -> None:
-        for segment in self._place.stream.segments:
+        for segment in self._state.stream.segments:
             name = self._segment(segment.id)
             self._delete(name)
-            for key in self._place.transactions:
+            for key in self._state.transactions:
                 self._delete(transaction_name(name, UUID(hex=key)))
 
     def _segment(self, number: int) -> str:

@@ -271,18 +271,18 @@ class Scope:
     """A scope: all streams and key-value tables that it has or had, and its reader groups."""
 
     present: bool = False
-    places: dict[str, StreamState] = field(default_factory=dict)
+    streams: dict[str, StreamState] = field(default_factory=dict)
     maps: dict[str, KeyValueTable] = field(default_factory=dict)
     groups: dict[str, ReaderGroup] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
         """True if nothing is left in it."""
-        there = [place.stream.status != "deleted" for place in self.places.values()]
+        there = [stream_state.stream.status != "deleted" for stream_state in self.streams.values()]
         return not (
             any(there)
             or self.groups
-            or any(found.status != "deleted" for found in self.maps.values())
+            or any(table.status != "deleted" for table in self.maps.values())
         )
 
 
@@ -299,16 +299,16 @@ class CatalogState:
             match put:
                 case ScopePut():
                     scope.present = put.present
-                case StreamPut() if put.stream in scope.places and put.now.status != "deleted":
-                    scope.places[put.stream].stream = put.now
+                case StreamPut() if put.stream in scope.streams and put.now.status != "deleted":
+                    scope.streams[put.stream].stream = put.now
                 case StreamPut():
-                    scope.places[put.stream] = StreamState(put.now)
+                    scope.streams[put.stream] = StreamState(put.now)
                 case TransactionPut():
-                    _set(scope.places[put.stream].transactions, put.id, put.now)
+                    _set(scope.streams[put.stream].transactions, put.id, put.now)
                 case WriterPut():
-                    _set(scope.places[put.stream].writers, put.writer, put.now)
+                    _set(scope.streams[put.stream].writers, put.writer, put.now)
                 case WatermarkPut():
-                    scope.places[put.stream].watermark = put.now
+                    scope.streams[put.stream].watermark = put.now
                 case GroupPut():
                     _set(scope.groups, put.group, put.now)
                 case MapPut(name=name, now=table):
@@ -316,39 +316,43 @@ class CatalogState:
 
     def stream_state(self, scope: str, stream: str) -> StreamState | None:
         """Return a stream; None if it never existed, or is deleted."""
-        found = self.scopes.get(scope)
-        place = found.places.get(stream) if found is not None else None
-        return place if place is not None and place.stream.status != "deleted" else None
+        scope_state = self.scopes.get(scope)
+        stream_state = scope_state.streams.get(stream) if scope_state is not None else None
+        return (
+            stream_state
+            if stream_state is not None and stream_state.stream.status != "deleted"
+            else None
+        )
 
     def all_streams(self) -> Iterator[tuple[str, str, StreamState]]:
         """Yield all streams that exist, as scope, name and state."""
-        for scope, found in self.scopes.items():
-            for name, place in found.places.items():
-                if place.stream.status != "deleted":
-                    yield scope, name, place
+        for scope, scope_state in self.scopes.items():
+            for name, stream_state in scope_state.streams.items():
+                if stream_state.stream.status != "deleted":
+                    yield scope, name, stream_state
 
     def subscribers(self, scope: str, stream: str) -> Iterator[tuple[str, ReaderGroup]]:
         """Yield the reader groups that hold back a stream's retention, as scope/group and state."""
-        for name, found in self.scopes.items():
-            for group, now in found.groups.items():
+        for name, scope_state in self.scopes.items():
+            for group, now in scope_state.groups.items():
                 if now.subscribes(scope, stream):
                     yield f"{name}/{group}", now
 
     def puts_for_all(self) -> Iterator[Put]:
         """Yield the puts that make this state from nothing."""
-        for scope, found in self.scopes.items():
-            yield ScopePut(scope, found.present)
-            for name, place in found.places.items():
-                yield StreamPut(scope, name, place.stream)
-                for key, now in place.transactions.items():
+        for scope, scope_state in self.scopes.items():
+            yield ScopePut(scope, scope_state.present)
+            for name, stream_state in scope_state.streams.items():
+                yield StreamPut(scope, name, stream_state.stream)
+                for key, now in stream_state.transactions.items():
                     yield TransactionPut(scope, name, key, now)
-                for writer, noted in place.writers.items():
+                for writer, noted in stream_state.writers.items():
                     yield WriterPut(scope, name, writer, noted)
-                if place.watermark is not None:
-                    yield WatermarkPut(scope, name, place.watermark)
-            for name, group in found.groups.items():
+                if stream_state.watermark is not None:
+                    yield WatermarkPut(scope, name, stream_state.watermark)
+            for name, group in scope_state.groups.items():
                 yield GroupPut(scope, name, group)
-            for name, table in found.maps.items():
+            for name, table in scope_state.maps.items():
                 yield MapPut(scope, name, table)
 
 

@@ -63,8 +63,8 @@ class Streams:
         check_scope(scope)
         async with self._catalog.turn() as state:
             await self._catalog.adopt_all()
-            found = state.scopes.get(scope)
-            if found is not None and found.present:
+            existing = state.scopes.get(scope)
+            if existing is not None and existing.present:
                 raise ScopeExistsError(f"scope {scope!r} exists")
             await self._catalog.commit_puts([ScopePut(scope)])
 
@@ -85,18 +85,20 @@ class Streams:
         """
         async with self._catalog.turn():
             await self._catalog.adopt_all()
-            found = await self._catalog.scope_state(scope)
+            scope_state = await self._catalog.scope_state(scope)
             streams = [
-                (name, place.stream)
-                for name, place in found.places.items()
-                if place.stream.status != "deleted"
+                (name, stream_state.stream)
+                for name, stream_state in scope_state.streams.items()
+                if stream_state.stream.status != "deleted"
             ]
-            puts: list[Put] = [GroupPut(scope, name, None) for name in found.groups]
+            puts: list[Put] = [GroupPut(scope, name, None) for name in scope_state.groups]
             puts += [
                 StreamPut(scope, name, msgspec.structs.replace(now, status="deleting"))
                 for name, now in streams
             ]
-            maps = [(name, now) for name, now in found.maps.items() if now.status != "deleted"]
+            maps = [
+                (name, now) for name, now in scope_state.maps.items() if now.status != "deleted"
+            ]
             puts += [
                 MapPut(scope, name, msgspec.structs.replace(now, status="deleting"))
                 for name, now in maps
@@ -115,7 +117,7 @@ class Streams:
         """Return the streams of a scope: all, or those with *tag*."""
         async with self._catalog.turn():
             await self._catalog.adopt_all()
-            places = (await self._catalog.scope_state(scope)).places
+            places = (await self._catalog.scope_state(scope)).streams
             return [
                 name
                 for name in _names(places)
@@ -143,17 +145,21 @@ class Streams:
         """Change a stream's configuration; its segments stay as they are."""
         _check_size(config)
         async with self._catalog.turn():
-            place = await self._active(scope, stream)
-            await self._put(scope, stream, msgspec.structs.replace(place.stream, config=config))
+            stream_state = await self._active(scope, stream)
+            await self._put(
+                scope, stream, msgspec.structs.replace(stream_state.stream, config=config)
+            )
 
     async def seal(self, scope: str, stream: str) -> None:
         """Seal a stream and abort its open transactions. It may be sealed already."""
         async with self._catalog.turn():
-            place = await self._catalog.stream_state(scope, stream)
-            if place.stream.status == "sealed":
+            stream_state = await self._catalog.stream_state(scope, stream)
+            if stream_state.stream.status == "sealed":
                 return
-            sealed = msgspec.structs.replace(place.stream, status="sealed")
-            aborting = [(key, t) for key, t in place.transactions.items() if t.status == "open"]
+            sealed = msgspec.structs.replace(stream_state.stream, status="sealed")
+            aborting = [
+                (key, t) for key, t in stream_state.transactions.items() if t.status == "open"
+            ]
             puts: list[Put] = [
                 TransactionPut(scope, stream, key, msgspec.structs.replace(t, status="aborting"))
                 for key, t in aborting
@@ -163,11 +169,11 @@ class Streams:
     async def delete(self, scope: str, stream: str) -> None:
         """Delete a sealed stream with all that it has."""
         async with self._catalog.turn() as state:
-            place = await self._catalog.stream_state(scope, stream)
-            if place.stream.status == "active":
+            stream_state = await self._catalog.stream_state(scope, stream)
+            if stream_state.stream.status == "active":
                 raise StreamNotSealedError(f"stream {scope}/{stream} is not sealed")
             mark = state.stream_state(scope, mark_stream(stream))
-            gone = {stream: place, mark_stream(stream): mark}
+            gone = {stream: stream_state, mark_stream(stream): mark}
             deleting = [
                 (name, msgspec.structs.replace(now.stream, status="deleting"))
                 for name, now in gone.items()
@@ -192,13 +198,15 @@ class Streams:
     async def truncate(self, scope: str, stream: str, cut: Mapping[int, int]) -> None:
         """Truncate a stream at *cut*: segments before it are deleted, those in it truncated."""
         async with self._catalog.turn():
-            place = await self._catalog.stream_state(scope, stream)
-            layout.check_cut(place.stream, cut)
+            stream_state = await self._catalog.stream_state(scope, stream)
+            layout.check_cut(stream_state.stream, cut)
             for number, offset in cut.items():
                 info = self._catalog.store.info(segment_name(scope, stream, number))
                 if info is None or offset > info.length:
                     raise PreconditionError(f"segment {number} has no offset {offset}")
-            await self._put(scope, stream, msgspec.structs.replace(place.stream, cut=dict(cut)))
+            await self._put(
+                scope, stream, msgspec.structs.replace(stream_state.stream, cut=dict(cut))
+            )
 
     async def scale(
         self, scope: str, stream: str, sealed: Iterable[int], ranges: Sequence[KeyRange]
@@ -210,8 +218,10 @@ class Streams:
         if len(ranges) > MAX_SEGMENTS:
             raise PreconditionError(f"a stream is scaled to {MAX_SEGMENTS} segments at most")
         async with self._catalog.turn():
-            place = await self._active(scope, stream)
-            scaled = layout.scale_stream(place.stream, sealed, ranges, self._catalog.clock.now_ms())
+            stream_state = await self._active(scope, stream)
+            scaled = layout.scale_stream(
+                stream_state.stream, sealed, ranges, self._catalog.clock.now_ms()
+            )
             await self._put(scope, stream, scaled)
             return len(scaled.epochs) - 1, layout.current_segments(scaled)
 
@@ -227,8 +237,8 @@ class Streams:
 
         None means the stream's beginning. The cut takes into account what retention has cut off.
         """
-        found = await self.stream(scope, stream)
-        places = layout.head_cut(found) if time_ms is None else layout.cut_at_time(found, time_ms)
+        now = await self.stream(scope, stream)
+        places = layout.head_cut(now) if time_ms is None else layout.cut_at_time(now, time_ms)
         infos = {
             number: self._catalog.store.info(segment_name(scope, stream, number))
             for number in places
@@ -251,13 +261,13 @@ class Streams:
 
     def _policy(self, name: str, field: str, *, held: bool) -> Policy | None:
         scope, stream = name.split("/", 1)
-        place = self._catalog.known_stream(scope, stream)
-        if place is None or (limit := getattr(place.stream.config, field)) <= 0:
+        stream_state = self._catalog.known_stream(scope, stream)
+        if stream_state is None or (limit := getattr(stream_state.stream.config, field)) <= 0:
             return None
         needed: dict[str, int] = {}
         for group in self._catalog.subscribers(scope, stream) if held else ():
             for number, offset in layout.offsets_needed(
-                place.stream, group.needs(scope, stream)
+                stream_state.stream, group.needs(scope, stream)
             ).items():
                 segment = segment_name(scope, stream, number)
                 needed[segment] = min(offset, needed.get(segment, offset))
@@ -265,7 +275,7 @@ class Streams:
             _BY_AGE: Policy(name, max_age_ms=limit, needed=needed),
             _BY_SIZE: Policy(name, max_bytes=limit, needed=needed),
         }
-        return kept.get(place.stream.config.retention_type)
+        return kept.get(stream_state.stream.config.retention_type)
 
     async def scope_exists(self, scope: str) -> bool:
         """Return whether the scope exists."""
@@ -274,17 +284,19 @@ class Streams:
     # ---------------------------------------------------------------------------------------------
 
     async def _active(self, scope: str, stream: str) -> StreamState:
-        place = await self._catalog.stream_state(scope, stream)
-        if place.stream.status != "active":
+        stream_state = await self._catalog.stream_state(scope, stream)
+        if stream_state.stream.status != "active":
             raise StreamSealedError(f"stream {scope}/{stream} is sealed")
-        return place
+        return stream_state
 
     async def _put(self, scope: str, stream: str, now: Stream) -> None:
         await self._catalog.commit_puts([StreamPut(scope, stream, now)])
 
 
 def _names(places: Mapping[str, StreamState]) -> list[str]:
-    return sorted(name for name, place in places.items() if place.stream.status != "deleted")
+    return sorted(
+        name for name, stream_state in places.items() if stream_state.stream.status != "deleted"
+    )
 
 
 def _check_size(config: StreamConfig) -> None:

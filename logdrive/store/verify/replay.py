@@ -62,7 +62,7 @@ class Replay:
         for tries in range(_TRIES):
             damages: list[tuple[str, int, str]] = []
             older, newer = (self._load(disk, name, damages) for name in (OLDER_NAME, INDEX_NAME))
-            indexes = [found.index for found in (older, newer) if found is not None]
+            indexes = [snapshot.index for snapshot in (older, newer) if snapshot is not None]
             try:
                 for index in indexes:
                     for file in index.paged_files():
@@ -95,20 +95,20 @@ class Replay:
 
         The log has files at *bases*.
         """
-        for name, found in ((INDEX_NAME, self._newer), (OLDER_NAME, self._older)):
-            if found is not None and found.store_id != store_id:
+        for name, snapshot in ((INDEX_NAME, self._newer), (OLDER_NAME, self._older)):
+            if snapshot is not None and snapshot.store_id != store_id:
                 self._damaged(
                     self._path(name),
                     0,
-                    f"the index is of store {found.store_id}, not of {store_id}",
+                    f"the index is of store {snapshot.store_id}, not of {store_id}",
                 )
         ours = [
-            found
-            for found in (self._newer, self._older)
-            if found is not None and found.store_id == store_id
+            snapshot
+            for snapshot in (self._newer, self._older)
+            if snapshot is not None and snapshot.store_id == store_id
         ]
         self._newer = ours[0] if ours else None
-        self.covered = max((found.tip.position for found in ours), default=0)
+        self.covered = max((snapshot.tip.position for snapshot in ours), default=0)
         self.ends = dict(ours[0].index.files.ends) if ours else {}
         if bases[0] == 0 and all(end in bases for end in self.ends.values()):
             self.index = Index(

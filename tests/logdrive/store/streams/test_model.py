@@ -159,7 +159,7 @@ async def to_segments(there: Rig, op: Operation) -> None:
     where = (op.scope, op.stream)
     if op.kind == "raw":
         async with there.catalogue.turn() as state:
-            known = op.scope in state.scopes and op.stream in state.scopes[op.scope].places
+            known = op.scope in state.scopes and op.stream in state.scopes[op.scope].streams
         if not known:
             await there.store.create(segment_name(*where, 0))
         return
