@@ -109,7 +109,10 @@ def test_an_append_that_finds_no_memory_for_a_group_is_refused_as_if_it_had_not_
     async def main() -> None:
         async with real(tmp_path / "store", StoreLimits(group=64 * MIB)) as store:
             await store.create(SEGMENT)
-            with memory_for(32 * MIB), pytest.raises(TransientError, match="bytes of memory"):
+            with (
+                memory_for(32 * MIB),
+                pytest.raises(TransientError, match="bytes for a group: Cannot allocate memory"),
+            ):
                 submit(store, b"none", 1)
             assert (
                 store.submitted_number(SEGMENT, WRITER)
@@ -138,7 +141,9 @@ def test_what_waits_and_finds_no_memory_is_refused_once_what_is_under_way_is_tol
                 await asyncio.wait(futures)
             assert await futures[0] == 1
             for future in futures[1:]:
-                with pytest.raises(TransientError, match="bytes of memory"):
+                with pytest.raises(
+                    TransientError, match="bytes for a group: Cannot allocate memory"
+                ):
                     await future
             assert (
                 store.submitted_number(SEGMENT, WRITER) == await store.number(SEGMENT, WRITER) == 1
