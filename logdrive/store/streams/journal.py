@@ -7,7 +7,6 @@ records only say what things are now.
 """
 
 import asyncio
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import uuid5
@@ -15,20 +14,24 @@ from uuid import uuid5
 import msgspec
 
 from logdrive.errors import StorageError
+from logdrive.model.framing import EVENT_HEAD, event_head, event_length
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.limits import StoreLimits
-from logdrive.store.streams.names import OWN
+from logdrive.store.streams.names import CONTROLLER, SYSTEM
 from logdrive.store.streams.state import CatalogState, JournalRecord, Put
+from logdrive.wire.pravega.names import segment_name
 
-SEGMENT: Final = f"{OWN}0.#epoch.0"
+SEGMENT: Final = segment_name(SYSTEM, CONTROLLER, 0)
 _WRITER: Final = uuid5(NAMESPACE, SEGMENT)
-_HEAD: Final = struct.Struct(">ii")
 _READ: Final = 1 * MIB
+"""Bytes read at once during a replay."""
 _PORTION: Final = 1 * MIB
+"""Bytes after which a record of the whole state is complete."""
 _LONGEST: Final = StoreLimits().entry
+"""Limit on the bytes of one record."""
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(JournalRecord)
 
@@ -92,7 +95,7 @@ class Journal:
 
     def _append(self, change: JournalRecord) -> "asyncio.Future[int]":
         body = _encode(change)
-        parts = [_HEAD.pack(0, len(body)), body]
+        parts = [event_head(len(body)), body]
         number = max(self._store.submitted_number(SEGMENT, _WRITER), 0) + 1
         future = self._store.append(
             SEGMENT,
@@ -103,7 +106,7 @@ class Journal:
             events=1,
             expected_offset=self._end,
         )
-        self._end += _HEAD.size + len(body)
+        self._end += EVENT_HEAD + len(body)
         return future
 
 
@@ -113,23 +116,27 @@ def decode_records(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
     *data* is at *offset* of the journal. Raises `StorageError`.
     """
     changes: list[JournalRecord] = []
-    place = 0
-    while place + _HEAD.size <= len(data):
-        kind, length = _HEAD.unpack_from(data, place)
-        if kind != 0 or not 0 <= length <= _LONGEST:
+    at = 0
+    while at + EVENT_HEAD <= len(data):
+        try:
+            length = event_length(data[at : at + EVENT_HEAD])
+            if length > _LONGEST:
+                raise ValueError(f"a record of {length} bytes")
+        except ValueError as error:
             raise StorageError(
-                f"{SEGMENT} has no record at offset {offset + place}: something else wrote there"
-            )
-        if (end := place + _HEAD.size + length) > len(data):
+                f"{SEGMENT} has no record at offset {offset + at}: something else wrote there"
+            ) from error
+
+        if (end := at + EVENT_HEAD + length) > len(data):
             break
         try:
-            changes.append(_decoder.decode(data[place + _HEAD.size : end]))
+            changes.append(_decoder.decode(data[at + EVENT_HEAD : end]))
         except msgspec.DecodeError as error:
             raise StorageError(
-                f"{SEGMENT} has no change at offset {offset + place}: {error}"
+                f"{SEGMENT} has no change at offset {offset + at}: {error}"
             ) from error
-        place = end
-    return changes, place
+        at = end
+    return changes, at
 
 
 def _portions(state: CatalogState) -> Iterator[tuple[Put, ...]]:

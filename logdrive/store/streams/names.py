@@ -9,7 +9,10 @@ from logdrive.wire.pravega.names import KV_TABLE_SUFFIX, SegmentName, segment_na
 SYSTEM: Final = "_system"
 """The scope of the store's own segments; users have no streams there."""
 
-OWN: Final = f"{SYSTEM}/_controller/"
+CONTROLLER: Final = "_controller"
+"""The internal stream of `SYSTEM` that has the journal of streams."""
+
+OWN: Final = f"{SYSTEM}/{CONTROLLER}/"
 """Prefix of the names of the store's own segments."""
 
 _MARK: Final = "_MARK"
