@@ -35,12 +35,18 @@ _SUBSCRIBING = (1, 2)
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stream's configuration as it was requested; types and units are Pravega's."""
 
+    # 0: fixed, 1: by KiB per second, 2: by events per second
     scale_type: int = 0
+    # rate of one segment, in the unit of *scale_type*
     target_rate: int = 0
+    # limit on the segments that one is split into
     scale_factor: int = 0
     min_segments: int = 1
+    # 0: none, 1: by age in ms, 2: by size in bytes
     retention_type: int = 0
+    # what is kept, more if a reader group needs it; in the unit of *retention_type*
     retention_param: int = 0
+    # what is kept at most, whatever reader groups need
     retention_max: int = 0
     tags: tuple[str, ...] = ()
     timestamp_aggregation_ms: int = 0
