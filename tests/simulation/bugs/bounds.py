@@ -89,7 +89,7 @@ BOUNDS = (
         "logdrive.store.commit",
         (
             (
-                "            self.pending_bytes -= sum(submission.entry.length for submission in group) + TOLL * len(\n                group\n            )\n",
+                "            self.pending_bytes -= sum(write.entry.length for write in group) + TOLL * len(group)\n",
                 "            self.pending_bytes -= 0 + TOLL * len(group)\n",
             ),
         ),
