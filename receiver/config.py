@@ -54,7 +54,7 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """
         host_port(self.address)
         if self.controller is not None:
-            self.controller.check(self.pravega)
+            self.controller.check_advertised(self.pravega)
         check_auth(self.auth, self.pravega, self.controller)
 
     @property

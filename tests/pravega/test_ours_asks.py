@@ -23,7 +23,7 @@ from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.client import connected
 from logdrive.services.pravega.client.controller import Login
@@ -54,7 +54,7 @@ MAY = {
 
 def auth(directory: Path, seconds: float = 600.0) -> AuthConfig:
     users, secret = directory / "users.toml", directory / "token.secret"
-    hashes = {login: kept(login.password, os.urandom(16)) for login in MAY}
+    hashes = {login: hash_password(login.password, os.urandom(16)) for login in MAY}
     users.write_text(
         "".join(
             f'[[user]]\nname = "{one.user}"\npassword = "{hashes[one]}"\nmay = {{ {may} }}\n'
@@ -181,7 +181,7 @@ def test_users_that_come_and_go_in_their_file_do_so_while_the_store_runs(tmp_pat
             assert not await known(site, new)
             entry = (
                 f'[[user]]\nname = "{new.user}"\npassword = '
-                f'"{kept(new.password, os.urandom(16))}"\nmay = {{ "*" = "READ" }}\n'
+                f'"{hash_password(new.password, os.urandom(16))}"\nmay = {{ "*" = "READ" }}\n'
             )
             users.write_text(before.replace('"viewer"', '"gone"') + entry)
             while not await known(site, new):  # noqa: ASYNC110 - the store tells nobody but its log

@@ -274,7 +274,7 @@ class ReceiverHost(Process):
             random=self.random,
             started=self._started,
             controllers=reaching(transport),
-            serving=serving(transport),
+            serve_rpc=serving(transport),
         )
 
     def _started(self, started: receiver_app.Started) -> None:
@@ -377,5 +377,5 @@ class StoreHost(Process):
             stop=stop,
             random=self.random,
             limits=self._limits,
-            serving=serving(transport),
+            serve_rpc=serving(transport),
         )

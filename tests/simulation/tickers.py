@@ -13,7 +13,7 @@ from uuid import UUID
 from logdrive.services.pravega.client.client import SegmentClient, connected
 from logdrive.services.pravega.client.controller import StreamSegment
 from logdrive.services.pravega.client.controller_grpc import GrpcController
-from logdrive.services.pravega.server.controller.convert import uuid_of
+from logdrive.services.pravega.server.controller.convert import parse_transaction_id
 from logdrive.store.streams.names import mark_of, name_of
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.simulation.client import Client
@@ -157,7 +157,8 @@ class Ticker(Client):
         )
         number = self._random.choice(begun.activeSegments).segmentId.segmentId
         record, _ = await self._append(
-            client, f"{name_of(SCOPE, STREAM, number)}#transaction.{uuid_of(begun.txnId).hex}"
+            client,
+            f"{name_of(SCOPE, STREAM, number)}#transaction.{parse_transaction_id(begun.txnId).hex}",
         )
         self._asks()
         request = pb.TxnRequest(

@@ -28,7 +28,7 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             if not os.path.isabs(path):
                 raise ValueError(f"{name}: the path must be absolute, as in /etc/logdrive/{name}")
 
-    def check(self, *, controller: bool, exposed: list[str]) -> None:
+    def check_listeners(self, *, controller: bool, exposed: list[str]) -> None:
         """Raise ValueError without a *controller*, and for tables that are *exposed*: in plain TCP
         beyond this host.
         """

@@ -16,9 +16,9 @@ from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor, ThreadExecutor
 from logdrive.model.units import KIB
 from logdrive.services.auth.config import AuthConfig
-from logdrive.services.auth.gate import TokenVerifier, new_pass
-from logdrive.services.auth.reload import follow, state_of
-from logdrive.services.auth.users import Users, read_file, read_users
+from logdrive.services.auth.reload import reload_users, state_of
+from logdrive.services.auth.token_verifier import TokenVerifier, new_local_token
+from logdrive.services.auth.users import Users, read_auth_file, read_users
 
 if TYPE_CHECKING:
     from logdrive.services.auth.tokens import TokenSigner
@@ -28,13 +28,11 @@ _SECRET_BYTES: Final = 64 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may come in: *users* at the controller, *gate* at the segments' port, which *tokens* of
-    the one open at the other.
-    """
+    """What checks logins (*users*), signs tokens (*signer*) and verifies them (*verifier*)."""
 
     users: Users
-    tokens: "TokenSigner"
-    gate: TokenVerifier
+    signer: "TokenSigner"
+    verifier: TokenVerifier
 
 
 @contextlib.asynccontextmanager
@@ -68,7 +66,7 @@ async def open_access(
         raise ConfigError(
             "listen", [Mistake("token_secret", config.token_secret, remedy)]
         ) from error
-    secret = read_file(disk, "token_secret", config.token_secret, _SECRET_BYTES).strip()
+    secret = read_auth_file(disk, "token_secret", config.token_secret, _SECRET_BYTES).strip()
     if len(secret) < LEAST_SECRET_BYTES:
         remedy = (
             f"it has {len(secret)} bytes, and {LEAST_SECRET_BYTES} are wanted: openssl rand "
@@ -79,9 +77,9 @@ async def open_access(
     tokens = TokenSigner(secret, clock, int(config.token_seconds * 1000))
     executor = executors("logdrive-logins")
     users = Users(found, executor, random)
-    following = asyncio.create_task(follow(users, config.users, state, disk), name="users")
+    following = asyncio.create_task(reload_users(users, config.users, state, disk), name="users")
     try:
-        yield Access(users, tokens, TokenVerifier(new_pass(random), clock, tokens))
+        yield Access(users, tokens, TokenVerifier(new_local_token(random), clock, tokens))
     finally:
         following.cancel()
         await asyncio.wait([following])

@@ -20,7 +20,7 @@ SALT_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Password:
+class PasswordHash:
     """What is kept of one password."""
 
     log_cost: int
@@ -29,7 +29,7 @@ class Password:
     salt: bytes
     hash: bytes
 
-    def fits(self, password: str) -> bool:
+    def matches_password(self, password: str) -> bool:
         """Tell whether *password* is the one; takes tens of ms and the memory that it was made
         with.
         """
@@ -42,20 +42,20 @@ class Password:
         return f"$scrypt${costs}${_text(self.salt)}${_text(self.hash)}"
 
 
-def kept(password: str, salt: bytes) -> Password:
+def hash_password(password: str, salt: bytes) -> PasswordHash:
     """Return what to keep of *password*. *salt* is SALT_BYTES that nobody can guess."""
-    return Password(
+    return PasswordHash(
         _LOG_COST, _BLOCK, _LANES, salt, _hashed(password, _LOG_COST, _BLOCK, _LANES, salt)
     )
 
 
-def decoy(salt: bytes) -> Password:
+def decoy_hash(salt: bytes) -> PasswordHash:
     """Return what takes as long as any other to compare with, and fits nothing."""
-    return Password(_LOG_COST, _BLOCK, _LANES, salt, b"")
+    return PasswordHash(_LOG_COST, _BLOCK, _LANES, salt, b"")
 
 
-def parsed(text: str) -> Password:
-    """Read what `kept` wrote, or another program that writes scrypt like that.
+def parse_hash(text: str) -> PasswordHash:
+    """Read what `hash_password` wrote, or another program that writes scrypt like that.
 
     Raises ValueError.
     """
@@ -75,7 +75,7 @@ def parsed(text: str) -> Password:
             "`logdrive store user NAME`"
         )
     try:
-        return Password(log_cost, block, lanes, _bytes(found[4]), _bytes(found[5]))
+        return PasswordHash(log_cost, block, lanes, _bytes(found[4]), _bytes(found[5]))
     except binascii.Error as error:
         raise ValueError("its salt or hash is cut: copy the whole line") from error
 

@@ -33,14 +33,14 @@ class Grants:
                 )
         self._grants = [(_Pattern(pattern), permission) for pattern, permission in grants.items()]
 
-    def of_stream(self, scope: str, stream: str) -> Permission:
+    def stream_permission(self, scope: str, stream: str) -> Permission:
         """Return what may be done with one stream."""
         return max(
             (grant for pattern, grant in self._grants if pattern.fits(scope, stream)),
             default=Permission.NONE,
         )
 
-    def of_scope(self, scope: str) -> Permission:
+    def scope_permission(self, scope: str) -> Permission:
         """Return what may be done with a scope as a whole, which takes a grant for all of its
         streams.
         """
@@ -49,7 +49,7 @@ class Grants:
             default=Permission.NONE,
         )
 
-    def sees(self, scope: str) -> bool:
+    def may_see_scope(self, scope: str) -> bool:
         """Tell whether anything may be done with any stream of *scope*."""
         return any(grant and pattern.names_scope(scope) for pattern, grant in self._grants)
 

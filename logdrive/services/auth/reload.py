@@ -29,7 +29,7 @@ def state_of(disk: Disk, path: str) -> FileStamp:
     return found.inode, found.size, found.modified_ns
 
 
-async def follow(users: Users, path: str, used: FileStamp, disk: Disk) -> None:
+async def reload_users(users: Users, path: str, used: FileStamp, disk: Disk) -> None:
     """Let *users* be those in the file at *path*, which was read when its state was *used*, until
     cancelled.
     """
@@ -49,5 +49,5 @@ async def follow(users: Users, path: str, used: FileStamp, disk: Disk) -> None:
                 reason="; ".join(map(str, error.mistakes)),
             )
             continue
-        users.replace(config)
+        users.replace_users(config)
         log.info("changed users are in force", users=len(config.user))

@@ -24,13 +24,13 @@ LEAST_SECRET_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class TokenGrant:
     """What a token says. *ends* is in ms since 1970, None for one that never does."""
 
     permissions: Mapping[str, Permission]
-    ends: int | None
+    expires_ms: int | None
 
-    def of_stream(self, scope: str, stream: str) -> Permission:
+    def stream_permission(self, scope: str, stream: str) -> Permission:
         """Return what the token lets its bearer do with a stream."""
         names = (
             f"prn::/scope:{scope}/stream:{stream}",
@@ -52,9 +52,9 @@ class TokenSigner:
 
     def __init__(self, secret: bytes, clock: Clock, lasting_ms: int) -> None:
         self._secret, self._clock, self._lasting_ms = secret, clock, lasting_ms
-        self._read: OrderedDict[str, Grant] = OrderedDict()
+        self._read: OrderedDict[str, TokenGrant] = OrderedDict()
 
-    def signed(self, scope: str, permissions: Mapping[str, Permission]) -> str:
+    def sign_token(self, scope: str, permissions: Mapping[str, Permission]) -> str:
         """Return a token for the streams of *scope* that *permissions* names."""
         now = self._clock.now_ms()
         claims = {
@@ -69,7 +69,7 @@ class TokenSigner:
         }
         return jwt.encode(claims, self._secret, algorithm=_ALGORITHM)
 
-    def read(self, token: str) -> Grant | None:
+    def read_token(self, token: str) -> TokenGrant | None:
         """Return what *token* says, also one that has ended; None where it was not signed with our
         secret, or is not for us.
         """
@@ -94,7 +94,7 @@ class TokenSigner:
         return found
 
 
-def _grant(claims: Mapping[str, Any]) -> Grant:
+def _grant(claims: Mapping[str, Any]) -> TokenGrant:
     if claims.get("sub", _SUBJECT) != _SUBJECT:
         raise ValueError("not for a segment store")
     ends = claims.get("exp")
@@ -104,4 +104,4 @@ def _grant(claims: Mapping[str, Any]) -> Grant:
         for name, value in claims.items()
         if isinstance(value, str) and value in known
     }
-    return Grant(permissions, None if ends is None else int(float(ends) * 1000))
+    return TokenGrant(permissions, None if ends is None else int(float(ends) * 1000))

@@ -45,7 +45,7 @@ class UserConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def __post_init__(self) -> None:
         """Refuse what is no hash of a password, and grants of nothing."""
         try:
-            passwords.parsed(self.password)
+            passwords.parse_hash(self.password)
         except ValueError as error:
             raise ValueError(f"password: {error}") from error
         for pattern, level in self.may.items():
@@ -96,13 +96,13 @@ class Users:
 
     def __init__(self, config: UsersConfig, executor: Executor, random: Random) -> None:
         self._users = _by_name(config)
-        self._decoy = passwords.decoy(random.randbytes(passwords.SALT_BYTES))
+        self._decoy = passwords.decoy_hash(random.randbytes(passwords.SALT_BYTES))
         self._executor, self._key = executor, random.randbytes(32)
         self._known: OrderedDict[bytes, _Entry] = OrderedDict()
         self._comparing = asyncio.Lock()
         self._waiting = 0
 
-    async def identified(self, authorization: str | None) -> User:
+    async def authenticate(self, authorization: str | None) -> User:
         """Return who sends this `authorization` header.
 
         Raises `UnknownUserError`, and `TransientError` where too many ask at once.
@@ -123,7 +123,7 @@ class Users:
         finally:
             self._waiting -= 1
 
-    def replace(self, config: UsersConfig) -> None:
+    def replace_users(self, config: UsersConfig) -> None:
         """Take the users of *config* instead. Who is as before need not be compared again."""
         self._users = users = _by_name(config)
         self._known = OrderedDict(
@@ -136,7 +136,7 @@ class Users:
         entry, known = self._users.get(name), self._known
         kept = self._decoy if entry is None else entry.password
         # of a decoy, too: nobody learns from the time which names there are
-        fits = await self._executor.run(kept.fits, password)
+        fits = await self._executor.run(kept.matches_password, password)
         if entry is None or not fits:
             raise UnknownUserError("the user or the password is wrong")
         known[mark] = entry  # in what is no longer looked at, where users were replaced meanwhile
@@ -150,13 +150,13 @@ class _Entry:
     """A user, and what *config*, by which two are compared, says of them."""
 
     config: UserConfig
-    password: passwords.Password = field(compare=False)
+    password: passwords.PasswordHash = field(compare=False)
     user: User = field(compare=False)
 
 
 def _by_name(config: UsersConfig) -> dict[str, _Entry]:
     return {
-        user.name: _Entry(user, passwords.parsed(user.password), User(user.name, user.grants()))
+        user.name: _Entry(user, passwords.parse_hash(user.password), User(user.name, user.grants()))
         for user in config.user
     }
 
@@ -178,7 +178,7 @@ def _login(authorization: str) -> tuple[str, str]:
 
 def read_users(disk: Disk, path: str) -> UsersConfig:
     """Read the file at *path*. Raises `ConfigError` with every mistake in it."""
-    data = read_file(disk, "users", path, _FILE_BYTES)
+    data = read_auth_file(disk, "users", path, _FILE_BYTES)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -189,7 +189,7 @@ def read_users(disk: Disk, path: str) -> UsersConfig:
     return configuration(path, text, UsersConfig)
 
 
-def read_file(disk: Disk, key: str, path: str, most: int) -> bytes:
+def read_auth_file(disk: Disk, key: str, path: str, most: int) -> bytes:
     """Return what a file that [listen.auth] names under *key* holds. Raises `ConfigError`."""
     try:
         file = disk.open(path)

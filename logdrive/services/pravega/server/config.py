@@ -31,7 +31,7 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def __post_init__(self) -> None:
         """Refuse what is no address, and plain TCP that nobody asked for."""
-        host, _ = self.where
+        host, _ = self.host_and_port
         if self.tls is None and not is_loopback(host):
             raise ValueError(
                 f"plain TCP is for loopback addresses: give [{self.table}.tls], or write "
@@ -39,19 +39,19 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             )
 
     @property
-    def where(self) -> tuple[str, int]:
+    def host_and_port(self) -> tuple[str, int]:
         """Host and port."""
         return host_port(self.address, self.default_port)
 
     @property
-    def settings(self) -> ServerTls | None:
+    def tls_settings(self) -> ServerTls | None:
         """What `Transport.listen` takes."""
         return self.tls.settings() if isinstance(self.tls, ServerTlsConfig) else None
 
     @property
-    def exposed(self) -> bool:
+    def is_exposed(self) -> bool:
         """Whether what goes to it can be read on the way from other hosts."""
-        return self.settings is None and not is_loopback(self.where[0])
+        return self.tls_settings is None and not is_loopback(self.host_and_port[0])
 
 
 class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,20 +71,20 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
         if self.advertise is not None:
             host_port(self.advertise, PRAVEGA_PORT)
 
-    def check(self, face: FaceConfig | None) -> None:
+    def check_advertised(self, face: FaceConfig | None) -> None:
         """Raise ValueError where clients could not be told where the segments are."""
         if face is None:
             raise ValueError(
                 "listen.controller sends clients to the segments' own face: give "
                 "[listen.pravega], too"
             )
-        if self.advertise is None and _is_wildcard(face.where[0]):
+        if self.advertise is None and _is_wildcard(face.host_and_port[0]):
             raise ValueError(
                 "listen.controller.advertise is missing: nobody can connect to "
-                f'{face.where[0]}, write "host:port"'
+                f'{face.host_and_port[0]}, write "host:port"'
             )
 
-    def node(self, face: tuple[str, int]) -> tuple[str, int]:
+    def advertised_address(self, face: tuple[str, int]) -> tuple[str, int]:
         """Return where clients are sent, the segments' face being at *face*."""
         return host_port(self.advertise, PRAVEGA_PORT) if self.advertise is not None else face
 
@@ -101,7 +101,7 @@ class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         all to read.
         """
         if self.controller is not None:
-            self.controller.check(self.pravega)
+            self.controller.check_advertised(self.pravega)
         check_auth(self.auth, self.pravega, self.controller)
 
 
@@ -119,7 +119,7 @@ def check_auth(
     """Raise ValueError where *auth* does not go with what listens."""
     if auth is not None:
         tables = [table for table in (face, controller) if table is not None]
-        auth.check(
+        auth.check_listeners(
             controller=controller is not None,
-            exposed=[table.table for table in tables if table.exposed],
+            exposed=[table.table for table in tables if table.is_exposed],
         )

@@ -34,14 +34,14 @@ def endpoint_of(host: str, port: int, *, tls: bool, token: str = "") -> Publishe
     )
 
 
-def publish(disk: Disk, directory: str, endpoint: PublishedEndpoint) -> None:
+def publish_endpoint(disk: Disk, directory: str, endpoint: PublishedEndpoint) -> None:
     """Write the file, for the store's owner only. Raises OSError."""
     write_atomically(
         disk, os.path.join(directory, _NAME), msgspec.json.encode(endpoint) + b"\n", private=True
     )
 
 
-def withdraw(disk: Disk, directory: str) -> None:
+def withdraw_endpoint(disk: Disk, directory: str) -> None:
     """Remove the file where it is. Raises OSError."""
     try:
         disk.remove(os.path.join(directory, _NAME))
@@ -49,7 +49,7 @@ def withdraw(disk: Disk, directory: str) -> None:
         return
 
 
-def find(disk: Disk, directory: str) -> PublishedEndpoint | None:
+def read_endpoint(disk: Disk, directory: str) -> PublishedEndpoint | None:
     """Return what the file says, None where there is none.
 
     Raises `StorageError` where it makes no sense.

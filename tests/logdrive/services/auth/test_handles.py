@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from logdrive.errors import LogdriveError
-from logdrive.services.auth.users import read_file, read_users
+from logdrive.services.auth.users import read_auth_file, read_users
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.controller.listen import _pem
 from tests.support.memory_disk import MemoryDisk, MemoryFile
@@ -28,11 +28,11 @@ class _Counting(MemoryDisk):
 
 
 def _secret(disk: MemoryDisk) -> object:
-    return read_file(disk, "token_secret", PATH, 100)
+    return read_auth_file(disk, "token_secret", PATH, 100)
 
 
 def _endpoint(disk: MemoryDisk) -> object:
-    return endpoint.find(disk, "/etc")
+    return endpoint.read_endpoint(disk, "/etc")
 
 
 @pytest.mark.parametrize(

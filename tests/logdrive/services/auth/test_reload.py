@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.open import open_access
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.reload import LOOK_SECONDS
 from logdrive.services.auth.users import UnknownUserError, Users
@@ -22,7 +22,7 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 PATH, SECRET = "/etc/users.toml", "/etc/secret"
-HASHES = {name: str(kept(name.upper(), b"0123456789abcdef")) for name in ("ann", "bob")}
+HASHES = {name: str(hash_password(name.upper(), b"0123456789abcdef")) for name in ("ann", "bob")}
 
 
 def table(name: str, password: str | None = None, level: str = "READ") -> str:
@@ -54,8 +54,8 @@ async def asking(disk: MemoryDisk, executor: InlineExecutor) -> AsyncIterator[Us
 async def allowed(users: Users, name: str, password: str | None = None) -> Permission | None:
     try:
         return (
-            await users.identified(basic(f"{name}:{(password or name).upper()}"))
-        ).grants.of_stream("logs", "app")
+            await users.authenticate(basic(f"{name}:{(password or name).upper()}"))
+        ).grants.stream_permission("logs", "app")
     except UnknownUserError:
         return None
 

@@ -11,12 +11,12 @@ import pytest
 
 from logdrive.errors import ConfigError, TransientError
 from logdrive.host.disk import SystemDisk
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.users import UnknownUserError, Users, UsersConfig, read_users
 from tests.support.inline import InlineExecutor
 
-HASH = str(kept("a: secret", b"0123456789abcdef"))
+HASH = str(hash_password("a: secret", b"0123456789abcdef"))
 TEXT = (
     f'[[user]]\nname = "fleet"\npassword = "{HASH}"\nmay = {{ "logs/*" = "READ_UPDATE", "*" = '
     f'"READ" }}\n'
@@ -37,8 +37,8 @@ def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> Non
 
     async def main() -> None:
         for _ in range(2):
-            user = await users.identified(basic("fleet:a: secret"))
-            assert (user.name, user.grants.of_stream("logs", "app")) == (
+            user = await users.authenticate(basic("fleet:a: secret"))
+            assert (user.name, user.grants.stream_permission("logs", "app")) == (
                 "fleet",
                 Permission.READ_UPDATE,
             )
@@ -50,7 +50,7 @@ def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> Non
             "nobody:a: secret",
         ):
             with pytest.raises(UnknownUserError, match="user or the password is wrong"):
-                await users.identified(basic(wrong))
+                await users.authenticate(basic(wrong))
         for odd in (
             "Basic ???",
             basic("fleet"),
@@ -60,9 +60,9 @@ def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> Non
             "Basic /w==",
         ):
             with pytest.raises(UnknownUserError, match=r"Basic"):
-                await users.identified(odd)
+                await users.authenticate(odd)
         with pytest.raises(UnknownUserError, match="say who you are"):
-            await users.identified(None)
+            await users.authenticate(None)
 
     asyncio.run(main())
 
@@ -74,11 +74,11 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_
     users = Users(written(tmp_path / "users.toml", TEXT), executor, Random(1))
 
     async def main() -> None:
-        asked = [users.identified(basic("fleet:a: secret")) for _ in range(60)]
+        asked = [users.authenticate(basic("fleet:a: secret")) for _ in range(60)]
         assert {user.name for user in await asyncio.gather(*asked)} == {"fleet"}
         assert executor.calls == 1
         strangers = [
-            asyncio.ensure_future(users.identified(basic(f"stranger:{number}")))
+            asyncio.ensure_future(users.authenticate(basic(f"stranger:{number}")))
             for number in range(70)
         ]
         await asyncio.wait(strangers, return_when=asyncio.FIRST_COMPLETED)
@@ -89,7 +89,7 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_
         for one in strangers:
             one.cancel()
         await asyncio.wait(strangers)
-        assert (await users.identified(basic("fleet:a: secret"))).name == "fleet"
+        assert (await users.authenticate(basic("fleet:a: secret"))).name == "fleet"
 
     asyncio.run(main())
 

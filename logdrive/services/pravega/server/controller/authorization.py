@@ -71,12 +71,12 @@ class ControllerAuthorization(grpc.GenericRpcHandler):
             request: Message, context: "grpc.aio.ServicerContext[Any, Any]"
         ) -> Message:
             try:
-                user = await self._access.users.identified(authorization)
+                user = await self._access.users.authenticate(authorization)
             except UnknownUserError as error:
                 await self._refuse(context, grpc.StatusCode.UNAUTHENTICATED, method, str(error))
             except TransientError as error:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
-            if (reason := refusal(user, method, request)) is not None:
+            if (reason := refusal_reason(user, method, request)) is not None:
                 await self._refuse(context, grpc.StatusCode.PERMISSION_DENIED, method, reason)
             told = await call(request, context)
             _keep_seen(user.grants, told)
@@ -87,7 +87,7 @@ class ControllerAuthorization(grpc.GenericRpcHandler):
         return answer
 
     def _token(self, grants: Grants, method: str, request: Message) -> str:
-        scope, stream = places_of(request)[0]
+        scope, stream = names_in_request(request)[0]
         assert stream is not None, "answers about scopes carry no tokens"
         info = (
             request if isinstance(request, pb.StreamInfo) else getattr(request, "streamInfo", None)
@@ -98,8 +98,8 @@ class ControllerAuthorization(grpc.GenericRpcHandler):
             else Permission.READ_UPDATE
         )
         names = (stream, _TABLE.format(stream)) if method in _OF_TABLES_TOO else (stream,)
-        return self._access.tokens.signed(
-            scope, {name: min(most, grants.of_stream(scope, name)) for name in names}
+        return self._access.signer.sign_token(
+            scope, {name: min(most, grants.stream_permission(scope, name)) for name in names}
         )
 
     async def _refuse(
@@ -115,11 +115,11 @@ class ControllerAuthorization(grpc.GenericRpcHandler):
         await context.abort(code, reason)
 
 
-def refusal(user: User, method: str, request: Message) -> str | None:
+def refusal_reason(user: User, method: str, request: Message) -> str | None:
     """Return why *user* may not call *method* with *request*; None where they may."""
     if method in _FREE:
         return None
-    places = places_of(request)
+    places = names_in_request(request)
     if not places:
         return f"{method} is for nobody"
     wanted = Permission.READ if method.startswith(_LOOKING) else Permission.READ_UPDATE
@@ -136,15 +136,15 @@ def refusal(user: User, method: str, request: Message) -> str | None:
         if number:
             wanted = Permission.READ  # streams that a group reads
         if stream is None and method in _OF_SCOPES_SEEN:
-            allowed = user.grants.sees(scope)
+            allowed = user.grants.may_see_scope(scope)
         else:
             held = (
-                user.grants.of_scope(scope)
+                user.grants.scope_permission(scope)
                 if stream is None
-                else user.grants.of_stream(scope, stream)
+                else user.grants.stream_permission(scope, stream)
             )
             if method in _OF_TABLES_TOO:
-                held = max(held, user.grants.of_stream(scope, _TABLE.format(stream)))
+                held = max(held, user.grants.stream_permission(scope, _TABLE.format(stream)))
             allowed = held >= wanted
         if not allowed:
             return (
@@ -153,13 +153,13 @@ def refusal(user: User, method: str, request: Message) -> str | None:
     return None
 
 
-def places_of(request: Any) -> list[ScopedName]:
+def names_in_request(request: Any) -> list[ScopedName]:
     """Return what *request* is about, the main thing first; nothing for one of an unknown kind."""
     if isinstance(request, pb.StreamInfo):
         return [(request.scope, request.stream)]
     for field in ("streamInfo", "streamCut", "position", "stream"):
         if hasattr(request, field):
-            return places_of(getattr(request, field))
+            return names_in_request(getattr(request, field))
     scope = getattr(request, "scope", None)
     if scope is None:
         return []
@@ -179,16 +179,17 @@ def _keep_seen(grants: Grants, told: Any) -> None:
     """Leave out of a list what the user may not even look at."""
     fields = told.DESCRIPTOR.fields_by_name
     if "scopes" in fields:
-        _keep(told.scopes, grants.sees)
+        _keep(told.scopes, grants.may_see_scope)
     if "streams" in fields:
         _keep(
-            told.streams, lambda info: grants.of_stream(info.scope, info.stream) > Permission.NONE
+            told.streams,
+            lambda info: grants.stream_permission(info.scope, info.stream) > Permission.NONE,
         )
     if "kvtables" in fields:
         _keep(
             told.kvtables,
             lambda info: (
-                grants.of_stream(info.scope, _TABLE.format(info.kvtName)) > Permission.NONE
+                grants.stream_permission(info.scope, _TABLE.format(info.kvtName)) > Permission.NONE
             ),
         )
 

@@ -12,7 +12,7 @@ _HALF = (1 << 64) - 1
 _PAGE = 1000
 
 
-def config_of(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
+def parse_stream_config(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
     """Return what a client asks for; one that says nothing of segments gets *least*.
 
     Raises `PreconditionError` for unknown policies.
@@ -40,7 +40,7 @@ def config_of(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
     )
 
 
-def described(scope: str, stream: str, config: StreamConfig) -> pb.StreamConfig:
+def stream_config_message(scope: str, stream: str, config: StreamConfig) -> pb.StreamConfig:
     """Return what a stream's maker asked for."""
     return pb.StreamConfig(
         streamInfo=pb.StreamInfo(scope=scope, stream=stream),
@@ -61,53 +61,58 @@ def described(scope: str, stream: str, config: StreamConfig) -> pb.StreamConfig:
     )
 
 
-def segment_id(info: pb.StreamInfo, segment: int) -> pb.SegmentId:
+def segment_id_message(info: pb.StreamInfo, segment: int) -> pb.SegmentId:
     """Return how clients name a segment."""
     return pb.SegmentId(
         streamInfo=pb.StreamInfo(scope=info.scope, stream=info.stream), segmentId=segment
     )
 
 
-def segment_range(info: pb.StreamInfo, segment: Segment) -> pb.SegmentRange:
+def segment_range_message(info: pb.StreamInfo, segment: Segment) -> pb.SegmentRange:
     """Return a segment with its keys."""
     return pb.SegmentRange(
-        segmentId=segment_id(info, segment.id), minKey=segment.low, maxKey=segment.high
+        segmentId=segment_id_message(info, segment.id), minKey=segment.low, maxKey=segment.high
     )
 
 
-def ranges(info: pb.StreamInfo, segments: Iterable[Segment], token: str) -> pb.SegmentRanges:
+def segment_ranges_message(
+    info: pb.StreamInfo, segments: Iterable[Segment], token: str
+) -> pb.SegmentRanges:
     """Return segments with their keys, in the order of these."""
     found = sorted(segments, key=lambda segment: segment.low)
     return pb.SegmentRanges(
-        segmentRanges=[segment_range(info, segment) for segment in found], delegationToken=token
+        segmentRanges=[segment_range_message(info, segment) for segment in found],
+        delegationToken=token,
     )
 
 
-def places(info: pb.StreamInfo, cut: Mapping[int, int], token: str) -> pb.SegmentsAtTime:
+def segments_at_time_message(
+    info: pb.StreamInfo, cut: Mapping[int, int], token: str
+) -> pb.SegmentsAtTime:
     """Return one place of a stream."""
     located = [
-        pb.SegmentsAtTime.SegmentLocation(segmentId=segment_id(info, key), offset=offset)
+        pb.SegmentsAtTime.SegmentLocation(segmentId=segment_id_message(info, key), offset=offset)
         for key, offset in cut.items()
     ]
     return pb.SegmentsAtTime(segments=located, delegationToken=token)
 
 
-def is_current(stream: Stream, segment: int) -> bool:
+def is_current_segment(stream: Stream, segment: int) -> bool:
     """Tell whether *segment* takes appends."""
     return any(found.id == segment for found in current(stream))
 
 
-def uuid_of(found: pb.TxnId) -> UUID:
+def parse_transaction_id(found: pb.TxnId) -> UUID:
     """Return a transaction's id."""
     return UUID(int=(found.highBits & _HALF) << 64 | found.lowBits & _HALF)
 
 
-def transaction_id(found: UUID) -> pb.TxnId:
+def transaction_id_message(found: UUID) -> pb.TxnId:
     """Return how clients name a transaction: two signed halves."""
     return pb.TxnId(highBits=_signed(found.int >> 64), lowBits=_signed(found.int & _HALF))
 
 
-def page(names: list[str], after: str) -> tuple[list[str], pb.ContinuationToken]:
+def page_of_names(names: list[str], after: str) -> tuple[list[str], pb.ContinuationToken]:
     """Return the names that follow the one in the token, and the token for those behind them.
 
     After the last it repeats itself.

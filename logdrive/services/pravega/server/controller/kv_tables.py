@@ -7,7 +7,7 @@ from logdrive.store.streams.state import KeyValueTable, Segment
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
-class MapMethods:
+class KeyValueTableMethods:
     """Answers for the key-value tables of one store."""
 
     def __init__(self, maps: KeyValueTables) -> None:
@@ -23,14 +23,14 @@ class MapMethods:
             request.secondaryKeyLength,
             request.rolloverSizeBytes,
         )
-        await self._maps.create(request.scope, request.kvtName, asked)
+        await self._maps.create_kv_table(request.scope, request.kvtName, asked)
         return pb.CreateKeyValueTableStatus(status="SUCCESS")
 
     async def get_key_value_table_configuration(
         self, request: pb.KeyValueTableInfo
     ) -> pb.KeyValueTableConfigResponse:
         """Tell how a table was asked for."""
-        found = await self._maps.found(request.scope, request.kvtName)
+        found = await self._maps.get_kv_table(request.scope, request.kvtName)
         config = pb.KeyValueTableConfig(
             scope=request.scope,
             kvtName=request.kvtName,
@@ -45,12 +45,12 @@ class MapMethods:
         self, request: pb.KeyValueTableInfo
     ) -> pb.SegmentRanges:
         """Tell which segments have which share of a table's keys."""
-        found = await self._maps.found(request.scope, request.kvtName)
+        found = await self._maps.get_kv_table(request.scope, request.kvtName)
         shares = [n / found.partitions for n in range(found.partitions)] + [1.0]
         segments = [
             Segment(found.first + n, shares[n], shares[n + 1]) for n in range(found.partitions)
         ]
-        return answers.ranges(
+        return answers.segment_ranges_message(
             pb.StreamInfo(scope=request.scope, stream=request.kvtName), segments, TOKEN
         )
 
@@ -59,7 +59,9 @@ class MapMethods:
     ) -> pb.KVTablesInScopeResponse:
         """List the tables of a scope, page by page."""
         scope = request.scope.scope
-        names, token = answers.page(await self._maps.names(scope), request.continuationToken.token)
+        names, token = answers.page_of_names(
+            await self._maps.list_kv_tables(scope), request.continuationToken.token
+        )
         listed = [pb.KeyValueTableInfo(scope=scope, kvtName=name) for name in names]
         return pb.KVTablesInScopeResponse(
             status="SUCCESS", kvtables=listed, continuationToken=token
@@ -67,5 +69,5 @@ class MapMethods:
 
     async def delete_key_value_table(self, request: pb.KeyValueTableInfo) -> pb.DeleteKVTableStatus:
         """Remove a table."""
-        await self._maps.delete(request.scope, request.kvtName)
+        await self._maps.delete_kv_table(request.scope, request.kvtName)
         return pb.DeleteKVTableStatus(status="SUCCESS")

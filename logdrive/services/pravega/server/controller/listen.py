@@ -17,10 +17,10 @@ from logdrive.model.units import MIB
 from logdrive.net.stream import ServerTls
 from logdrive.services.auth.open import Access
 from logdrive.services.pravega.server.controller.authorization import ControllerAuthorization
-from logdrive.services.pravega.server.controller.kv_tables import MapMethods
-from logdrive.services.pravega.server.controller.reader_groups import GroupMethods
+from logdrive.services.pravega.server.controller.kv_tables import KeyValueTableMethods
+from logdrive.services.pravega.server.controller.reader_groups import ReaderGroupMethods
+from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
 from logdrive.services.pravega.server.controller.service import ControllerService
-from logdrive.services.pravega.server.controller.serving import Serving
 from logdrive.services.pravega.server.controller.writers import WriterMethods
 from logdrive.services.pravega.server.streams.kv_tables import KeyValueTables
 from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
@@ -43,7 +43,7 @@ _PEM_BYTES: Final = MIB
 
 
 @contextlib.asynccontextmanager
-async def over_grpc(
+async def serve_rpc_over_grpc(
     handlers: grpc.GenericRpcHandler, where: tuple[str, int], tls: ServerTls | None, disk: Disk
 ) -> AsyncIterator[int]:
     """Serve *handlers* while the context lasts; yield the real port.
@@ -61,14 +61,14 @@ async def over_grpc(
 
 
 @contextlib.asynccontextmanager
-async def controlling(
+async def serve_controller_at(
     catalogue: Catalog,
     where: tuple[str, int],
     tls: ServerTls | None,
     node: tuple[str, int],
     *,
     disk: Disk,
-    serving: Serving = over_grpc,
+    serve_rpc: ServeRpc = serve_rpc_over_grpc,
     access: Access | None = None,
 ) -> AsyncIterator[tuple[str, int]]:
     """Answer at *where* for the streams of *catalogue*, whose segments clients find at *node*;
@@ -80,22 +80,22 @@ async def controlling(
     transactions = Transactions(catalogue)
     streams, writers = Streams(catalogue), WriterTimes(catalogue)
     others = (
-        GroupMethods(ReaderGroups(catalogue)),
-        MapMethods(KeyValueTables(catalogue)),
+        ReaderGroupMethods(ReaderGroups(catalogue)),
+        KeyValueTableMethods(KeyValueTables(catalogue)),
         WriterMethods(writers),
     )
     controller = ControllerService(streams, transactions, writers, *node, others)
     handlers = (
-        controller.handlers()
+        controller.grpc_handlers()
         if access is None
-        else ControllerAuthorization(controller.handlers(), access)
+        else ControllerAuthorization(controller.grpc_handlers(), access)
     )
     async with catalogue.turn():
         pass  # what a crash left undone is done before anybody is answered
-    async with serving(handlers, where, tls, disk) as port:
-        controller.listens(port)
+    async with serve_rpc(handlers, where, tls, disk) as port:
+        controller.set_own_port(port)
         upkeep = [
-            asyncio.create_task(transactions.run(), name="transaction-leases"),
+            asyncio.create_task(transactions.run_lease_expiry(), name="transaction-leases"),
             asyncio.create_task(
                 Retention(catalogue.store, streams.policy_of, catalogue.clock).run(),
                 name="streams-retention",

@@ -7,7 +7,7 @@ from logdrive.store.streams.state import ReaderGroup, StreamCut
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
 
-class GroupMethods:
+class ReaderGroupMethods:
     """Answers for the reader groups of one store."""
 
     def __init__(self, groups: ReaderGroups) -> None:
@@ -17,7 +17,7 @@ class GroupMethods:
         self, request: pb.ReaderGroupConfiguration
     ) -> pb.CreateReaderGroupResponse:
         """Make a group; one that is there is answered as it is, for the client to compare."""
-        group = await self._groups.create(
+        group = await self._groups.create_group(
             request.scope, request.readerGroupName, _asked(request, generation=0)
         )
         return pb.CreateReaderGroupResponse(
@@ -28,7 +28,7 @@ class GroupMethods:
         self, request: pb.ReaderGroupInfo
     ) -> pb.ReaderGroupConfigResponse:
         """Tell what a group is to read."""
-        group = await self._groups.found(request.scope, request.readerGroup)
+        group = await self._groups.get_group(request.scope, request.readerGroup)
         return pb.ReaderGroupConfigResponse(
             status="SUCCESS", config=_described(request.scope, request.readerGroup, group)
         )
@@ -37,21 +37,21 @@ class GroupMethods:
         self, request: pb.ReaderGroupConfiguration
     ) -> pb.UpdateReaderGroupResponse:
         """Let a group read something else, or from elsewhere."""
-        group = await self._groups.update(
+        group = await self._groups.update_group(
             request.scope, request.readerGroupName, _asked(request, generation=request.generation)
         )
         return pb.UpdateReaderGroupResponse(status="SUCCESS", generation=group.generation)
 
     async def delete_reader_group(self, request: pb.ReaderGroupInfo) -> pb.DeleteReaderGroupStatus:
         """Remove a group."""
-        await self._groups.delete(request.scope, request.readerGroup, request.readerGroupId)
+        await self._groups.delete_group(request.scope, request.readerGroup, request.readerGroupId)
         return pb.DeleteReaderGroupStatus(status="SUCCESS")
 
     async def list_subscribers(self, request: pb.StreamInfo) -> pb.SubscribersResponse:
         """Tell which groups hold a stream's retention back."""
         return pb.SubscribersResponse(
             status="SUCCESS",
-            subscribers=await self._groups.subscribers(request.scope, request.stream),
+            subscribers=await self._groups.list_subscribers(request.scope, request.stream),
         )
 
     async def update_subscriber_stream_cut(
@@ -59,7 +59,7 @@ class GroupMethods:
     ) -> pb.UpdateSubscriberStatus:
         """Take note of how far a group has read a stream."""
         info, cut = request.streamCut.streamInfo, dict(request.streamCut.cut)
-        await self._groups.has_read(
+        await self._groups.update_read_cut(
             request.subscriber,
             request.readerGroupId,
             request.generation,

@@ -11,7 +11,10 @@ from google.protobuf.message import Message
 
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.services.pravega.server.controller import convert as answers
-from logdrive.services.pravega.server.controller.statuses import code_of, status_of
+from logdrive.services.pravega.server.controller.statuses import (
+    answer_for_error,
+    grpc_code_for_error,
+)
 from logdrive.services.pravega.server.streams.transactions import Transactions
 from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.store.streams import key_ranges as layout
@@ -56,7 +59,7 @@ class ControllerService:
         self._node = pb.NodeUri(endpoint=host, port=port)
         self._here = self._node
 
-    def handlers(self) -> grpc.GenericRpcHandler:
+    def grpc_handlers(self) -> grpc.GenericRpcHandler:
         """Return what `grpc.aio.Server` takes. Methods that are not here are UNIMPLEMENTED."""
         found = {
             name: _method(method, self._handler(_python_name(name)))
@@ -70,7 +73,7 @@ class ControllerService:
         ]
         return handlers[0]
 
-    def listens(self, port: int) -> None:
+    def set_own_port(self, port: int) -> None:
         """Take note of the port at which clients find this controller; they are told the host of
         the segments.
         """
@@ -103,7 +106,9 @@ class ControllerService:
 
     async def list_scopes(self, request: pb.ScopesRequest) -> pb.ScopesResponse:
         """List scopes, page by page."""
-        names, token = answers.page(await self._streams.scopes(), request.continuationToken.token)
+        names, token = answers.page_of_names(
+            await self._streams.scopes(), request.continuationToken.token
+        )
         return pb.ScopesResponse(scopes=names, continuationToken=token)
 
     async def list_streams_in_scope(
@@ -129,14 +134,18 @@ class ControllerService:
     async def create_stream(self, request: pb.StreamConfig) -> pb.CreateStreamStatus:
         """Make a stream."""
         await self._streams.create(
-            request.streamInfo.scope, request.streamInfo.stream, answers.config_of(request, least=1)
+            request.streamInfo.scope,
+            request.streamInfo.stream,
+            answers.parse_stream_config(request, least=1),
         )
         return pb.CreateStreamStatus(status="SUCCESS")
 
     async def update_stream(self, request: pb.StreamConfig) -> pb.UpdateStreamStatus:
         """Change policies and tags."""
         await self._streams.configure(
-            request.streamInfo.scope, request.streamInfo.stream, answers.config_of(request)
+            request.streamInfo.scope,
+            request.streamInfo.stream,
+            answers.parse_stream_config(request),
         )
         return pb.UpdateStreamStatus(status="SUCCESS")
 
@@ -168,7 +177,7 @@ class ControllerService:
     async def get_stream_configuration(self, request: pb.StreamInfo) -> pb.StreamConfig:
         """Tell what a stream's maker asked for."""
         stream = await self._streams.stream(request.scope, request.stream)
-        return answers.described(request.scope, request.stream, stream.config)
+        return answers.stream_config_message(request.scope, request.stream, stream.config)
 
     async def get_delegation_token(self, request: pb.StreamInfo) -> pb.DelegationToken:
         """Give what the segment store asks for: nothing."""
@@ -179,7 +188,7 @@ class ControllerService:
     async def get_current_segments(self, request: pb.StreamInfo) -> pb.SegmentRanges:
         """Tell which segments take appends."""
         await self._streams.make_mark(request.scope, request.stream)
-        return answers.ranges(
+        return answers.segment_ranges_message(
             request,
             layout.current(await self._streams.stream(request.scope, request.stream)),
             TOKEN,
@@ -188,7 +197,7 @@ class ControllerService:
     async def get_epoch_segments(self, request: pb.GetEpochSegmentsRequest) -> pb.SegmentRanges:
         """Tell which segments took appends in an epoch."""
         info = request.streamInfo
-        return answers.ranges(
+        return answers.segment_ranges_message(
             info,
             layout.active_at(await self._streams.stream(info.scope, info.stream), request.epoch),
             TOKEN,
@@ -197,7 +206,7 @@ class ControllerService:
     async def get_segments(self, request: pb.GetSegmentsRequest) -> pb.SegmentsAtTime:
         """Tell where a stream begins, or where it was at a time."""
         info = request.streamInfo
-        return answers.places(
+        return answers.segments_at_time_message(
             info,
             await self._streams.place_at(info.scope, info.stream, request.timestamp or None),
             TOKEN,
@@ -211,7 +220,7 @@ class ControllerService:
         stream = await self._streams.stream(info.scope, info.stream)
         entries = [
             pb.SuccessorResponse.SegmentEntry(
-                segment=answers.segment_range(info, segment), value=before
+                segment=answers.segment_range_message(info, segment), value=before
             )
             for segment, before in layout.successors(stream, request.segmentId)
         ]
@@ -224,7 +233,7 @@ class ControllerService:
         info = request.streamInfo
         stream = await self._streams.stream(info.scope, info.stream)
         found = [
-            answers.segment_id(info, segment.id)
+            answers.segment_id_message(info, segment.id)
             for segment in layout.between(stream, getattr(request, "from"), request.to)
         ]
         return pb.StreamCutRangeResponse(segments=found, delegationToken=TOKEN)
@@ -232,7 +241,9 @@ class ControllerService:
     async def is_segment_valid(self, request: pb.SegmentId) -> pb.SegmentValidityResponse:
         """Tell whether a segment takes appends."""
         stream = await self._streams.stream(request.streamInfo.scope, request.streamInfo.stream)
-        return pb.SegmentValidityResponse(response=answers.is_current(stream, request.segmentId))
+        return pb.SegmentValidityResponse(
+            response=answers.is_current_segment(stream, request.segmentId)
+        )
 
     async def is_stream_cut_valid(self, request: pb.StreamCut) -> pb.StreamCutValidityResponse:
         """Tell whether a cut is one place of the stream that it can be read from."""
@@ -258,7 +269,9 @@ class ControllerService:
             info.scope, info.stream, request.sealedSegments, wanted
         )
         new = [
-            answers.segment_range(info, segment) for segment in now if epoch_of(segment.id) == epoch
+            answers.segment_range_message(info, segment)
+            for segment in now
+            if epoch_of(segment.id) == epoch
         ]
         return pb.ScaleResponse(status="STARTED", segments=new, epoch=epoch - 1)
 
@@ -274,17 +287,21 @@ class ControllerService:
     async def create_transaction(self, request: pb.CreateTxnRequest) -> pb.CreateTxnResponse:
         """Open a transaction."""
         info = request.streamInfo
-        found, segments = await self._transactions.begin(info.scope, info.stream, request.lease)
-        active = [answers.segment_range(info, segment) for segment in segments]
+        found, segments = await self._transactions.begin_transaction(
+            info.scope, info.stream, request.lease
+        )
+        active = [answers.segment_range_message(info, segment) for segment in segments]
         return pb.CreateTxnResponse(
-            txnId=answers.transaction_id(found), activeSegments=active, delegationToken=TOKEN
+            txnId=answers.transaction_id_message(found),
+            activeSegments=active,
+            delegationToken=TOKEN,
         )
 
     async def ping_transaction(self, request: pb.PingTxnRequest) -> pb.PingTxnStatus:
         """Keep a transaction alive."""
         info = request.streamInfo
-        found = await self._transactions.ping(
-            info.scope, info.stream, answers.uuid_of(request.txnId), request.lease
+        found = await self._transactions.ping_transaction(
+            info.scope, info.stream, answers.parse_transaction_id(request.txnId), request.lease
         )
         return pb.PingTxnStatus(
             status={"open": "OK", "committed": "COMMITTED"}.get(found.status, "ABORTED")
@@ -292,10 +309,10 @@ class ControllerService:
 
     async def commit_transaction(self, request: pb.TxnRequest) -> pb.TxnStatus:
         """Put a transaction into its stream, and take note of its time."""
-        info, found = request.streamInfo, answers.uuid_of(request.txnId)
-        await self._transactions.commit(info.scope, info.stream, found)
+        info, found = request.streamInfo, answers.parse_transaction_id(request.txnId)
+        await self._transactions.commit_transaction(info.scope, info.stream, found)
         if request.writerId and request.timestamp != _NO_TIME:
-            await self._writers.note_committed(
+            await self._writers.note_commit_time(
                 info.scope, info.stream, request.writerId, request.timestamp, found
             )
         return pb.TxnStatus(status="SUCCESS")
@@ -303,14 +320,16 @@ class ControllerService:
     async def abort_transaction(self, request: pb.TxnRequest) -> pb.TxnStatus:
         """Forget a transaction."""
         info = request.streamInfo
-        await self._transactions.abort(info.scope, info.stream, answers.uuid_of(request.txnId))
+        await self._transactions.abort_transaction(
+            info.scope, info.stream, answers.parse_transaction_id(request.txnId)
+        )
         return pb.TxnStatus(status="SUCCESS")
 
     async def check_transaction_state(self, request: pb.TxnRequest) -> pb.TxnState:
         """Tell what became of a transaction."""
         info = request.streamInfo
-        found = await self._transactions.state(
-            info.scope, info.stream, answers.uuid_of(request.txnId)
+        found = await self._transactions.get_transaction(
+            info.scope, info.stream, answers.parse_transaction_id(request.txnId)
         )
         return pb.TxnState(state=found.status.upper())
 
@@ -319,9 +338,9 @@ class ControllerService:
     ) -> pb.ListCompletedTxnResponse:
         """Tell how the transactions that are remembered ended."""
         info = request.streamInfo
-        ended = await self._transactions.ended(info.scope, info.stream)
+        ended = await self._transactions.list_ended(info.scope, info.stream)
         told = [
-            pb.TxnResponse(txnId=answers.transaction_id(key), status=found.status.upper())
+            pb.TxnResponse(txnId=answers.transaction_id_message(key), status=found.status.upper())
             for key, found in ended
         ]
         return pb.ListCompletedTxnResponse(response=told)
@@ -332,9 +351,9 @@ def _method(method: Method, handler: Handler) -> "grpc.RpcMethodHandler[Any, Any
         try:
             return await handler(request)
         except StreamsError as error:
-            told = status_of(method.answer, error)
+            told = answer_for_error(method.answer, error)
             if told is None:
-                await context.abort(code_of(error), str(error))
+                await context.abort(grpc_code_for_error(error), str(error))
             return told
         except TransientError as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
@@ -352,6 +371,6 @@ def _python_name(name: str) -> str:
 
 
 def _listed(scope: str, streams: list[str], after: str) -> pb.StreamsInScopeResponse:
-    names, token = answers.page(streams, after)
+    names, token = answers.page_of_names(streams, after)
     listed = [pb.StreamInfo(scope=scope, stream=name) for name in names]
     return pb.StreamsInScopeResponse(streams=listed, continuationToken=token, status="SUCCESS")

@@ -135,7 +135,7 @@ _CODES: Final[dict[type[StreamsError], grpc.StatusCode]] = {
 }
 
 
-def status_of(answer: type[Message], error: StreamsError) -> Message | None:
+def answer_for_error(answer: type[Message], error: StreamsError) -> Message | None:
     """Return the answer of type *answer* that tells *error*, None where it has no field for
     that.
     """
@@ -151,7 +151,7 @@ def status_of(answer: type[Message], error: StreamsError) -> Message | None:
     return answer(status=names.get(type(error), "FAILURE")) if names is not None else None
 
 
-def code_of(error: StreamsError) -> grpc.StatusCode:
+def grpc_code_for_error(error: StreamsError) -> grpc.StatusCode:
     """Return gRPC's code for *error*."""
     return _CODES.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
 

@@ -15,12 +15,14 @@ class WriterMethods:
     ) -> pb.TimestampResponse:
         """Take note of the time that a writer has come to."""
         info, position = request.position.streamInfo, dict(request.position.cut)
-        await self._writers.note(
+        await self._writers.note_time(
             info.scope, info.stream, request.writer, request.timestamp, position
         )
         return pb.TimestampResponse(result="SUCCESS")
 
     async def remove_writer(self, request: pb.RemoveWriterRequest) -> pb.RemoveWriterResponse:
         """Wait no more for a writer."""
-        await self._writers.remove(request.stream.scope, request.stream.stream, request.writer)
+        await self._writers.remove_writer(
+            request.stream.scope, request.stream.stream, request.writer
+        )
         return pb.RemoveWriterResponse(result="SUCCESS")

@@ -17,7 +17,7 @@ from uuid import UUID
 from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.net.turns import Turns
 from logdrive.services.pravega.server.segments.fencing import WriterClaim, WriterFence
-from logdrive.services.pravega.server.segments.turn import TURN_STEPS, Turn
+from logdrive.services.pravega.server.segments.turn import TURN_STEPS, ConnectionTurn
 from logdrive.store.engine import Store
 from logdrive.store.errors import (
     NoSuchSegmentError,
@@ -106,7 +106,7 @@ class _Reply:
 class Appender:
     """Serves the append messages of one connection.
 
-    `acknowledge` runs beside whoever calls the rest.
+    `send_replies` runs beside whoever calls the rest.
     """
 
     def __init__(
@@ -124,14 +124,14 @@ class Appender:
             unacked_bytes,
             most_writers,
         )
-        self._turn = Turn(turns)  # of `acknowledge`
+        self._turn = ConnectionTurn(turns)  # of `send_replies`
         self._writers: dict[UUID, _Writer] = {}
         self._queue: deque[_Submitted | _Reply] = deque()
         self._unacked = 0
         self._ended = False
         self._more, self._fewer = asyncio.Event(), asyncio.Event()
 
-    async def set_up(self, request: SetupAppend) -> None:
+    async def set_up_writer(self, request: SetupAppend) -> None:
         """Answer with the writer's durable number, and take its appends from now on.
 
         A sealed segment shows only at the first of them.
@@ -141,18 +141,20 @@ class Appender:
         many, here or over all connections.
         """
         await self._room(0)
-        claim = self._claims.take(request.segment, request.writer)
+        claim = self._claims.claim_writer(request.segment, request.writer)
         try:
             number = await self._store.number(request.segment, request.writer)
         except BaseException as error:
-            self._claims.release(claim)
+            self._claims.release_claim(claim)
             if not isinstance(error, NoSuchSegmentError):
                 raise
             self._put(_Reply(NoSuchSegment(request.request_id, request.segment)))
             return
         self._forget(request.writer)
         for _ in range(_FORGOTTEN):
-            if self._writers and len(self._writers) >= min(self._most_writers, self._claims.left):
+            if self._writers and len(self._writers) >= min(
+                self._most_writers, self._claims.free_claims
+            ):
                 self._forget(next(iter(self._writers)))
         self._writers[request.writer] = _Writer(
             request.writer, request.segment, claim, number, number
@@ -161,21 +163,21 @@ class Appender:
 
     def _forget(self, writer: UUID) -> None:
         if (found := self._writers.pop(writer, None)) is not None:
-            self._claims.release(found.claim)
+            self._claims.release_claim(found.claim)
 
-    def check(self, writer: UUID) -> None:
+    def require_writer(self, writer: UUID) -> None:
         """Raise `OrderError` where *writer* is not set up: its appends are not taken, nor the first
         part of one.
         """
         if writer not in self._writers:
             raise OrderError(f"an append of a writer that is not set up: {writer}")
 
-    async def append(self, append: WholeAppend) -> None:
+    async def submit_append(self, append: WholeAppend) -> None:
         """Submit, or queue the reason why not; waits while too much is not durable.
 
         Raises `OrderError`, `HangUpError`.
         """
-        self.check(append.writer)
+        self.require_writer(append.writer)
         writer = self._writers.pop(append.writer)
         self._writers[append.writer] = writer  # the last one used
         if append.number < 0:
@@ -192,7 +194,7 @@ class Appender:
 
     async def _submit(self, writer: _Writer, append: WholeAppend) -> None:
         while True:
-            if writer.claim.lost:
+            if writer.claim.superseded:
                 self._put(_Reply(_invalid(append), writer, close=True))
                 return
             try:
@@ -255,15 +257,15 @@ class Appender:
 
     # Answering -----------------------------------------------------------------------------------
 
-    def end(self) -> None:
-        """Take nothing more: `acknowledge` returns once all is answered."""
+    def stop_accepting(self) -> None:
+        """Take nothing more: `send_replies` returns once all is answered."""
         self._ended = True
         for writer in list(self._writers):
             self._forget(writer)
         self._more.set()
 
-    async def acknowledge(self, send: Send) -> None:
-        """Answer the queue from its front until `end`.
+    async def send_replies(self, send: Send) -> None:
+        """Answer the queue from its front until `stop_accepting`.
 
         Raises `HangUpError` after a reply that closes, or a failed append.
         """
@@ -271,20 +273,20 @@ class Appender:
             if not self._queue:
                 self._more.clear()
                 await self._more.wait()
-                self._turn.resume()
+                self._turn.restart_clock()
                 continue
             front = self._queue[0]
             if isinstance(front, _Submitted) and not front.durable.done():
                 await asyncio.wait([front.durable])
-                self._turn.resume()
+                self._turn.restart_clock()
             del front  # with the bytes that were appended
             replies, failure = self._settled()
             await send(replies)
             self._fewer.set()
             if failure is not None:
                 raise failure
-            if self._turn.over:
-                await self._turn.next()
+            if self._turn.is_over:
+                await self._turn.next_turn()
 
     def _settled(self) -> tuple[list[Message], HangUpError | None]:
         """Take from the queue what can be answered now, a turn's worth at most."""
@@ -307,7 +309,7 @@ class Appender:
                     return replies, HangUpError(type(item.message).__name__)
                 self._told(item)
             self._unacked -= self._queue.popleft().cost
-            self._turn.step()
+            self._turn.count_step()
         return replies + _acknowledged(acks), None
 
     def _told(self, reply: _Reply) -> None:

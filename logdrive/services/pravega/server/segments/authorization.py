@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import structlog
 
-from logdrive.services.auth.gate import TokenRefusedError, TokenVerifier
 from logdrive.services.auth.permissions import Permission
+from logdrive.services.auth.token_verifier import TokenRefusedError, TokenVerifier
 from logdrive.services.pravega.server.segments import tables as tabular
-from logdrive.services.pravega.server.segments.reserved import named_by
+from logdrive.services.pravega.server.segments.reserved import segments_named_by
 from logdrive.wire.pravega.appends import SetupAppend
 from logdrive.wire.pravega.control import TOKEN_CHECK_FAILED, TOKEN_EXPIRED, AuthTokenCheckFailed
 from logdrive.wire.pravega.layout import Message
@@ -29,36 +29,36 @@ _READING = (
 )
 
 
-class Guard:
+class RequestAuthorization:
     """Looks at the requests of one connection, and calls *end* when it has to end.
 
     Close it with the connection.
     """
 
-    def __init__(self, gate: TokenVerifier | None, peer: str, end: Callable[[], None]) -> None:
-        self._gate, self._peer, self._end = gate, peer, end
+    def __init__(self, verifier: TokenVerifier | None, peer: str, end: Callable[[], None]) -> None:
+        self._verifier, self._peer, self._end = verifier, peer, end
         self._told = False
         self._ends: int | None = None
         self._ending: asyncio.Task[None] | None = None
 
-    def refusal(self, message: Message) -> AuthTokenCheckFailed | None:
+    def refuse_if_unauthorized(self, message: Message) -> AuthTokenCheckFailed | None:
         """Return what to answer instead of doing what *message* asks; None where its token allows
         it, or it needs none.
         """
-        if self._gate is None or not hasattr(message, "token"):
+        if self._verifier is None or not hasattr(message, "token"):
             return None
         wanted = Permission.READ if isinstance(message, _READING) else Permission.READ_UPDATE
         try:
-            ends = self._gate.admit(message.token, named_by(message), wanted)
+            ends = self._verifier.verify_token(message.token, segments_named_by(message), wanted)
         except TokenRefusedError as error:
             self._tell(message, error)
             return AuthTokenCheckFailed(
                 getattr(message, "request_id", -1),
                 "",
-                TOKEN_EXPIRED if error.ended else TOKEN_CHECK_FAILED,
+                TOKEN_EXPIRED if error.expired else TOKEN_CHECK_FAILED,
             )
         if isinstance(message, SetupAppend) and ends is not None:
-            self._hold(self._gate, ends)
+            self._hold(self._verifier, ends)
         return None
 
     def _tell(self, message: Message, error: TokenRefusedError) -> None:
@@ -71,16 +71,16 @@ class Guard:
                 reason=str(error),
             )
 
-    def _hold(self, gate: TokenVerifier, ends: int) -> None:
+    def _hold(self, verifier: TokenVerifier, ends: int) -> None:
         if self._ends is None or ends < self._ends:
             self.close()
             self._ends = ends
-            self._ending = asyncio.create_task(self._wait(gate, ends), name="pravega-token")
+            self._ending = asyncio.create_task(self._wait(verifier, ends), name="pravega-token")
 
-    async def _wait(self, gate: TokenVerifier, ends: int) -> None:
+    async def _wait(self, verifier: TokenVerifier, ends: int) -> None:
         # the wall clock may have been set meanwhile
-        while (left := ends - gate.clock.now_ms()) > 0:
-            await gate.clock.sleep(left / 1000)
+        while (left := ends - verifier.clock.now_ms()) > 0:
+            await verifier.clock.sleep(left / 1000)
         self._end()
 
     def close(self) -> None:

@@ -14,11 +14,11 @@ class Compactor:
         self._tables = tables
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def consider(self, segment: str) -> None:
+    def compact_if_due(self, segment: str) -> None:
         """Begin with *segment* if that is due."""
-        if segment not in self._tasks and self._tables.wants_compaction(segment):
+        if segment not in self._tasks and self._tables.is_compaction_due(segment):
             task = self._tasks[segment] = asyncio.create_task(
-                self._tables.compact(segment), name="pravega-compact"
+                self._tables.compact_table(segment), name="pravega-compact"
             )
             task.add_done_callback(lambda _: self._tasks.pop(segment))
 

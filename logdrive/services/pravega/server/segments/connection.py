@@ -17,16 +17,16 @@ import structlog
 from logdrive.errors import LogdriveError, ProtocolError
 from logdrive.model.units import KIB
 from logdrive.net.stream import ByteStream
-from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server.segments.appending import Appender, HangUpError
-from logdrive.services.pravega.server.segments.authorization import Guard
-from logdrive.services.pravega.server.segments.dispatch import Request, answer
+from logdrive.services.pravega.server.segments.authorization import RequestAuthorization
+from logdrive.services.pravega.server.segments.dispatch import Request, answer_request
 from logdrive.services.pravega.server.segments.polling import LongPolls
-from logdrive.services.pravega.server.segments.reading import Reading
-from logdrive.services.pravega.server.segments.reserved import changed_by
-from logdrive.services.pravega.server.segments.shared import Shared
+from logdrive.services.pravega.server.segments.reading import PendingRead
+from logdrive.services.pravega.server.segments.reserved import reserved_segment_changed_by
+from logdrive.services.pravega.server.segments.shared import SharedState
 from logdrive.services.pravega.server.segments.tables import TableQuestion
-from logdrive.services.pravega.server.segments.turn import Turn
+from logdrive.services.pravega.server.segments.turn import ConnectionTurn
 from logdrive.wire.pravega.administration import FlushToStorage, ListStorageChunks
 from logdrive.wire.pravega.appends import (
     AppendBlock,
@@ -74,24 +74,24 @@ AppendMessage = AppendBlock | AppendBlockEnd | ConditionalAppend | ConditionalBl
 
 
 class SegmentConnection:
-    """Serves one stream from Hello to the end of it. Without *gate* nobody is asked for a token."""
+    """Serves one connection. Without *verifier* requests need no token."""
 
     def __init__(
         self,
-        shared: Shared,
+        shared: SharedState,
         stream: ByteStream,
         poll_seconds: float,
-        gate: TokenVerifier | None = None,
+        verifier: TokenVerifier | None = None,
     ) -> None:
         self._shared, self._stream = shared, stream
         self._frames, self._assembler = MessageReader(), Assembler()
-        self._appending = Appender(shared.store, shared.claims, shared.turns)
-        self._polling = LongPolls(shared.store, poll_seconds, Turn(shared.turns))
-        self._guard = Guard(gate, stream.peer.address, self.stop)
+        self._appending = Appender(shared.store, shared.writer_fence, shared.turns)
+        self._polling = LongPolls(shared.store, poll_seconds, ConnectionTurn(shared.turns))
+        self._guard = RequestAuthorization(verifier, stream.peer.address, self.stop)
         self._transients: list[str] = []
         self._answers: list[Message] = []  # to be sent together, a turn's at most
         self._writing = asyncio.Lock()
-        self._memory = shared.memory.holding(self._evict)
+        self._memory = shared.memory.open_allocation(self._evict)
         self._reading: asyncio.Task[None] | None = None
         self._polls: asyncio.Task[None] | None = None
 
@@ -111,53 +111,53 @@ class SegmentConnection:
 
     async def run(self) -> None:
         """Serve until either side ends it. Failures of the peer end here, in one line of log."""
-        self._shared.transients.sweep()
+        self._shared.transients.delete_expired()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(
-                    self._appending.acknowledge(self._send), name="pravega-acknowledge"
+                    self._appending.send_replies(self._send), name="pravega-acknowledge"
                 )
                 self._reading = tasks.create_task(self._read(tasks), name="pravega-read")
                 await asyncio.wait([self._reading])
-                self._polling.end()
-                self._appending.end()
+                self._polling.stop_polling()
+                self._appending.stop_accepting()
         except* LogdriveError as failures:
             _log.info("connection ended", peer=self._stream.peer.address, reason=_first(failures))
             _clear_frames(failures)
         finally:
             self._let_go()
             self._guard.close()
-            self._shared.transients.leave(self._transients)
+            self._shared.transients.on_connection_closed(self._transients)
             await self._stream.close()
 
     async def _read(self, tasks: asyncio.TaskGroup) -> None:
-        turn = Turn(self._shared.turns)
+        turn = ConnectionTurn(self._shared.turns)
         try:
             while await self._read_once(turn, tasks):
-                self._memory.hold(self._frames.buffered + self._assembler.buffered)
+                self._memory.set_unfinished(self._frames.buffered + self._assembler.buffered)
         except LogdriveError:
             await self._send_answers()
             raise
 
-    async def _read_once(self, turn: Turn, tasks: asyncio.TaskGroup) -> bool:
+    async def _read_once(self, turn: ConnectionTurn, tasks: asyncio.TaskGroup) -> bool:
         """Read once and serve the messages that are whole; False at the end.
 
         Nothing of them is kept in between.
         """
-        await self._memory.admit()
-        self._memory.reads()
+        await self._memory.wait_until_admitted()
+        self._memory.on_read_started()
         try:
             data = await self._stream.read()
         finally:
-            self._memory.has_read()
-        turn.resume()
+            self._memory.on_read_ended()
+        turn.restart_clock()
         for message in self._frames.feed(data):
-            if turn.over:
+            if turn.is_over:
                 await self._send_answers()
-                await turn.next()
-            turn.step()
+                await turn.next_turn()
+            turn.count_step()
             if self._frames.taken >= _LARGE:
-                self._memory.hold(
+                self._memory.set_unfinished(
                     self._assembler.buffered, busy=self._frames.buffered + self._frames.taken
                 )
             self._assembler.check(message)
@@ -169,7 +169,7 @@ class SegmentConnection:
 
     async def _serve(self, message: Message, tasks: asyncio.TaskGroup) -> None:
         """Do what *message* asks. Answers that need no waiting are left in `_answers`."""
-        if (refusal := self._guard.refusal(message)) is not None:
+        if (refusal := self._guard.refuse_if_unauthorized(message)) is not None:
             self._answers.append(refusal)
             if isinstance(message, SetupAppend) and refusal.error_code == TOKEN_EXPIRED:
                 raise HangUpError("a set-up with a token that has ended")
@@ -177,13 +177,13 @@ class SegmentConnection:
         if isinstance(message, AppendMessage):
             await self._append(message)
             return
-        if (own := changed_by(message)) is not None:
+        if (own := reserved_segment_changed_by(message)) is not None:
             raise HangUpError(f"a {type(message).__name__} of {own}, which is the store's own")
         match message:
             case ReadSegment():
                 await self._read_segment(message, tasks)
             case SetupAppend():
-                await self._appending.set_up(message)
+                await self._appending.set_up_writer(message)
             case KeepAlive():
                 self._answers.append(message)
             case Padding():
@@ -202,18 +202,18 @@ class SegmentConnection:
 
     async def _answer(self, request: Request) -> None:
         if isinstance(request, _ANSWERED_AT_ONCE):
-            self._answers.append(await answer(self._shared, request))
+            self._answers.append(await answer_request(self._shared, request))
             return
         if isinstance(request, TableQuestion):
-            await self._memory.admit()
-        reply = await answer(self._shared, request)
+            await self._memory.wait_until_admitted()
+        reply = await answer_request(self._shared, request)
         if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):
             self._transients.append(reply.segment)
         await self._send([reply])
         if isinstance(reply, TableEntriesUpdated | TableKeysRemoved) and isinstance(
             request, UpdateTableEntries | RemoveTableKeys
         ):
-            self._shared.compacting.consider(request.segment)
+            self._shared.compactor.compact_if_due(request.segment)
 
     async def _greet(self, hello: Hello) -> None:
         await self._send([Hello()])
@@ -222,31 +222,31 @@ class SegmentConnection:
 
     async def _append(self, message: AppendMessage) -> None:
         if isinstance(message, AppendBlock):
-            self._appending.check(message.writer)
+            self._appending.require_writer(message.writer)
         append = self._assembler.take(message)
         if append is not None:
-            await self._appending.append(append)
+            await self._appending.submit_append(append)
 
     async def _read_segment(self, request: ReadSegment, tasks: asyncio.TaskGroup) -> None:
-        reading = Reading(self._shared.store, request)
-        await self._memory.admit()
+        reading = PendingRead(self._shared.store, request)
+        await self._memory.wait_until_admitted()
         async with self._writing:
-            reply = reading.now()
+            reply = reading.answer_now()
             if reply is None and len(self._polling) >= PRAVEGA_TAIL_READS:
-                reply = reading.waited()
+                reply = reading.answer_after_wait()
             if reply is not None:
                 await self._write([reply])
                 return
-        self._polling.add(reading)
+        self._polling.add_poll(reading)
         if self._polls is None:
             self._polls = tasks.create_task(
-                self._polling.run(self._answer_poll), name="pravega-polls"
+                self._polling.answer_polls(self._answer_poll), name="pravega-polls"
             )
 
-    async def _answer_poll(self, reading: Reading) -> None:
-        await self._memory.admit()
+    async def _answer_poll(self, reading: PendingRead) -> None:
+        await self._memory.wait_until_admitted()
         async with self._writing:
-            await self._write([reading.waited()])
+            await self._write([reading.answer_after_wait()])
 
     async def _send_answers(self) -> None:
         if self._answers:
@@ -267,14 +267,14 @@ class SegmentConnection:
         except ValueError as error:
             raise HangUpError(str(error)) from error
         size = sum(map(len, parts))
-        with self._memory.writing(size if size >= _LARGE else 0):
+        with self._memory.hold_answer(size if size >= _LARGE else 0):
             await self._stream.write(parts)
 
     def _let_go(self) -> None:
         """Give back the memory at the end; what refers to itself would keep it until the next
         garbage collection.
         """
-        self._memory.close()
+        self._memory.release_all()
         self._frames, self._assembler = MessageReader(), Assembler()
         self._reading = self._polls = None
 

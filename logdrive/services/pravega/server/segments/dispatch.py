@@ -8,7 +8,7 @@ from logdrive.errors import LogdriveError
 from logdrive.services.pravega.server.segments import lifecycle, metadata
 from logdrive.services.pravega.server.segments import tables as tabular
 from logdrive.services.pravega.server.segments.appending import HangUpError
-from logdrive.services.pravega.server.segments.shared import Shared
+from logdrive.services.pravega.server.segments.shared import SharedState
 from logdrive.store.errors import NoSuchSegmentError, OverloadedError, SegmentSealedError
 from logdrive.wire.pravega.control import (
     ILLEGAL_ARGUMENT,
@@ -25,7 +25,7 @@ Request = metadata.MetadataRequest | lifecycle.LifecycleRequest | tabular.TableR
 _TEXT: Final = 1000
 
 
-async def answer(shared: Shared, request: Request) -> Message:
+async def answer_request(shared: SharedState, request: Request) -> Message:
     """Return the reply to *request*; what it changed is durable then.
 
     Raises `HangUpError` where there is none but the end.
@@ -51,12 +51,12 @@ async def answer(shared: Shared, request: Request) -> Message:
             )
 
 
-async def _answered(shared: Shared, request: Request) -> Message:
+async def _answered(shared: SharedState, request: Request) -> Message:
     if isinstance(request, metadata.MetadataRequest):
-        return await metadata.answer(shared.store, request)
+        return await metadata.answer_metadata_request(shared.store, request)
     if isinstance(request, lifecycle.LifecycleRequest):
-        return await lifecycle.answer(shared, request)
-    return await tabular.answer(shared.tables, request)
+        return await lifecycle.answer_lifecycle_request(shared, request)
+    return await tabular.answer_table_request(shared.tables, request)
 
 
 def _segment(request: Request) -> str:

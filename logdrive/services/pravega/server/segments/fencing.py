@@ -18,7 +18,7 @@ class WriterClaim:
 
     segment: str
     writer: UUID
-    lost: bool = False
+    superseded: bool = False
 
 
 class WriterFence:
@@ -31,7 +31,7 @@ class WriterFence:
         self._latest: dict[tuple[str, UUID], WriterClaim] = {}
 
     @property
-    def left(self) -> int:
+    def free_claims(self) -> int:
         """How many more there may be.
 
         No connection should have more than that: so who comes late finds room, too.
@@ -41,16 +41,16 @@ class WriterFence:
     def __len__(self) -> int:
         return len(self._latest)
 
-    def take(self, segment: str, writer: UUID) -> WriterClaim:
+    def claim_writer(self, segment: str, writer: UUID) -> WriterClaim:
         """Return a new claim; the one before is lost."""
         claim = WriterClaim(segment, writer)
         before = self._latest.get((segment, writer))
         if before is not None:
-            before.lost = True
+            before.superseded = True
         self._latest[segment, writer] = claim
         return claim
 
-    def release(self, claim: WriterClaim) -> None:
+    def release_claim(self, claim: WriterClaim) -> None:
         """Forget *claim*."""
         if self._latest.get((claim.segment, claim.writer)) is claim:
             del self._latest[claim.segment, claim.writer]

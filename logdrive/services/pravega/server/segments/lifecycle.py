@@ -5,8 +5,8 @@ it).
 import contextlib
 
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.server.segments.metadata import set_policy
-from logdrive.services.pravega.server.segments.shared import Shared
+from logdrive.services.pravega.server.segments.metadata import submit_policy
+from logdrive.services.pravega.server.segments.shared import SharedState
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
 from logdrive.wire.pravega.attributes import ROLLOVER, SCALE_RATE, SCALE_TYPE
 from logdrive.wire.pravega.control import NoSuchSegment, SegmentAlreadyExists, SegmentIsTruncated
@@ -36,14 +36,14 @@ LifecycleRequest = (
 )
 
 
-async def answer(shared: Shared, request: LifecycleRequest) -> Message:
+async def answer_lifecycle_request(shared: SharedState, request: LifecycleRequest) -> Message:
     """Return the reply to *request*. Raises what the store does, and `HangUpError`."""
     store = shared.store
     match request:
         case CreateSegment():
             return await _create(shared, request)
         case CreateTransientSegment(number, writer, parent):
-            return SegmentCreated(number, await shared.transients.create(writer, parent))
+            return SegmentCreated(number, await shared.transients.create_transient(writer, parent))
         case SealSegment(number, segment):
             await store.seal(segment)
             return SegmentSealed(number, segment)
@@ -57,17 +57,17 @@ async def answer(shared: Shared, request: LifecycleRequest) -> Message:
             return SegmentTruncated(number, segment)
         case DeleteSegment(number, segment):
             deleted = store.delete(segment)
-            shared.tables.forget(segment)
-            shared.merging.forget(segment)
+            shared.tables.forget_index(segment)
+            shared.merger.forget_merged(segment)
             await deleted
             return SegmentDeleted(number, segment)
         case MergeSegments():
-            return await shared.merging.merge(request)
+            return await shared.merger.merge_one(request)
         case MergeSegmentsBatch():
-            return await shared.merging.merge_all(request)
+            return await shared.merger.merge_batch(request)
 
 
-async def _create(shared: Shared, request: CreateSegment) -> Message:
+async def _create(shared: SharedState, request: CreateSegment) -> Message:
     """Create a segment with its policy, or give one that is there the part of it that nobody ever
     set.
 
@@ -87,8 +87,8 @@ async def _create(shared: Shared, request: CreateSegment) -> Message:
         name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT
     }
     with contextlib.suppress(SegmentSealedError):  # it stays as it is
-        await set_policy(store, segment, unset)
+        await submit_policy(store, segment, unset)
     if not await created:
         return SegmentAlreadyExists(number, segment)
-    shared.merging.forget(segment)
+    shared.merger.forget_merged(segment)
     return SegmentCreated(number, segment)

@@ -65,11 +65,11 @@ class FaceMemoryBudget:
         self._closed = 0
         self._said = float("-inf")
 
-    def holding(self, evict: Callable[[str], None]) -> "FaceAllocation":
+    def open_allocation(self, evict: Callable[[str], None]) -> "FaceAllocation":
         """Return a new connection's part; *evict* is called, with the reason, to close it."""
         return FaceAllocation(self, evict)
 
-    def may_read(self, holding: "FaceAllocation") -> bool:
+    def try_admit(self, holding: "FaceAllocation") -> bool:
         """Decide whether *holding* may read once; it may become the one that is overdrawn."""
         if self.used <= self._room(holding) or self._overdrawn is holding:
             return True
@@ -78,7 +78,7 @@ class FaceMemoryBudget:
             return True
         return False
 
-    async def wait(self, holding: "FaceAllocation") -> None:
+    async def wait_for_room(self, holding: "FaceAllocation") -> None:
         """Return once *holding* may have room; then ask again."""
         future = asyncio.get_running_loop().create_future()
         self._waiting[future] = holding
@@ -88,7 +88,7 @@ class FaceMemoryBudget:
         finally:
             self._waiting.pop(future, None)
 
-    def move(self, holding: "FaceAllocation", change: int, busy: int) -> None:
+    def on_allocation_changed(self, holding: "FaceAllocation", change: int, busy: int) -> None:
         """Book that *holding* has *change* bytes more, *busy* of which come free by themselves."""
         self.used += change
         self._busy += busy
@@ -102,7 +102,7 @@ class FaceMemoryBudget:
         if self._waiting and (change < 0 or busy > 0):
             self._let_in()
 
-    def note_end(self, size: int) -> None:
+    def on_message_ended(self, size: int) -> None:
         """Take note that a message of *size* bytes was ended."""
         if size > LITTLE_BYTES:
             self._jammed_since = None
@@ -128,7 +128,7 @@ class FaceMemoryBudget:
         for future, holding in first + [pair for pair in self._waiting.items() if pair[1].size]:
             if not most or (self.used > self.total and self._overdrawn is not None):
                 break
-            if self.may_read(holding) and not future.done():
+            if self.try_admit(holding) and not future.done():
                 most -= 1
                 del self._waiting[future]
                 future.set_result(None)
@@ -163,9 +163,9 @@ class FaceMemoryBudget:
                 self.used - self.total // 2,
             )
         else:
-            stalled = [holding for holding in self._holders if holding.leaves_untaken(now)]
+            stalled = [holding for holding in self._holders if holding.is_answer_overdue(now)]
             if stuck:
-                stalled += [holding for holding in self._holders if holding.leaves_unfinished(now)]
+                stalled += [holding for holding in self._holders if holding.is_message_stalled(now)]
             self._evict(stalled, self.used - min(map(self._room, self._waiting.values())))
         self._let_in()
         self._watch()
@@ -191,8 +191,8 @@ class FaceMemoryBudget:
 class FaceAllocation:
     """What one connection holds, and since when its peer makes no progress with it.
 
-    At any time it waits for the peer to send (`reads`), for the peer to take an answer (`writing`),
-    for memory (`admit`), or for us.
+    At any time it waits for the peer to send (`on_read_started`), for the peer to take an answer
+    (`hold_answer`), for memory (`wait_until_admitted`), or for us.
     """
 
     __slots__ = (
@@ -221,39 +221,39 @@ class FaceAllocation:
         self._stalled = 0.0  # seconds in which the peer could have sent, since it last got on
         self._grown_to = 0  # bytes held when it last got on
 
-    async def admit(self) -> None:
+    async def wait_until_admitted(self) -> None:
         """Return once this connection may take more: a read, or an answer.
 
         Several tasks may wait.
         """
-        while not self._budget.may_read(self):
-            await self._budget.wait(self)
+        while not self._budget.try_admit(self):
+            await self._budget.wait_for_room(self)
 
-    def reads(self) -> None:
+    def on_read_started(self) -> None:
         """Say that it is the peer's turn from now on: it may send."""
         self._read_since = asyncio.get_running_loop().time()
 
-    def has_read(self) -> None:
+    def on_read_ended(self) -> None:
         """Say that something came, or that the wait for it ended."""
         if self._read_since is not None:
             self._stalled += asyncio.get_running_loop().time() - self._read_since
             self._read_since = None
 
-    def hold(self, unfinished: int, busy: int = 0) -> None:
+    def set_unfinished(self, unfinished: int, busy: int = 0) -> None:
         """Say how many bytes there are of messages that are not whole, and of one being
         answered.
         """
         grown = unfinished - self._grown_to >= PROGRESS_BYTES
         ended = unfinished < self._grown_to // 2
         if ended:
-            self._budget.note_end(self._grown_to)
+            self._budget.on_message_ended(self._grown_to)
         if grown or ended or not self._unfinished:
             self._stalled, self._grown_to = 0.0, unfinished
         self._unfinished = unfinished
         self._set(unfinished + busy + self._writing, busy)
 
     @contextmanager
-    def writing(self, size: int) -> Iterator[None]:
+    def hold_answer(self, size: int) -> Iterator[None]:
         """Hold an answer of *size* bytes while the peer takes it; one at a time."""
         self._write_since, self._writing = asyncio.get_running_loop().time(), size
         self._set(self.size + size, self.busy)
@@ -263,18 +263,18 @@ class FaceAllocation:
             self._write_since, self._writing = None, 0
             self._set(self.size - size, self.busy)
 
-    def leaves_untaken(self, now: float) -> bool:
+    def is_answer_overdue(self, now: float) -> bool:
         """Tell whether the peer does not read, for longer than it may while memory is short."""
         return self._write_since is not None and now - self._write_since >= UNTAKEN_SECONDS
 
-    def leaves_unfinished(self, now: float) -> bool:
+    def is_message_stalled(self, now: float) -> bool:
         """Tell whether the peer does not send on, for longer than it may while memory is short."""
         return (
             self._read_since is not None
             and self._stalled + now - self._read_since >= STALLED_SECONDS
         )
 
-    def close(self) -> None:
+    def release_all(self) -> None:
         """Give everything back."""
         self._set(0, 0)
 
@@ -282,4 +282,4 @@ class FaceAllocation:
         change, busy_change = size - self.size, busy - self.busy
         self.size, self.busy = size, busy
         if change or busy_change:
-            self._budget.move(self, change, busy_change)
+            self._budget.on_allocation_changed(self, change, busy_change)

@@ -43,11 +43,11 @@ class Merger:
         self._store = store
         self._merged: OrderedDict[str, str] = OrderedDict()
 
-    def forget(self, segment: str) -> None:
+    def forget_merged(self, segment: str) -> None:
         """Take note that *segment* was not merged, or is a new one of that name."""
         self._merged.pop(segment, None)
 
-    async def merge(self, request: MergeSegments) -> Message:
+    async def merge_one(self, request: MergeSegments) -> Message:
         """Merge one source, with the conditions and changes that come with it.
 
         Raises what the store does, `HangUpError`.
@@ -72,7 +72,7 @@ class Merger:
             request.request_id, target, source, await self._submit(target, source, values)
         )
 
-    async def merge_all(self, request: MergeSegmentsBatch) -> Message:
+    async def merge_batch(self, request: MergeSegmentsBatch) -> Message:
         """Merge several sources, in order; one that is missing counts as merged."""
         store, target = self._store, request.target
         await store.room()
@@ -104,7 +104,9 @@ class Merger:
         if len(self._merged) > _REMEMBERED:
             self._merged.popitem(last=False)
         future.add_done_callback(
-            lambda done: self.forget(source) if not done.cancelled() and done.exception() else None
+            lambda done: (
+                self.forget_merged(source) if not done.cancelled() and done.exception() else None
+            )
         )
         return future
 

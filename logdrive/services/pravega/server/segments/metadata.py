@@ -34,7 +34,7 @@ MetadataRequest = (
 )
 
 
-async def answer(store: Store, request: MetadataRequest) -> Message:
+async def answer_metadata_request(store: Store, request: MetadataRequest) -> Message:
     """Return the reply to *request*. Raises what the store does."""
     match request:
         case GetStreamSegmentInfo(number, segment):
@@ -51,13 +51,13 @@ async def answer(store: Store, request: MetadataRequest) -> Message:
                 number, await store.update(segment, attribute, expected, value)
             )
         case UpdateSegmentPolicy(number, segment, rate, scale_type):
-            await set_policy(store, segment, {SCALE_TYPE: scale_type, SCALE_RATE: rate})
+            await submit_policy(store, segment, {SCALE_TYPE: scale_type, SCALE_RATE: rate})
             return SegmentPolicyUpdated(number, segment)
         case LocateOffset(number, segment, target):
             return OffsetLocated(number, segment, boundary_from(store, segment, target))
 
 
-def set_policy(
+def submit_policy(
     store: Store, segment: str, policy: Mapping[UUID, int]
 ) -> "asyncio.Future[list[bool]]":
     """Submit the attributes of *policy*; the future is done once they are durable.

@@ -11,18 +11,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from logdrive.services.pravega.server.segments.reading import Reading
-from logdrive.services.pravega.server.segments.turn import Turn
+from logdrive.services.pravega.server.segments.reading import PendingRead
+from logdrive.services.pravega.server.segments.turn import ConnectionTurn
 from logdrive.store.engine import Store
 
-AnswerPoll = Callable[[Reading], Awaitable[None]]
+AnswerPoll = Callable[[PendingRead], Awaitable[None]]
 
 
 @dataclass(slots=True, eq=False)
 class _Poll:
     """One read, which waits until *deadline* on the loop's time."""
 
-    reading: Reading
+    reading: PendingRead
     deadline: float
 
 
@@ -42,10 +42,10 @@ class _Tail:
 class LongPolls:
     """The waiting reads.
 
-    `run` answers them beside whoever calls the rest; raises what the store does.
+    `answer_polls` answers them beside whoever calls the rest; raises what the store does.
     """
 
-    def __init__(self, store: Store, poll_seconds: float, turn: Turn) -> None:
+    def __init__(self, store: Store, poll_seconds: float, turn: ConnectionTurn) -> None:
         self._store, self._poll_seconds, self._turn = store, poll_seconds, turn
         self._loop = asyncio.get_running_loop()
         self._polls: OrderedDict[_Poll, None] = OrderedDict()  # by their deadlines
@@ -58,9 +58,9 @@ class LongPolls:
     def __len__(self) -> int:
         return len(self._polls)
 
-    def add(self, reading: Reading) -> None:
+    def add_poll(self, reading: PendingRead) -> None:
         """Let *reading*, which has no answer yet, wait for one."""
-        reading.follow()
+        reading.follow_tail()
         segment, offset = reading.request.segment, reading.request.offset
         tail = self._tails.setdefault(segment, _Tail())
         self._watch(segment, tail)
@@ -69,20 +69,22 @@ class LongPolls:
         heapq.heappush(tail.heap, (offset, self._serial, poll))
         tail.live += 1
         if not self._polls:
-            self._something.set()  # `run` is to wait no longer than this one
+            self._something.set()  # `answer_polls` is to wait no longer than this one
         self._polls[poll] = None
 
-    def end(self) -> None:
-        """Answer nothing more: `run` returns."""
+    def stop_polling(self) -> None:
+        """Answer nothing more: `answer_polls` returns."""
         self._ended = True
         self._something.set()
 
-    async def run(self, answer: AnswerPoll) -> None:
-        """Call *answer* for each read that can be answered, or has waited its time, until `end`."""
+    async def answer_polls(self, answer: AnswerPoll) -> None:
+        """Call *answer* for each read that can be answered, or has waited its time, until
+        `stop_polling`.
+        """
         try:
             while not self._ended:
                 await self._wait()
-                self._turn.resume()
+                self._turn.restart_clock()
                 while self._changed and not self._ended:
                     segment = next(iter(self._changed))
                     del self._changed[segment]
@@ -113,7 +115,7 @@ class LongPolls:
         while tail.heap and not self._ended:
             poll = tail.heap[0][2]
             if poll in self._polls:
-                if not poll.reading.ready:
+                if not poll.reading.has_answer:
                     return
                 await self._answer(poll, answer)
             else:
@@ -138,9 +140,9 @@ class LongPolls:
             tail.heap = [entry for entry in tail.heap if entry[2] in self._polls]
             heapq.heapify(tail.heap)
         await answer(poll.reading)
-        self._turn.step()
-        if self._turn.over:
-            await self._turn.next()
+        self._turn.count_step()
+        if self._turn.is_over:
+            await self._turn.next_turn()
 
     # Watching segments ---------------------------------------------------------------------------
 

@@ -29,13 +29,13 @@ many seconds.
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PendingRead:
     """One read to answer."""
 
     store: Store
     request: ReadSegment
 
-    def now(self) -> Message | None:
+    def answer_now(self) -> Message | None:
         """Return the answer, reading up to 2 MiB; None where it has to wait for data.
 
         Raises `HangUpError` for offsets that can't be.
@@ -54,21 +54,21 @@ class Reading:
             return self._data(info, waited=False)
         return self._read(b"", end_of_segment=True) if info.sealed else None
 
-    def follow(self) -> None:
+    def follow_tail(self) -> None:
         """Take note that the read waits at its place: what is appended there next is kept in memory
         for it.
         """
         self.store.follow(self.request.segment, self.request.offset)
 
     @property
-    def ready(self) -> bool:
+    def has_answer(self) -> bool:
         """Whether a read that waits need not wait any longer: there is data, or the segment is
         sealed or gone.
         """
         info = self.store.info(self.request.segment)
         return info is None or info.sealed or info.length > self.request.offset
 
-    def waited(self) -> Message:
+    def answer_after_wait(self) -> Message:
         """Return the answer of a read that has waited, whatever for."""
         request = self.request
         info = self.store.info(request.segment)
@@ -85,7 +85,7 @@ class Reading:
         return self._read(b"", at_tail=True)
 
     def _data(self, info: SegmentInfo, *, waited: bool) -> SegmentRead | ErrorMessage:
-        self.follow()
+        self.follow_tail()
         limit = min(PRAVEGA_READ_BYTES, max(_LEAST_BYTES, self.request.suggested_length))
         try:
             data = self.store.read_parts(

@@ -13,14 +13,14 @@ from logdrive.wire.pravega.segments import (
 _READING = GetSegmentAttribute | GetStreamSegmentInfo | LocateOffset | ReadSegment
 
 
-def changed_by(message: Message) -> str | None:
+def reserved_segment_changed_by(message: Message) -> str | None:
     """Return the store's own segment that *message* would change, None where there is none."""
     if isinstance(message, _READING):
         return None
-    return next((name for name in named_by(message) if name.startswith(OWN)), None)
+    return next((name for name in segments_named_by(message) if name.startswith(OWN)), None)
 
 
-def named_by(message: Message) -> list[str]:
+def segments_named_by(message: Message) -> list[str]:
     """Return the segments that *message* is about."""
     names: list[str] = [
         getattr(message, field)

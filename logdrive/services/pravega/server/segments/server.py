@@ -8,9 +8,9 @@ from random import Random, SystemRandom
 from typing import Final
 
 from logdrive.net.stream import ByteStream
-from logdrive.services.auth.gate import TokenVerifier
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.pravega.server.segments.connection import SegmentConnection
-from logdrive.services.pravega.server.segments.shared import shared
+from logdrive.services.pravega.server.segments.shared import new_shared_state
 from logdrive.store.engine import Store
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
@@ -23,9 +23,11 @@ _DRAIN_SECONDS: Final = 5.0
 
 
 class SegmentStoreServer:
-    """Serves a store. Hand `serve` to `Transport.listen`; `close` ends the connections that stand.
+    """Serves a store.
 
-    Without *gate* whoever connects may do all. *held_bytes* bounds what connections hold of
+    Hand `serve_connection` to `Transport.listen`; `close` ends the connections that stand.
+
+    Without *verifier* whoever connects may do all. *held_bytes* bounds what connections hold of
     messages that are not whole, not done, or not taken.
     """
 
@@ -35,21 +37,21 @@ class SegmentStoreServer:
         *,
         poll_seconds: float = POLL_SECONDS,
         random: Random | None = None,
-        gate: TokenVerifier | None = None,
+        verifier: TokenVerifier | None = None,
         held_bytes: int = PRAVEGA_HELD_BYTES,
     ) -> None:
-        self._poll_seconds, self._gate = poll_seconds, gate
-        self._shared = shared(store, random or SystemRandom(), held_bytes)
+        self._poll_seconds, self._verifier = poll_seconds, verifier
+        self._shared = new_shared_state(store, random or SystemRandom(), held_bytes)
         self._connections: dict[SegmentConnection, None] = {}
         self._gone = asyncio.Event()
         self._closed = False
 
-    async def serve(self, stream: ByteStream) -> None:
+    async def serve_connection(self, stream: ByteStream) -> None:
         """Serve one connection until it ends."""
         if self._closed:  # its handshake outlasted the listener
             stream.abort()
             return
-        connection = SegmentConnection(self._shared, stream, self._poll_seconds, self._gate)
+        connection = SegmentConnection(self._shared, stream, self._poll_seconds, self._verifier)
         self._connections[connection] = None
         try:
             await connection.run()
@@ -71,7 +73,7 @@ class SegmentStoreServer:
         for connection in list(self._connections):
             connection.abort()
         await self._until_alone()
-        await self._shared.compacting.close()
+        await self._shared.compactor.close()
 
     async def _until_alone(self) -> None:
         while self._connections:

@@ -15,25 +15,25 @@ from logdrive.store.engine import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedState:
     """A store and what is remembered beside it."""
 
     store: Store
-    claims: WriterFence
+    writer_fence: WriterFence
     tables: Tables
-    compacting: Compactor
-    merging: Merger
+    compactor: Compactor
+    merger: Merger
     transients: Transients
     turns: Turns
     memory: FaceMemoryBudget
 
 
-def shared(store: Store, random: Random, held_bytes: int) -> Shared:
+def new_shared_state(store: Store, random: Random, held_bytes: int) -> SharedState:
     """Return what the connections of a new face of *store* share; they hold *held_bytes* of
     messages at most.
     """
     tables = Tables(store)
-    return Shared(
+    return SharedState(
         store,
         WriterFence(),
         tables,

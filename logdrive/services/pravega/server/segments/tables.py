@@ -44,7 +44,7 @@ TableQuestion = (
 TableRequest = TableChangeRequest | TableQuestion
 
 
-async def answer(tables: Tables, request: TableRequest) -> Message:
+async def answer_table_request(tables: Tables, request: TableRequest) -> Message:
     """Return the reply to *request*. Raises what tables do where no message says it."""
     number, segment = request.request_id, request.segment
     try:
@@ -74,21 +74,22 @@ async def _changed(tables: Tables, request: TableChangeRequest) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case CreateTableSegment():
-            created = await tables.create(segment, request.key_length)
+            created = await tables.create_table(segment, request.key_length)
             return (
                 SegmentCreated(number, segment)
                 if created
                 else SegmentAlreadyExists(number, segment)
             )
         case DeleteTableSegment():
-            await tables.delete(segment, must_be_empty=request.must_be_empty)
+            await tables.delete_table(segment, must_be_empty=request.must_be_empty)
             return SegmentDeleted(number, segment)
         case UpdateTableEntries():
             return TableEntriesUpdated(
-                number, tuple(await tables.put(segment, request.entries, request.table_offset))
+                number,
+                tuple(await tables.put_entries(segment, request.entries, request.table_offset)),
             )
         case RemoveTableKeys():
-            await tables.remove(segment, request.keys, request.table_offset)
+            await tables.remove_keys(segment, request.keys, request.table_offset)
             return TableKeysRemoved(number, segment)
 
 
@@ -96,23 +97,25 @@ async def _told(tables: Tables, request: TableQuestion) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case GetTableSegmentInfo():
-            return TableSegmentInfo(number, segment, *await tables.info(segment))
+            return TableSegmentInfo(number, segment, *await tables.table_info(segment))
         case ReadTable():
-            return TableRead(number, segment, tuple(await tables.get(segment, request.keys)))
+            return TableRead(
+                number, segment, tuple(await tables.get_entries(segment, request.keys))
+            )
         case ReadTableKeys(continuation_token=after):
-            keys = await tables.keys(
+            keys = await tables.list_keys(
                 segment, after, request.from_key, request.to_key, request.suggested_count
             )
             return TableKeysRead(number, segment, tuple(keys), keys[-1].key if keys else after)
         case ReadTableEntries(continuation_token=after):
-            entries = await tables.entries(
+            entries = await tables.list_entries(
                 segment, after, request.from_key, request.to_key, request.suggested_count
             )
             return TableEntriesRead(
                 number, segment, tuple(entries), entries[-1].key.key if entries else after
             )
         case ReadTableEntriesDelta():
-            delta = await tables.delta(segment, request.from_position, request.suggested_count)
+            delta = await tables.read_delta(segment, request.from_position, request.suggested_count)
             return TableEntriesDeltaRead(
                 number,
                 segment,

@@ -28,18 +28,18 @@ class Transients:
         self._left: OrderedDict[str, float] = OrderedDict()
         self._swept = False
 
-    async def create(self, writer: UUID, parent: str) -> str:
+    async def create_transient(self, writer: UUID, parent: str) -> str:
         """Create a segment for an event of *writer* in *parent*, and return its name."""
         segment = f"{parent}{MARK}{writer.hex}.{self._random.getrandbits(128):032x}"
         await self._store.create(segment)
         return segment
 
-    def leave(self, segments: list[str]) -> None:
+    def on_connection_closed(self, segments: list[str]) -> None:
         """Take note that the connection that made *segments* is gone."""
         now = asyncio.get_running_loop().time()
         self._left.update(dict.fromkeys(segments, now))
 
-    def sweep(self) -> None:
+    def delete_expired(self) -> None:
         """Delete what was left long enough ago."""
         now = asyncio.get_running_loop().time()
         if not self._swept:
@@ -62,8 +62,10 @@ class Transients:
         except NoSuchSegmentError:  # merged
             return
         except LogdriveError:
-            self.leave([segment])
+            self.on_connection_closed([segment])
             return
         deleted.add_done_callback(
-            lambda done: self.leave([segment]) if done.exception() is not None else None
+            lambda done: (
+                self.on_connection_closed([segment]) if done.exception() is not None else None
+            )
         )

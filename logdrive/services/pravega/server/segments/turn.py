@@ -9,12 +9,12 @@ TURN_STEPS: Final = 256
 """Messages of a turn: each takes some 10 µs, the dearest usual ones 100 µs."""
 
 
-class Turn:
+class ConnectionTurn:
     """What one task has used of its turn, which ends after `TURN_STEPS` or `PORTION_SECONDS`.
 
     Steps count until the next turn comes, whatever the task waits for meanwhile: so messages in
-    small bursts are a flood, too. Time counts from `resume` on, which the task calls when it has
-    waited.
+    small bursts are a flood, too. Time counts from `restart_clock` on, which the task calls when it
+    has waited.
     """
 
     __slots__ = ("_since", "_steps", "_time", "_turns")
@@ -25,20 +25,20 @@ class Turn:
         self._steps = 0
         self._since = self._time()
 
-    def resume(self) -> None:
+    def restart_clock(self) -> None:
         """Take note that the task waited until now, and used no time."""
         self._since = self._time()
 
-    def step(self) -> None:
+    def count_step(self) -> None:
         """Count one step."""
         self._steps += 1
 
     @property
-    def over(self) -> bool:
-        """Whether the turn is used up: then wait for the `next` one."""
+    def is_over(self) -> bool:
+        """Whether the turn is used up: then wait for the `next_turn` one."""
         return self._steps >= TURN_STEPS or self._time() - self._since >= PORTION_SECONDS
 
-    async def next(self) -> None:
+    async def next_turn(self) -> None:
         """Return once there is another turn for this task."""
         await self._turns.next()
         self._steps = 0

@@ -24,7 +24,7 @@ class KeyValueTables:
     def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
-    async def create(self, scope: str, name: str, asked: KeyValueTable) -> None:
+    async def create_kv_table(self, scope: str, name: str, asked: KeyValueTable) -> None:
         """Make a table as *asked*."""
         map_segment(scope, name, 0)
         longest = TableLimits().fixed_key
@@ -47,18 +47,18 @@ class KeyValueTables:
                 [MapPut(scope, name, replace(asked, first=first, status="active"))]
             )
 
-    async def delete(self, scope: str, name: str) -> None:
+    async def delete_kv_table(self, scope: str, name: str) -> None:
         """Remove a table with all that it has."""
         async with self._catalogue.turn():
             found = await self._found(scope, name)
             await self._catalogue.change([MapPut(scope, name, replace(found, status="deleting"))])
 
-    async def found(self, scope: str, name: str) -> KeyValueTable:
+    async def get_kv_table(self, scope: str, name: str) -> KeyValueTable:
         """Return a table as it was asked for."""
         async with self._catalogue.turn():
             return await self._found(scope, name)
 
-    async def names(self, scope: str) -> list[str]:
+    async def list_kv_tables(self, scope: str) -> list[str]:
         """Return the tables of a scope."""
         async with self._catalogue.turn():
             maps = (await self._catalogue.scope(scope)).maps

@@ -22,7 +22,7 @@ class ReaderGroups:
     def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
-    async def create(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
+    async def create_group(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
         """Make a group as *asked*, with the stream of its state; return it, or the one that is
         there.
         """
@@ -42,12 +42,12 @@ class ReaderGroups:
             await self._catalogue.change(puts)
             return asked
 
-    async def found(self, scope: str, name: str) -> ReaderGroup:
+    async def get_group(self, scope: str, name: str) -> ReaderGroup:
         """Return a group."""
         async with self._catalogue.turn():
             return await self._found(scope, name)
 
-    async def update(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
+    async def update_group(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
         """Let a group, which *asked* must know as it is, be as asked, in a new generation.
 
         It has to say again what it has read.
@@ -60,7 +60,7 @@ class ReaderGroups:
             await self._catalogue.change([GroupPut(scope, name, updated)])
             return updated
 
-    async def delete(self, scope: str, name: str, group_id: str) -> None:
+    async def delete_group(self, scope: str, name: str, group_id: str) -> None:
         """Remove a group and the stream of its state."""
         async with self._catalogue.turn() as state:
             found = await self._found(scope, name)
@@ -72,13 +72,13 @@ class ReaderGroups:
 
     # Subscribers ---------------------------------------------------------------------------------
 
-    async def subscribers(self, scope: str, stream: str) -> list[str]:
+    async def list_subscribers(self, scope: str, stream: str) -> list[str]:
         """Return the groups, as scope/group, that hold a stream's retention back."""
         async with self._catalogue.turn() as state:
             await self._catalogue.place(scope, stream)
             return sorted(name for name, _ in state.subscribers(scope, stream))
 
-    async def has_read(
+    async def update_read_cut(
         self,
         subscriber: str,
         group_id: str,

@@ -45,25 +45,27 @@ _log = structlog.get_logger("logdrive.store.streams")
 class Transactions:
     """All transactions of a store.
 
-    `run` aborts those whose lease ran out; after a start every lease begins anew.
+    `run_lease_expiry` aborts those whose lease ran out; after a start every lease begins anew.
     """
 
     def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
         self._leases: dict[str, float] = {}
 
-    async def run(self) -> None:
+    async def run_lease_expiry(self) -> None:
         """Abort what nobody keeps alive, until cancelled."""
         while True:
             await self._catalogue.clock.sleep(_TICK_SECONDS)
             try:
-                await self.expire()
+                await self.abort_expired()
             except LogdriveError as error:
                 _log.warning(
                     "transactions whose lease is over stay open for now", reason=str(error)
                 )
 
-    async def begin(self, scope: str, stream: str, lease_ms: int) -> tuple[UUID, list[Segment]]:
+    async def begin_transaction(
+        self, scope: str, stream: str, lease_ms: int
+    ) -> tuple[UUID, list[Segment]]:
         """Open a transaction; return its id, whose first 32 bits are its epoch, and the segments
         that it writes to.
         """
@@ -92,7 +94,9 @@ class Transactions:
             self._renew(found.hex, lease_ms)
             return found, segments
 
-    async def ping(self, scope: str, stream: str, transaction: UUID, lease_ms: int) -> Transaction:
+    async def ping_transaction(
+        self, scope: str, stream: str, transaction: UUID, lease_ms: int
+    ) -> Transaction:
         """Keep a transaction alive for *lease_ms* more; return what it is."""
         self._check_lease(lease_ms)
         async with self._catalogue.turn():
@@ -101,12 +105,12 @@ class Transactions:
                 self._renew(transaction.hex, lease_ms)
             return found
 
-    async def state(self, scope: str, stream: str, transaction: UUID) -> Transaction:
+    async def get_transaction(self, scope: str, stream: str, transaction: UUID) -> Transaction:
         """Return what a transaction is."""
         async with self._catalogue.turn():
             return (await self._found(scope, stream, transaction))[1]
 
-    async def ended(self, scope: str, stream: str) -> list[tuple[UUID, Transaction]]:
+    async def list_ended(self, scope: str, stream: str) -> list[tuple[UUID, Transaction]]:
         """Return the transactions that are over and not forgotten."""
         async with self._catalogue.turn():
             place = await self._catalogue.place(scope, stream)
@@ -114,18 +118,18 @@ class Transactions:
                 (UUID(hex=key), found) for key, found in place.transactions.items() if found.ended
             ]
 
-    async def commit(self, scope: str, stream: str, transaction: UUID) -> None:
+    async def commit_transaction(self, scope: str, stream: str, transaction: UUID) -> None:
         """Put what was written in the transaction at the stream's end.
 
         It may be committed already.
         """
         await self._ending(scope, stream, transaction, commits=True)
 
-    async def abort(self, scope: str, stream: str, transaction: UUID) -> None:
+    async def abort_transaction(self, scope: str, stream: str, transaction: UUID) -> None:
         """Forget what was written in the transaction. It may be aborted already."""
         await self._ending(scope, stream, transaction, commits=False)
 
-    async def expire(self) -> None:
+    async def abort_expired(self) -> None:
         """Abort the transactions whose lease, or whose time, is over."""
         now, wall = self._catalogue.clock.monotonic(), self._catalogue.clock.now_ms()
         async with self._catalogue.turn() as state:
@@ -139,7 +143,7 @@ class Transactions:
         self._leases = live
         for scope, name, key, found in opened:
             if live[key] <= now or wall - found.opened_ms > _MAX_AGE_MS:
-                await self.abort(scope, name, UUID(hex=key))
+                await self.abort_transaction(scope, name, UUID(hex=key))
 
     # ---------------------------------------------------------------------------------------------
 

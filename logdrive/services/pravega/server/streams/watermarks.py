@@ -61,21 +61,21 @@ class Watermarks:
         """Look at the streams whose writers note times again and again, until cancelled."""
         while True:
             await self._catalogue.clock.sleep(EVERY_SECONDS)
-            await self.apply()
+            await self.advance_all()
 
-    async def apply(self) -> None:
+    async def advance_all(self) -> None:
         """Look at each once. What can't be written now is told, and tried again."""
         timed = self._catalogue.timed()
         self._silent = {found: self._silent[found] for found in timed if found in self._silent}
         for scope, stream in timed:
             try:
-                await self.advance(scope, stream)
+                await self.advance_stream(scope, stream)
             except LogdriveError as error:
                 _log.warning(
                     "a stream has no new watermark", stream=f"{scope}/{stream}", reason=str(error)
                 )
 
-    async def advance(self, scope: str, stream: str) -> None:
+    async def advance_stream(self, scope: str, stream: str) -> None:
         """Write a watermark of *stream* if there is a new one, and forget the writers that are
         over.
         """
@@ -83,7 +83,7 @@ class Watermarks:
             place = state.place(scope, stream)
             if place is None:
                 return
-            judged = judge(
+            judged = judge_writers(
                 place, self._silent.get((scope, stream), {}), self._catalogue.clock.monotonic()
             )
             self._silent[scope, stream] = judged.silent
@@ -91,7 +91,7 @@ class Watermarks:
             if judged.ahead and not judged.silent:
                 if state.place(scope, mark_of(stream)) is None:
                     puts.append(self._catalogue.making(scope, mark_of(stream), StreamConfig()))
-                puts.append(WatermarkPut(scope, stream, following(place, judged.ahead)))
+                puts.append(WatermarkPut(scope, stream, next_watermark(place, judged.ahead)))
             await self._catalogue.change(puts)
             await self._shorten(scope, mark_of(stream), state.place(scope, mark_of(stream)))
 
@@ -104,7 +104,7 @@ class Watermarks:
                 await store.truncate(found, boundary_from(store, found, info.length - MARK_BYTES))
 
 
-def judge(place: StreamState, silent: Mapping[str, float], now: float) -> _Judged:
+def judge_writers(place: StreamState, silent: Mapping[str, float], now: float) -> _Judged:
     """Return what the writers of *place* are at *now*, in seconds; *silent* are those that were
     waited for already.
     """
@@ -121,7 +121,7 @@ def judge(place: StreamState, silent: Mapping[str, float], now: float) -> _Judge
     return judged
 
 
-def following(place: StreamState, noted: list[WriterMark]) -> Watermark:
+def next_watermark(place: StreamState, noted: list[WriterMark]) -> Watermark:
     """Return the watermark that follows from what all writers have *noted*; its place does not lie
     before that of the last one.
     """

@@ -35,7 +35,7 @@ class WriterTimes:
     def __init__(self, catalogue: Catalog) -> None:
         self._catalogue = catalogue
 
-    async def note(
+    async def note_time(
         self, scope: str, stream: str, writer: str, time: int, position: Mapping[int, int]
     ) -> None:
         """Take note that *writer* had come to *time* when it had written up to *position*, segment
@@ -54,7 +54,7 @@ class WriterTimes:
                 WriterMark(time, self._known(scope, stream, place.stream, position)),
             )
 
-    async def note_committed(
+    async def note_commit_time(
         self, scope: str, stream: str, writer: str, time: int, transaction: UUID
     ) -> None:
         """Take note of the time that *transaction*, which is committed, came with.
@@ -82,7 +82,7 @@ class WriterTimes:
                 reason=str(error),
             )
 
-    async def remove(self, scope: str, stream: str, writer: str) -> None:
+    async def remove_writer(self, scope: str, stream: str, writer: str) -> None:
         """Wait for *writer* no more; what it noted still counts, once.
 
         Raises `NoSuchWriterError`.

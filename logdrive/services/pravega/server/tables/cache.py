@@ -7,7 +7,11 @@ from typing import Final
 
 from logdrive.services.pravega.server.tables.errors import NotATableError
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.log import info_of, load, settled
+from logdrive.services.pravega.server.tables.log import (
+    load_table,
+    require_segment_info,
+    wait_until_durable,
+)
 from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
@@ -16,7 +20,7 @@ from logdrive.wire.pravega.attributes import TABLE
 _OTHERS_SECONDS: Final = 1.0
 
 
-class KeptTables:
+class TableCache:
     """One index for each table used lately.
 
     It is right if the segment's bytes, with what was submitted here, are those taken in.
@@ -27,7 +31,7 @@ class KeptTables:
         self._tables: OrderedDict[str, KeyTable] = OrderedDict()
         self._loading: dict[str, asyncio.Event] = {}
 
-    async def table(self, segment: str) -> KeyTable:
+    async def get_table(self, segment: str) -> KeyTable:
         """Return the index of *segment*, read from it where there is no right one.
 
         Raises `NoSuchSegmentError`, `NotATableError`.
@@ -43,29 +47,29 @@ class KeptTables:
             else:
                 await self._loading[segment].wait()
 
-    def known(self, segment: str) -> KeyTable | None:
+    def cached_table(self, segment: str) -> KeyTable | None:
         """Return the index of *segment* that is in memory, right or not."""
         return self._tables.get(segment)
 
-    def has(self, segment: str, table: KeyTable) -> bool:
+    def is_current(self, segment: str, table: KeyTable) -> bool:
         """Whether *table* is still the index of *segment*.
 
         A log may come to have the same length again after a failure.
         """
         return self._tables.get(segment) is table and self._is_right(segment, table)
 
-    def forget(self, segment: str) -> None:
+    def forget_table(self, segment: str) -> None:
         """Let go of an index."""
         self._tables.pop(segment, None)
 
-    async def caught_up(self, segment: str, table: KeyTable, length: int) -> None:
+    async def drop_and_catch_up(self, segment: str, table: KeyTable, length: int) -> None:
         """Let go of *table* where the segment was submitted up to *length* instead, once what
         others appended is durable.
         """
         if self._tables.get(segment) is table:
-            self.forget(segment)
+            self.forget_table(segment)
         if length > table.position:
-            await settled(table.pending)
+            await wait_until_durable(table.pending)
             await self._store.wait(segment, table.position, _OTHERS_SECONDS)
 
     def _is_right(self, segment: str, table: KeyTable) -> bool:
@@ -82,11 +86,11 @@ class KeptTables:
     async def _load(self, segment: str) -> None:
         done = self._loading[segment] = asyncio.Event()
         try:
-            info_of(self._store, segment)
+            require_segment_info(self._store, segment)
             kind = self._store.attribute(segment, TABLE)
             if not 0 < kind <= 1 + self._limits.fixed_key:
                 raise NotATableError(segment)
-            self._tables[segment] = await load(self._store, segment, kind - 1, self._limits)
+            self._tables[segment] = await load_table(self._store, segment, kind - 1, self._limits)
         finally:
             del self._loading[segment]
             done.set()

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from logdrive.errors import LogdriveError
-from logdrive.services.pravega.server.tables.cache import KeptTables
+from logdrive.services.pravega.server.tables.cache import TableCache
 from logdrive.services.pravega.server.tables.entries import TableChange, TableLogEntry
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.log import extend, settled
+from logdrive.services.pravega.server.tables.log import append_changes, wait_until_durable
 from logdrive.services.pravega.server.tables.table import KeyTable
-from logdrive.services.pravega.server.tables.values import values
+from logdrive.services.pravega.server.tables.values import read_values
 from logdrive.store.engine import Store
 
 _DEAD: Final = 4
@@ -23,14 +23,14 @@ by clients.
 """
 
 
-async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLimits) -> None:
+async def compact_table(store: Store, kept: TableCache, segment: str, limits: TableLimits) -> None:
     """Shorten *segment*'s log where it is long and mostly dead.
 
     It is left for another time where the store has no room for that.
     """
     with contextlib.suppress(LogdriveError):  # whoever uses the table next is told
-        table = await kept.table(segment)
-        if not is_due(table, limits):
+        table = await kept.get_table(segment)
+        if not is_compaction_due(table, limits):
             return
         table.compacting = True
         try:
@@ -39,36 +39,36 @@ async def compact(store: Store, kept: KeptTables, segment: str, limits: TableLim
             table.compacting = False
 
 
-def is_due(table: KeyTable, limits: TableLimits) -> bool:
+def is_compaction_due(table: KeyTable, limits: TableLimits) -> bool:
     """Tell whether the log of *table* is long and mostly dead, and nobody is shortening it."""
     size = table.position - table.start
     return not table.compacting and size >= max(limits.compact_from, _DEAD * table.live)
 
 
 async def _rewrite(
-    store: Store, kept: KeptTables, segment: str, table: KeyTable, limits: TableLimits
+    store: Store, kept: TableCache, segment: str, table: KeyTable, limits: TableLimits
 ) -> None:
     end = table.position
-    await settled(table.pending)
+    await wait_until_durable(table.pending)
     keys = iter(table.keys())
-    while kept.has(segment, table):
+    while kept.is_current(segment, table):
         moving = _next(table, keys, end, limits)
         if not moving:
             await store.truncate(segment, end)
             table.start = end
             return
-        read = await values(store, segment, moving, limits)
-        if read is None or not kept.has(segment, table):
+        read = await read_values(store, segment, moving, limits)
+        if read is None or not kept.is_current(segment, table):
             return
         still = [
             (entry, value)
             for entry, value in zip(moving, read, strict=True)
-            if table.get(entry.key) == entry
+            if table.get_entry(entry.key) == entry
         ]
         changes = [TableChange(entry.key, value, entry.version) for entry, value in still]
         if changes:
-            extend(store, segment, table, changes)
-        await settled(table.pending)
+            append_changes(store, segment, table, changes)
+        await wait_until_durable(table.pending)
 
 
 def _next(
@@ -78,7 +78,7 @@ def _next(
     found: list[TableLogEntry] = []
     size = 0
     for key in keys:
-        entry = table.get(key)
+        entry = table.get_entry(key)
         if entry is not None and entry.offset < end:
             found.append(entry)
             size += entry.length

@@ -55,7 +55,9 @@ class TableChange(NamedTuple):
     version: int | None = None
 
 
-def encode(changes: Sequence[TableChange], base: int) -> tuple[list[bytes], list[TableLogEntry]]:
+def encode_entries(
+    changes: Sequence[TableChange], base: int
+) -> tuple[list[bytes], list[TableLogEntry]]:
     """Return the bytes of *changes* as they stand from *base*, in parts, and what they say."""
     parts: list[bytes] = []
     entries: list[TableLogEntry] = []
@@ -72,7 +74,9 @@ def encode(changes: Sequence[TableChange], base: int) -> tuple[list[bytes], list
     return parts, entries
 
 
-def decode(data: bytes, base: int, at: int = 0, *, longest: int, most: int) -> list[TableLogEntry]:
+def decode_entries(
+    data: bytes, base: int, at: int = 0, *, longest: int, most: int
+) -> list[TableLogEntry]:
     """Return up to *most* whole entries from *at* in *data*, which stands from *base*.
 
     Raises ValueError where there is something else.

@@ -8,8 +8,8 @@ from uuid import UUID
 from logdrive.services.pravega.server.tables.entries import (
     TableChange,
     TableLogEntry,
-    decode,
-    encode,
+    decode_entries,
+    encode_entries,
 )
 from logdrive.services.pravega.server.tables.errors import NoEntryError
 from logdrive.services.pravega.server.tables.limits import TableLimits
@@ -24,7 +24,7 @@ WRITER: Final = UUID("8c1f7f6e-5d0c-5c60-9a5e-7a1e5e9b7ab1")
 _AT_ONCE: Final = 1000
 
 
-def info_of(store: Store, segment: str) -> SegmentInfo:
+def require_segment_info(store: Store, segment: str) -> SegmentInfo:
     """Return what is durable of *segment*. Raises `NoSuchSegmentError`."""
     info = store.info(segment)
     if info is None:
@@ -32,12 +32,12 @@ def info_of(store: Store, segment: str) -> SegmentInfo:
     return info
 
 
-def piece(store: Store, segment: str, start: int, end: int, limits: TableLimits) -> bytes:
+def read_log(store: Store, segment: str, start: int, end: int, limits: TableLimits) -> bytes:
     """Return durable bytes of *segment* from *start*, up to *end*: at least one entry."""
     return store.read(segment, start, min(limits.page + limits.entry, end - start))
 
 
-def entries_in(
+def parse_entries(
     segment: str, data: bytes, base: int, at: int, *, most: int, limits: TableLimits
 ) -> list[TableLogEntry]:
     """Return up to *most* entries from *at* in *data*, which stands from *base*.
@@ -45,7 +45,7 @@ def entries_in(
     Raises `NoEntryError` where there is none.
     """
     try:
-        entries = decode(data, base, at, longest=limits.entry, most=most)
+        entries = decode_entries(data, base, at, longest=limits.entry, most=most)
     except ValueError as error:
         raise NoEntryError(segment, base + at) from error
     if not entries and at == 0:
@@ -53,31 +53,31 @@ def entries_in(
     return entries
 
 
-async def load(store: Store, segment: str, key_length: int, limits: TableLimits) -> KeyTable:
+async def load_table(store: Store, segment: str, key_length: int, limits: TableLimits) -> KeyTable:
     """Return *segment*'s table with all that is durable now.
 
     Others go on meanwhile, every few ms.
     """
-    info = info_of(store, segment)
+    info = require_segment_info(store, segment)
     table = KeyTable(key_length, info.start)
     while (base := table.position) < info.length:
-        data = piece(store, segment, base, info.length, limits)
-        while entries := entries_in(
+        data = read_log(store, segment, base, info.length, limits)
+        while entries := parse_entries(
             segment, data, base, table.position - base, most=_AT_ONCE, limits=limits
         ):
-            table.apply(entries)
+            table.apply_entries(entries)
             await asyncio.sleep(0)
     return table
 
 
-def extend(
+def append_changes(
     store: Store, segment: str, table: KeyTable, changes: Sequence[TableChange]
 ) -> list[TableLogEntry]:
     """Submit *changes*, all or none, where *table* ends, and take them in.
 
     Raises `OffsetMismatchError` where the log ends elsewhere.
     """
-    parts, entries = encode(changes, table.position)
+    parts, entries = encode_entries(changes, table.position)
     end = entries[-1].offset + entries[-1].length
     try:
         table.pending = store.append(
@@ -92,11 +92,11 @@ def extend(
     # compared first; it is where the log ended for whoever changed the table last
     except NumberMismatchError as error:
         raise OffsetMismatchError(error.current) from error
-    table.apply(entries)
+    table.apply_entries(entries)
     return entries
 
 
-async def settled(pending: "asyncio.Future[int] | None") -> None:
+async def wait_until_durable(pending: "asyncio.Future[int] | None") -> None:
     """Return once *pending* is durable; raises its failure.
 
     Cancelling this leaves it to the others who wait for it.

@@ -32,7 +32,7 @@ class KeyTable:
     def __getitem__(self, key: bytes) -> TableLogEntry:
         return self._entries[key]
 
-    def get(self, key: bytes) -> TableLogEntry | None:
+    def get_entry(self, key: bytes) -> TableLogEntry | None:
         """Return the last word on *key*."""
         return self._entries.get(key)
 
@@ -40,7 +40,7 @@ class KeyTable:
         """Return all keys, those not changed for longest roughly first."""
         return list(self._entries)
 
-    def apply(self, entries: Iterable[TableLogEntry]) -> None:
+    def apply_entries(self, entries: Iterable[TableLogEntry]) -> None:
         """Take in what follows at `position`."""
         for entry in entries:
             before = self._entries.get(entry.key)
@@ -62,7 +62,7 @@ class KeyTable:
         else:
             insort(self._ordered, entry.key)
 
-    def expect(self, keys: Iterable[TableKey]) -> None:
+    def check_versions(self, keys: Iterable[TableKey]) -> None:
         """Compare the versions of those of *keys* that have one.
 
         Raises `KeyNotThereError`, `KeyVersionError`.
@@ -76,7 +76,7 @@ class KeyTable:
             if found.version != key.version:
                 raise KeyVersionError
 
-    def page(
+    def iter_page(
         self, after: bytes, low: bytes, high: bytes, *, count: int, size: int, values: bool
     ) -> Iterator[TableLogEntry]:
         """Return the entries of the keys in [*low*, *high*] and above *after*, in their order; b""

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
-from logdrive.services.pravega.server.tables.cache import KeptTables
-from logdrive.services.pravega.server.tables.compaction import compact, is_due
+from logdrive.services.pravega.server.tables.cache import TableCache
+from logdrive.services.pravega.server.tables.compaction import compact_table, is_compaction_due
 from logdrive.services.pravega.server.tables.entries import HEAD, TableChange, TableLogEntry
 from logdrive.services.pravega.server.tables.errors import (
     FixedKeysError,
@@ -24,9 +24,15 @@ from logdrive.services.pravega.server.tables.errors import (
     TableOffsetError,
 )
 from logdrive.services.pravega.server.tables.limits import TableLimits
-from logdrive.services.pravega.server.tables.log import entries_in, extend, info_of, piece, settled
+from logdrive.services.pravega.server.tables.log import (
+    append_changes,
+    parse_entries,
+    read_log,
+    require_segment_info,
+    wait_until_durable,
+)
 from logdrive.services.pravega.server.tables.table import KeyTable
-from logdrive.services.pravega.server.tables.values import values
+from logdrive.services.pravega.server.tables.values import read_values
 from logdrive.store.engine import Store
 from logdrive.store.errors import OffsetMismatchError
 from logdrive.wire.pravega.attributes import TABLE
@@ -65,11 +71,11 @@ class Tables:
 
     def __init__(self, store: Store, limits: TableLimits = TableLimits()) -> None:
         self._store, self._limits = store, limits
-        self._kept = KeptTables(store, limits)
+        self._kept = TableCache(store, limits)
 
     # Life ----------------------------------------------------------------------------------------
 
-    async def create(self, segment: str, key_length: int = 0) -> bool:
+    async def create_table(self, segment: str, key_length: int = 0) -> bool:
         """Make a table, of keys of one length unless that is 0; False where the segment exists.
 
         A segment that is empty and nothing else yet becomes one: it may be all that a crash left of
@@ -80,48 +86,48 @@ class Tables:
                 f"a table's keys have up to {self._limits.fixed_key} bytes, not {key_length}"
             )
         if await self._store.create(segment):
-            self.forget(segment)
+            self.forget_index(segment)
         info = self._store.info(segment)
         if info is None or info.length or info.sealed:
             return False
         return await self._store.update(segment, TABLE, ABSENT, 1 + key_length)
 
-    async def delete(self, segment: str, *, must_be_empty: bool) -> None:
+    async def delete_table(self, segment: str, *, must_be_empty: bool) -> None:
         """Remove a table.
 
         Raises `FixedKeysError` for one that must be empty and whose keys have one length,
         `TableNotEmptyError`.
         """
-        table = await self._kept.table(segment)
+        table = await self._kept.get_table(segment)
         if must_be_empty and table.key_length:
             raise FixedKeysError(segment)
         if must_be_empty and len(table):
-            await settled(table.pending)
+            await wait_until_durable(table.pending)
             raise TableNotEmptyError(segment)
         deleted = self._store.delete(segment)
-        self.forget(segment)
+        self.forget_index(segment)
         await deleted
 
-    def forget(self, segment: str) -> None:
+    def forget_index(self, segment: str) -> None:
         """Let go of a table's index, because the segment was deleted otherwise; it is read anew
         when it is needed.
         """
-        self._kept.forget(segment)
+        self._kept.forget_table(segment)
 
-    def wants_compaction(self, segment: str) -> bool:
+    def is_compaction_due(self, segment: str) -> bool:
         """Tell whether most of a table's log is dead, as far as is known without reading it, and
         nobody is shortening it.
         """
-        table = self._kept.known(segment)
-        return table is not None and is_due(table, self._limits)
+        table = self._kept.cached_table(segment)
+        return table is not None and is_compaction_due(table, self._limits)
 
-    async def compact(self, segment: str) -> None:
+    async def compact_table(self, segment: str) -> None:
         """Shorten a table's log where most of it is dead."""
-        await compact(self._store, self._kept, segment, self._limits)
+        await compact_table(self._store, self._kept, segment, self._limits)
 
     # Changing ------------------------------------------------------------------------------------
 
-    async def put(
+    async def put_entries(
         self, segment: str, entries: Sequence[TableEntry], at: int = ANY_OFFSET
     ) -> list[int]:
         """Set all of *entries* and return their versions, or none: if a key is not at the version
@@ -134,41 +140,49 @@ class Tables:
         )
         return [entry.version for entry in written]
 
-    async def remove(self, segment: str, keys: Sequence[TableKey], at: int = ANY_OFFSET) -> None:
-        """Remove all of *keys* that are there, or none: as `put`."""
+    async def remove_keys(
+        self, segment: str, keys: Sequence[TableKey], at: int = ANY_OFFSET
+    ) -> None:
+        """Remove all of *keys* that are there, or none: as `put_entries`."""
         await self._change(segment, keys, None, at)
 
     async def _change(
         self, segment: str, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
     ) -> list[TableLogEntry]:
         for _ in range(_ATTEMPTS):
-            table = await self._kept.table(segment)
+            table = await self._kept.get_table(segment)
             changes = await self._compared(table, keys, values, at)
             try:
-                written = extend(self._store, segment, table, changes) if changes else []
+                written = append_changes(self._store, segment, table, changes) if changes else []
             except OffsetMismatchError as error:
-                await self._kept.caught_up(segment, table, error.current)
+                await self._kept.drop_and_catch_up(segment, table, error.current)
                 continue
-            await settled(table.pending)
+            await wait_until_durable(table.pending)
             return written
         raise TransientError(f"others change table {segment!r} all the time")
 
     async def _compared(
-        self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
+        self,
+        table: KeyTable,
+        keys: Sequence[TableKey],
+        values: Sequence[bytes] | None,
+        at: int,
     ) -> list[TableChange]:
         """Return what is to be written; waits only before it refuses, until what it was compared
         with is durable.
         """
         self._check(table, keys, values)
         try:
-            table.expect(keys)
+            table.check_versions(keys)
             if at not in (ANY_OFFSET, table.position):
                 raise TableOffsetError(table.position)
         except TableError:
-            await settled(table.pending)
+            await wait_until_durable(table.pending)
             raise
         if values is None:
-            return [TableChange(key.key, None) for key in keys if table.get(key.key) is not None]
+            return [
+                TableChange(key.key, None) for key in keys if table.get_entry(key.key) is not None
+            ]
         return [TableChange(key.key, value) for key, value in zip(keys, values, strict=True)]
 
     def _check(
@@ -184,7 +198,7 @@ class Tables:
                 raise ValueError(
                     f"key and value have up to {self._limits.entry - HEAD} bytes, not {size - HEAD}"
                 )
-        if len(table) + sum(table.get(key.key) is None for key in keys) > self._limits.keys:
+        if len(table) + sum(table.get_entry(key.key) is None for key in keys) > self._limits.keys:
             raise ValueError(f"a table has up to {self._limits.keys} keys")
 
     def _check_key(self, table: KeyTable, key: bytes) -> None:
@@ -195,20 +209,20 @@ class Tables:
 
     # Asking --------------------------------------------------------------------------------------
 
-    async def info(self, segment: str) -> TableInfo:
+    async def table_info(self, segment: str) -> TableInfo:
         """Return what a table is like."""
-        table = await self._kept.table(segment)
+        table = await self._kept.get_table(segment)
         found = TableInfo(table.start, table.position, len(table), table.key_length)
-        await settled(table.pending)
+        await wait_until_durable(table.pending)
         return found
 
-    async def get(self, segment: str, keys: Sequence[TableKey]) -> list[TableEntry]:
+    async def get_entries(self, segment: str, keys: Sequence[TableKey]) -> list[TableEntry]:
         """Return the entries of *keys* in their order; one that is not there is at `NOT_THERE` and
         has b"".
         """
         while True:
-            table = await self._kept.table(segment)
-            found = [(key.key, table.get(key.key)) for key in keys]
+            table = await self._kept.get_table(segment)
+            found = [(key.key, table.get_entry(key.key)) for key in keys]
             size = sum(
                 len(key) + (entry.length if entry is not None else 0) for key, entry in found
             )
@@ -216,7 +230,7 @@ class Tables:
                 raise ValueError(
                     f"{size} bytes asked for at once, of {self._limits.answer} allowed"
                 )
-            await settled(table.pending)
+            await wait_until_durable(table.pending)
             there = await self._read(segment, [entry for _, entry in found if entry is not None])
             if there is not None:
                 following = iter(there)
@@ -227,7 +241,7 @@ class Tables:
                     for key, entry in found
                 ]
 
-    async def keys(
+    async def list_keys(
         self, segment: str, after: bytes, low: bytes, high: bytes, count: int
     ) -> list[TableKey]:
         """Return about *count* keys in [*low*, *high*] and above *after*, in their order; b"" is no
@@ -238,7 +252,7 @@ class Tables:
             for entry in await self._page(segment, after, low, high, count, values=False)
         ]
 
-    async def entries(
+    async def list_entries(
         self, segment: str, after: bytes, low: bytes, high: bytes, count: int
     ) -> list[TableEntry]:
         """Return the same with their values."""
@@ -249,7 +263,7 @@ class Tables:
             if found is not None:
                 return found
 
-    async def delta(self, segment: str, position: int, count: int) -> Delta:
+    async def read_delta(self, segment: str, position: int, count: int) -> Delta:
         """Return what about *count* changes from *position* of the log have left, and where to go
         on.
 
@@ -258,16 +272,16 @@ class Tables:
         Raises `FixedKeysError`, `NoEntryError` where no entry begins at *position*, ValueError
         where that is not in the log.
         """
-        if (await self._kept.table(segment)).key_length:
+        if (await self._kept.get_table(segment)).key_length:
             raise FixedKeysError(segment)
-        info = info_of(self._store, segment)
+        info = require_segment_info(self._store, segment)
         if not 0 <= position <= info.length:
             raise ValueError(f"position {position} of a log of {info.length} bytes")
         start = max(position, info.start)
         latest: dict[bytes, TableEntry] = {}
         if (end := start) < info.length:
-            data = piece(self._store, segment, start, info.length, self._limits)
-            for entry in entries_in(
+            data = read_log(self._store, segment, start, info.length, self._limits)
+            for entry in parse_entries(
                 segment, data, start, 0, most=max(count, 1), limits=self._limits
             ):
                 end = entry.offset + entry.length
@@ -282,20 +296,20 @@ class Tables:
     async def _page(
         self, segment: str, after: bytes, low: bytes, high: bytes, count: int, *, values: bool
     ) -> list[TableLogEntry]:
-        table = await self._kept.table(segment)
+        table = await self._kept.get_table(segment)
         found = list(
-            table.page(after, low, high, count=count, size=self._limits.page, values=values)
+            table.iter_page(after, low, high, count=count, size=self._limits.page, values=values)
         )
-        await settled(table.pending)
+        await wait_until_durable(table.pending)
         return found
 
     async def _read(
         self, segment: str, entries: Sequence[TableLogEntry]
     ) -> list[TableEntry] | None:
         """Return *entries* with their values; None where they have to be looked for anew."""
-        found = await values(self._store, segment, entries, self._limits)
+        found = await read_values(self._store, segment, entries, self._limits)
         if found is None:
-            self._kept.forget(segment)
+            self._kept.forget_table(segment)
             return None
         return [
             TableEntry(TableKey(entry.key, entry.version), value)

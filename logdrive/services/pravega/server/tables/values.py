@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from logdrive.services.pravega.server.tables.entries import TableLogEntry, decode
+from logdrive.services.pravega.server.tables.entries import TableLogEntry, decode_entries
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError
@@ -15,7 +15,7 @@ from logdrive.store.errors import SegmentTruncatedError
 AT_ONCE: Final = 100
 
 
-async def values(
+async def read_values(
     store: Store, segment: str, entries: Sequence[TableLogEntry], limits: TableLimits
 ) -> list[bytes] | None:
     """Return the values of *entries*, which are durable; None where one does not stand there any
@@ -27,7 +27,7 @@ async def values(
     for number, entry in enumerate(entries, 1):
         try:
             data = store.read(segment, entry.offset, entry.length)
-            there = decode(data, entry.offset, longest=limits.entry, most=1)
+            there = decode_entries(data, entry.offset, longest=limits.entry, most=1)
         except (SegmentTruncatedError, ValueError):
             return None
         if there != [entry]:

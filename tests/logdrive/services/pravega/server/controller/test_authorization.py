@@ -13,12 +13,12 @@ import grpc
 import jwt
 import pytest
 
-from logdrive.services.auth.gate import TokenVerifier
 from logdrive.services.auth.open import Access
-from logdrive.services.auth.passwords import kept
+from logdrive.services.auth.passwords import hash_password
+from logdrive.services.auth.token_verifier import TokenVerifier
 from logdrive.services.auth.tokens import TokenSigner
 from logdrive.services.auth.users import UserConfig, Users, UsersConfig
-from logdrive.services.pravega.server.controller.authorization import places_of
+from logdrive.services.pravega.server.controller.authorization import names_in_request
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS
 from tests.logdrive.services.pravega.server.controller.caller import Caller, calling
@@ -27,7 +27,7 @@ from tests.support.virtual_time import VirtualClock
 
 INFO = pb.StreamInfo(scope="logs", stream="app")
 CONFIG = pb.StreamConfig(streamInfo=INFO, scalingPolicy=pb.ScalingPolicy(minNumSegments=1))
-HASH = str(kept("secret", b"0123456789abcdef"))
+HASH = str(hash_password("secret", b"0123456789abcdef"))
 SECRET = b"s" * 64
 
 
@@ -111,7 +111,7 @@ def test_no_method_answers_who_does_not_say_who_they_are() -> None:
 
 
 def test_what_each_method_is_about_is_known_or_it_is_for_nobody() -> None:
-    free = {name for name, method in METHODS.items() if not places_of(method.request())}
+    free = {name for name, method in METHODS.items() if not names_in_request(method.request())}
     assert free == {"listScopes", "getControllerServerList"} & METHODS.keys()
 
 

@@ -297,15 +297,15 @@ async def test_of_too_many_writers_the_one_not_used_for_longest_is_forgotten__S4
             told.extend(replies)
 
         for number in (1, 2):
-            await appending.set_up(SetupAppend(number, UUID(int=number), S))
-        await appending.append(WholeAppend(UUID(int=1), 1, 1, b"x", 3))
-        await appending.set_up(SetupAppend(4, UUID(int=3), S))
-        await appending.append(WholeAppend(UUID(int=1), 2, 1, b"x", 5))
+            await appending.set_up_writer(SetupAppend(number, UUID(int=number), S))
+        await appending.submit_append(WholeAppend(UUID(int=1), 1, 1, b"x", 3))
+        await appending.set_up_writer(SetupAppend(4, UUID(int=3), S))
+        await appending.submit_append(WholeAppend(UUID(int=1), 2, 1, b"x", 5))
         with pytest.raises(OrderError, match="not set up"):
-            await appending.append(WholeAppend(UUID(int=2), 1, 1, b"x", 6))
+            await appending.submit_append(WholeAppend(UUID(int=2), 1, 1, b"x", 6))
         assert len(claims) == 2
-        appending.end()
-        await appending.acknowledge(send)
+        appending.stop_accepting()
+        await appending.send_replies(send)
         assert [type(message).__name__ for message in told] == [
             "AppendSetup",
             "AppendSetup",
@@ -325,17 +325,17 @@ async def test_writers_of_all_connections_are_bounded_and_who_comes_late_finds_r
     greedy = [Appender(made.store, claims, Turns()) for _ in range(3)]
     for number in range(500):
         for at, appending in enumerate(greedy):
-            await appending.set_up(SetupAppend(0, UUID(int=number * 10 + at), S))
+            await appending.set_up_writer(SetupAppend(0, UUID(int=number * 10 + at), S))
     assert 60 < len(claims) <= 100
     late = Appender(made.store, claims, Turns())
     for number in range(10):
-        await late.set_up(SetupAppend(0, UUID(int=(1 << 64) + number), S))
+        await late.set_up_writer(SetupAppend(0, UUID(int=(1 << 64) + number), S))
     for number in range(10):
-        late.check(UUID(int=(1 << 64) + number))
+        late.require_writer(UUID(int=(1 << 64) + number))
     assert len(claims) <= 100
     for appending in (*greedy, late):
-        appending.check(next(reversed(appending._writers)))
-        appending.end()
+        appending.require_writer(next(reversed(appending._writers)))
+        appending.stop_accepting()
     assert len(claims) == 0
 
 
@@ -399,16 +399,16 @@ def test_what_waits_for_a_peer_that_does_not_read_is_bounded_however_small_it_is
 
             async def read() -> None:
                 nonlocal given
-                await appending.set_up(SetupAppend(0, W, S))
+                await appending.set_up_writer(SetupAppend(0, W, S))
                 for given in range(1, 1000):
                     message = flood(given)
                     await (
-                        appending.set_up(message)
+                        appending.set_up_writer(message)
                         if isinstance(message, SetupAppend)
-                        else appending.append(message)
+                        else appending.submit_append(message)
                     )
 
-            tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
+            tasks = [asyncio.create_task(appending.send_replies(send)), asyncio.create_task(read())]
             await asyncio.sleep(500)
             for task in tasks:
                 task.cancel()
@@ -436,11 +436,11 @@ def test_of_one_connection_only_so_many_appends_wait_however_small_they_are(
 
             async def read() -> None:
                 nonlocal given
-                await appending.set_up(SetupAppend(0, W, S))
+                await appending.set_up_writer(SetupAppend(0, W, S))
                 for given in range(1, 1000):
-                    await appending.append(WholeAppend(W, given, 1, b"x", given))
+                    await appending.submit_append(WholeAppend(W, given, 1, b"x", given))
 
-            tasks = [asyncio.create_task(appending.acknowledge(send)), asyncio.create_task(read())]
+            tasks = [asyncio.create_task(appending.send_replies(send)), asyncio.create_task(read())]
             await asyncio.sleep(5)
             assert 50 < given <= 101
             await asyncio.sleep(500)

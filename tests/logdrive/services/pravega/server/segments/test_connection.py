@@ -190,7 +190,7 @@ async def rest_of(*peers: object) -> tuple[list[Message], ...]:
 
 @in_world
 async def test_the_endpoint_is_announced_while_the_face_listens(made: World) -> None:
-    assert endpoint.find(made.disk, "/var/store") == endpoint.PublishedEndpoint(
+    assert endpoint.read_endpoint(made.disk, "/var/store") == endpoint.PublishedEndpoint(
         f"server:{made.port}"
     )
 
@@ -199,4 +199,4 @@ async def test_the_endpoint_is_announced_while_the_face_listens(made: World) -> 
 async def test_the_endpoint_is_withdrawn_with_the_face() -> None:
     async with world() as made:
         pass
-    assert endpoint.find(made.disk, "/var/store") is None
+    assert endpoint.read_endpoint(made.disk, "/var/store") is None

@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 
 from logdrive.services.pravega.server import endpoint
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.engine import Store
 from tests.support.inline import InlineExecutor
 from tests.support.memory_disk import MemoryDisk
@@ -21,18 +21,22 @@ async def test_a_face_listens_on_a_full_disk_and_is_announced_once_there_is_room
     )
     running = asyncio.create_task(store.run(asyncio.Event()))
     disk.capacity = 0
-    async with listening(store, "server", 0, None, transport=network.host("server"), disk=disk) as (
+    async with serve_segment_store(
+        store, "server", 0, None, transport=network.host("server"), disk=disk
+    ) as (
         host,
         port,
     ):
-        assert endpoint.find(disk, "/var/store") is None
+        assert endpoint.read_endpoint(disk, "/var/store") is None
         await asyncio.sleep(60)
-        assert endpoint.find(disk, "/var/store") is None
+        assert endpoint.read_endpoint(disk, "/var/store") is None
         assert "endpoint.json.new" not in disk.names("/var/store")
         disk.capacity = None
         await asyncio.sleep(15)
-        assert endpoint.find(disk, "/var/store") == endpoint.PublishedEndpoint(f"{host}:{port}")
-    assert endpoint.find(disk, "/var/store") is None
+        assert endpoint.read_endpoint(disk, "/var/store") == endpoint.PublishedEndpoint(
+            f"{host}:{port}"
+        )
+    assert endpoint.read_endpoint(disk, "/var/store") is None
     await network.close()
     await store.close()
     await running

@@ -41,10 +41,10 @@ class Timed:
             await self.there.write(name_of(SCOPE, STREAM, segment.id), bytes(1000))
 
     async def note(self, writer: str, time: int, position: dict[int, int]) -> None:
-        await self.writers.note(SCOPE, STREAM, writer, time, position)
+        await self.writers.note_time(SCOPE, STREAM, writer, time, position)
 
     async def remove(self, writer: str) -> None:
-        await self.writers.remove(SCOPE, STREAM, writer)
+        await self.writers.remove_writer(SCOPE, STREAM, writer)
 
     async def noting(self) -> list[str]:
         """Return the writers that are not forgotten."""

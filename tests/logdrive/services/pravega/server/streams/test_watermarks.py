@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from logdrive.services.pravega.server.streams import watermarks
-from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS, following
+from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS, next_watermark
 from logdrive.store.streams import key_ranges as layout
 from logdrive.store.streams.errors import NoSuchStreamError
 from logdrive.store.streams.journal import Journal
@@ -35,11 +35,11 @@ def test_a_watermark_has_earliest_time_and_latest_and_a_place_that_nobody_wrote_
         async with rig() as there:
             timed = Timed(there)
             await timed.made()
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == []
             await timed.note("a", 100, {0: 10, 1: 300})
             await timed.note("b", 200, {0: 500})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == [Mark(100, 200, {0: 500, 1: 300})]
 
     run(main())
@@ -53,12 +53,12 @@ def test_there_is_new_one_only_when_every_writer_has_come_further_and_does_not_g
             await timed.note("a", 100, {0: 600, 1: 300})
             await timed.note("b", 200, {0: 500})
             for _ in range(3):
-                await timed.watermarks.apply()
+                await timed.watermarks.advance_all()
             await timed.note("b", 300, {0: 510})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert len(timed.marks()) == 1
             await timed.note("a", 250, {1: 310})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks()[1:] == [Mark(250, 300, {0: 600, 1: 310})]
 
     run(main())
@@ -99,8 +99,8 @@ def test_without_a_time_to_wait_who_has_not_come_further_is_forgotten_at_once() 
             await timed.made()
             await timed.note("a", 100, {0: 10})
             await timed.note("b", 200, {0: 500})
-            await timed.watermarks.apply()
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
+            await timed.watermarks.advance_all()
             assert ([mark.low for mark in timed.marks()], await timed.noting()) == (
                 [100, 200],
                 ["b"],
@@ -117,10 +117,10 @@ def test_a_writer_that_left_counts_once_and_is_waited_for_no_more() -> None:
             await timed.note("a", 100, {0: 10})
             await timed.note("b", 200, {0: 500})
             await timed.remove("a")
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == [Mark(100, 200, {0: 500, 1: 0})]
             await timed.note("b", 300, {0: 600})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert (timed.marks()[1:], await timed.noting()) == (
                 [Mark(300, 300, {0: 600, 1: 0})],
                 ["b"],
@@ -140,11 +140,11 @@ def test_positions_in_several_epochs_make_one_place_behind_none_of_them() -> Non
             two, three, four = segment_id(2, 1), segment_id(3, 1), segment_id(4, 2)
             await timed.note("a", 100, {0: 10, 1: 20})
             await timed.note("b", 200, {two: 30, three: 40, 1: 50})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == [Mark(100, 200, {two: 30, three: 40, 1: 50})]
             await timed.note("a", 300, {two: 20, 1: 60})
             await timed.note("b", 300, {four: 70})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks()[1:] == [
                 Mark(300, 300, {two: 30, three: 40, four: 70, segment_id(5, 2): 0})
             ]
@@ -199,7 +199,9 @@ def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor
             if place.watermark is not None
             else {}
         )
-        place.watermark = following(place, [WriterMark(time, position) for position in positions])
+        place.watermark = next_watermark(
+            place, [WriterMark(time, position) for position in positions]
+        )
         cut = {passed.segment: passed.offset for passed in place.watermark.cut}
         layout.check_cut(replace(stream, cut={}), cut)
         for number, offset in [
@@ -222,7 +224,7 @@ def test_where_that_epoch_is_cut_off_the_place_is_in_the_present_one() -> None:
             two, three = segment_id(2, 1), segment_id(3, 1)
             await there.streams.truncate(SCOPE, STREAM, {two: 0, three: 0, 1: 0})
             await timed.note("b", 100, {0: 11})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert timed.marks() == [Mark(100, 100, {two: 0, three: 0, 1: 20})]
 
     run(main())
@@ -236,16 +238,16 @@ def test_after_start_what_noted_and_last_watermark_are_known_and_each_is_written
             await timed.made()
             await timed.note("a", 100, {0: 10})
             await timed.note("b", 200, {0: 20})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
         async with rig(disk, slack=1) as there:
             timed = Timed(there)
             assert await timed.noting() == ["a", "b"]
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks()] == [100, 200]
         async with rig(disk) as there:
             timed = Timed(there)
             assert await timed.noting() == ["b"]
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks()] == [100, 200]
 
     run(main())
@@ -258,7 +260,7 @@ def test_a_crash_before_a_watermark_reached_its_mark_is_made_good_at_the_next_st
             timed = Timed(there)
             await timed.made()
             await timed.note("a", 100, {0: 10})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             journal = Journal(there.store)
             await journal.replay()
             await journal.submit(
@@ -281,11 +283,11 @@ def test_stream_takes_all_that_was_noted_along_and_mark_that_was_deleted_is_made
             timed = Timed(there)
             await timed.made()
             await timed.note("a", 100, {0: 10})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             await there.streams.seal(SCOPE, mark_of(STREAM))
             await there.streams.delete(SCOPE, mark_of(STREAM))
             await timed.note("a", 200, {0: 10})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks(1)] == [200]
             await there.streams.seal(SCOPE, STREAM)
             await there.streams.delete(SCOPE, STREAM)
@@ -295,7 +297,7 @@ def test_stream_takes_all_that_was_noted_along_and_mark_that_was_deleted_is_made
             await timed.fill()
             assert await timed.noting() == []
             await timed.note("a", 1, {2: 10})
-            await timed.watermarks.apply()
+            await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks(2)] == [1]
 
     run(main())
@@ -310,7 +312,7 @@ def test_a_mark_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) ->
             await timed.made()
             for time in range(20):
                 await timed.note("a", time, {0: 10 * time})
-                await timed.watermarks.apply()
+                await timed.watermarks.advance_all()
             assert [mark.low for mark in timed.marks()] == list(range(15, 20))
 
     run(main())

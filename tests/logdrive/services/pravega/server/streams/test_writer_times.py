@@ -76,9 +76,9 @@ def test_who_is_not_there_is_told_and_names_have_bounds() -> None:
                 ("none", STREAM, NoSuchScopeError),
             ):
                 with pytest.raises(error):
-                    await timed.writers.note(scope, stream, "a", 1, {})
+                    await timed.writers.note_time(scope, stream, "a", 1, {})
                 with pytest.raises(error):
-                    await timed.writers.remove(scope, stream, "a")
+                    await timed.writers.remove_writer(scope, stream, "a")
             for name in ("", "x" * 257):
                 with pytest.raises(BadNameError):
                     await timed.note(name, 1, {})
@@ -111,13 +111,13 @@ def test_a_transaction_s_time_stands_where_it_was_committed_and_never_undoes_the
         async with rig() as there:
             timed = Timed(there)
             await timed.made()
-            found, _ = await there.transactions.begin(SCOPE, STREAM, 1000)
-            await there.transactions.commit(SCOPE, STREAM, found)
-            await timed.writers.note_committed(SCOPE, STREAM, "a", 7, found)
+            found, _ = await there.transactions.begin_transaction(SCOPE, STREAM, 1000)
+            await there.transactions.commit_transaction(SCOPE, STREAM, found)
+            await timed.writers.note_commit_time(SCOPE, STREAM, "a", 7, found)
             assert await noted(there, "a") == WriterMark(7, {0: 1000, 1: 1000})
             for name, time in (("a", 6), ("", 8), ("x" * 257, 8)):  # refused, and the commit stands
-                await timed.writers.note_committed(SCOPE, STREAM, name, time, found)
-            await timed.writers.note_committed(SCOPE, "none", "a", 8, found)
+                await timed.writers.note_commit_time(SCOPE, STREAM, name, time, found)
+            await timed.writers.note_commit_time(SCOPE, "none", "a", 8, found)
             assert await noted(there, "a") == WriterMark(7, {0: 1000, 1: 1000})
             assert await timed.noting() == ["a"]
 

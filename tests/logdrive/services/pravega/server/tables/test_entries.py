@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from logdrive.services.pravega.server.tables.entries import (
     TableChange,
     TableLogEntry,
-    decode,
-    encode,
+    decode_entries,
+    encode_entries,
 )
 
 MOST = 1000
@@ -25,7 +25,7 @@ CHANGES = st.lists(
 
 
 def test_known_entries_both_ways() -> None:
-    parts, entries = encode(
+    parts, entries = encode_entries(
         [TableChange(b"key", b"val"), TableChange(b"key", None), TableChange(b"k", b"", 7)], 100
     )
     assert b"".join(parts).hex() == (
@@ -41,7 +41,7 @@ def test_known_entries_both_ways() -> None:
         TableLogEntry(b"key", 123, 123, -1),
         TableLogEntry(b"k", 7, 143, 0),
     ]
-    assert decode(b"".join(parts), 100, longest=MOST, most=99) == entries
+    assert decode_entries(b"".join(parts), 100, longest=MOST, most=99) == entries
     assert entries[0].value_at == 120
 
 
@@ -49,11 +49,11 @@ def test_known_entries_both_ways() -> None:
 def test_changes_come_back_as_far_as_they_are_whole(
     changes: list[TableChange], base: int, data: st.DataObject
 ) -> None:
-    parts, entries = encode(changes, base)
+    parts, entries = encode_entries(changes, base)
     whole = b"".join(parts)
     cut, most = data.draw(st.integers(0, len(whole))), data.draw(st.integers(0, 10))
     expected = [entry for entry in entries if entry.offset + entry.length <= base + cut]
-    assert decode(whole[:cut], base, longest=MOST, most=most) == expected[:most]
+    assert decode_entries(whole[:cut], base, longest=MOST, most=most) == expected[:most]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_changes_come_back_as_far_as_they_are_whole(
 )
 def test_what_is_no_entry_is_refused_from_its_head(head: str) -> None:
     with pytest.raises(ValueError, match="no table entry at 5"):
-        decode(bytes.fromhex(head) + bytes(20), 5, longest=MOST, most=99)
+        decode_entries(bytes.fromhex(head) + bytes(20), 5, longest=MOST, most=99)
 
 
 @given(st.binary(max_size=100))
 def test_garbage_raises_only_value_errors(data: bytes) -> None:
     with contextlib.suppress(ValueError):
-        decode(data, 0, longest=MOST, most=99)
+        decode_entries(data, 0, longest=MOST, most=99)

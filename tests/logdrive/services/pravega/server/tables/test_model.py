@@ -120,7 +120,7 @@ class Life:
                 task.cancel()
 
     async def _found(self, tables: Tables) -> None:
-        await tables.create(T)
+        await tables.create_table(T)
         found = await self._everything(tables)
         matching = [steps for steps in self.history.possible() if after(steps) == found]
         assert matching, f"no history leaves this: {found}, not {self.history}"
@@ -130,18 +130,18 @@ class Life:
         """Read the table in all three manners, which must agree."""
         found: dict[bytes, bytes] = {}
         last = b""
-        while entries := await tables.entries(T, last, b"", b"", 3):
+        while entries := await tables.list_entries(T, last, b"", b"", 3):
             last = entries[-1].key.key
             found |= {entry.key.key: entry.value for entry in entries}
         assert list(found) == sorted(found)
-        got = await tables.get(T, [TableKey(key) for key in KEYS])
+        got = await tables.get_entries(T, [TableKey(key) for key in KEYS])
         assert {
             entry.key.key: entry.value for entry in got if entry.key.version != NOT_THERE
         } == found
         walked: dict[bytes, bytes] = {}
-        position = (await tables.info(T)).start
+        position = (await tables.table_info(T)).start
         while True:
-            delta = await tables.delta(T, position, 4)
+            delta = await tables.read_delta(T, position, 4)
             walked |= {entry.key.key: entry.value for entry in delta.entries}
             position = delta.position
             if delta.reached_end:
@@ -201,7 +201,7 @@ class Life:
         elif choice < 0.75:
             await asyncio.sleep(self.random.choice((0.001, 0.01, 0.02)))
         elif choice < 0.85:
-            await tables.compact(T)
+            await tables.compact_table(T)
         else:
             await self._conditional(tables)
         self._look()
@@ -211,10 +211,10 @@ class Life:
         step: Step = {key: self.random.randbytes(self.random.choice((0, 5, 60))) for key in keys}
         if self.random.random() < 0.3:
             step = dict.fromkeys(keys)
-            self._task(tables.remove(T, [TableKey(key) for key in keys]), step)
+            self._task(tables.remove_keys(T, [TableKey(key) for key in keys]), step)
         else:
             self._task(
-                tables.put(
+                tables.put_entries(
                     T,
                     [
                         TableEntry(TableKey(key), value)
@@ -237,15 +237,15 @@ class Life:
         state = after(self.history.durable)
         with contextlib.suppress(TransientError):
             key = self.random.choice(KEYS)
-            (found,) = await tables.get(T, [TableKey(key)])
+            (found,) = await tables.get_entries(T, [TableKey(key)])
             assert (found.value if found.key.version != NOT_THERE else None) == state.get(key)
             wrong = TableKey(key, 1 << 50)
             with pytest.raises(KeyVersionError if key in state else KeyNotThereError):
-                await tables.put(
+                await tables.put_entries(
                     T, [TableEntry(TableKey(b"new"), b""), TableEntry(wrong, b"wrong")]
                 )
             self._task(
-                tables.put(T, [TableEntry(TableKey(key, found.key.version), b"right")]),
+                tables.put_entries(T, [TableEntry(TableKey(key, found.key.version), b"right")]),
                 {key: b"right"},
             )
             await self._all()

@@ -26,40 +26,40 @@ class TokenRefusedError(LogdriveError):
 
     def __init__(self, reason: str, *, ended: bool = False) -> None:
         super().__init__(reason)
-        self.ended = ended
+        self.expired = ended
 
 
 class TokenVerifier:
     """Lets through who has a token of *tokens*, or *own_pass*."""
 
     def __init__(self, own_pass: str, clock: Clock, tokens: "TokenSigner | None" = None) -> None:
-        self.own_pass, self.clock = own_pass, clock
+        self.local_token, self.clock = own_pass, clock
         self._tokens = tokens
 
-    def admit(self, token: str, segments: Iterable[str], wanted: Permission) -> int | None:
+    def verify_token(self, token: str, segments: Iterable[str], wanted: Permission) -> int | None:
         """Return when *token*, which allows *wanted* on all *segments*, ends, in ms since 1970.
 
         Raises `TokenRefusedError`.
         """
-        if hmac.compare_digest(token.encode(errors="replace"), self.own_pass.encode()):
+        if hmac.compare_digest(token.encode(errors="replace"), self.local_token.encode()):
             return None
-        grant = self._tokens.read(token) if self._tokens is not None and token else None
+        grant = self._tokens.read_token(token) if self._tokens is not None and token else None
         if grant is None:
             raise TokenRefusedError(
                 "a token of the controller is wanted"
                 if not token
                 else "the token is none of this controller's"
             )
-        if grant.ends is not None and grant.ends <= self.clock.now_ms():
+        if grant.expires_ms is not None and grant.expires_ms <= self.clock.now_ms():
             raise TokenRefusedError("the token has ended", ended=True)
         for segment in segments:
             scope, _, rest = segment.partition("/")
             stream = rest.rpartition("/")[0]
-            if grant.of_stream(scope, stream) < wanted:
+            if grant.stream_permission(scope, stream) < wanted:
                 raise TokenRefusedError(f"the token does not allow {wanted.name} on {segment}")
-        return grant.ends
+        return grant.expires_ms
 
 
-def new_pass(random: Random) -> str:
+def new_local_token(random: Random) -> str:
     """Return what nobody can guess."""
     return random.randbytes(_PASS_BYTES).hex()

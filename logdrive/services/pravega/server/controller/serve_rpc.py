@@ -7,7 +7,9 @@ from typing import Any
 from logdrive.host.disk import Disk
 from logdrive.net.stream import ServerTls
 
-Serving = Callable[[Any, tuple[str, int], ServerTls | None, Disk], AbstractAsyncContextManager[int]]
+ServeRpc = Callable[
+    [Any, tuple[str, int], ServerTls | None, Disk], AbstractAsyncContextManager[int]
+]
 """How a controller is served: what `grpc.aio.Server` takes, host and port, TLS and the disk with
 its files in, the real port out.
 """
