@@ -144,7 +144,7 @@ async def reading_alone_is_allowed(site: Site, segment: str, tls: ClientTls | No
 
 async def others_are_refused(site: Site, segment: str, tls: ClientTls | None) -> None:
     for login, reason in (
-        (None, "UNAUTHENTICATED: say who you are"),
+        (None, "UNAUTHENTICATED: this controller needs a user"),
         (Login("fleet", "a guess"), "UNAUTHENTICATED: the user or the password is wrong"),
         (OTHER, "PERMISSION_DENIED: other may not READ logs/app"),
     ):
@@ -378,7 +378,7 @@ def test_the_commands_come_in_with_a_login_and_through_the_directory_without_one
             assert denied[0] == 1
             assert b"viewer may not READ_UPDATE logs/app" in denied[2]
             assert stranger[0] == 1
-            assert b"UNAUTHENTICATED: say who you are" in stranger[2]
+            assert b"UNAUTHENTICATED: this controller needs a user" in stranger[2]
             assert stranger[2].count(b"\n") == 1
             assert own[0] == 0, own[2]
             assert orjson.loads(own[1])["segments"][0]["position"] == 9

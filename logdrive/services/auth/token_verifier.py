@@ -1,8 +1,8 @@
-"""What a segments' port asks of whoever sends a request.
+"""Verification of the tokens that requests bring to the segment store's port.
 
-Either a token of the controller, or the pass that this process made for the programs on this host
-which may read the store's directory anyway: it stands in `endpoint.json`, for the store's owner
-only, and ends with the process.
+Two kinds are valid: a token signed by the controller, and the *local token* of this process. The
+latter is in `endpoint.json`, readable only by the store's owner, for programs on this host that may
+read the store's directory anyway. It is valid until the process ends.
 """
 
 import hmac
@@ -18,40 +18,44 @@ if TYPE_CHECKING:
     from logdrive.services.auth.tokens import TokenSigner
 
 
-_PASS_BYTES: Final = 32
+_LOCAL_TOKEN_BYTES: Final = 32
 
 
 class TokenRefusedError(LogdriveError):
-    """A token does not allow what is asked; *ended*: it did once."""
+    """The token does not allow the request. *expired*: it did until it expired."""
 
-    def __init__(self, reason: str, *, ended: bool = False) -> None:
+    def __init__(self, reason: str, *, expired: bool = False) -> None:
         super().__init__(reason)
-        self.expired = ended
+        self.expired = expired
 
 
 class TokenVerifier:
-    """Lets through who has a token of *tokens*, or *own_pass*."""
+    """Accepts *local_token* and, given a *signer*, the tokens that it signed."""
 
-    def __init__(self, own_pass: str, clock: Clock, tokens: "TokenSigner | None" = None) -> None:
-        self.local_token, self.clock = own_pass, clock
-        self._tokens = tokens
+    def __init__(self, local_token: str, clock: Clock, signer: "TokenSigner | None" = None) -> None:
+        self.local_token = local_token
+        self.clock = clock
+        self._signer = signer
 
     def verify_token(self, token: str, segments: Iterable[str], wanted: Permission) -> int | None:
-        """Return when *token*, which allows *wanted* on all *segments*, ends, in ms since 1970.
+        """Check that *token* grants *wanted* on each of *segments* (full names).
 
-        Raises `TokenRefusedError`.
+        Returns when it expires, in ms since 1970; None for one that never does. Raises
+        `TokenRefusedError`.
         """
         if hmac.compare_digest(token.encode(errors="replace"), self.local_token.encode()):
             return None
-        grant = self._tokens.read_token(token) if self._tokens is not None and token else None
+
+        grant = self._signer.read_token(token) if self._signer is not None and token else None
         if grant is None:
             raise TokenRefusedError(
-                "a token of the controller is wanted"
+                "a token of the controller is needed"
                 if not token
-                else "the token is none of this controller's"
+                else "the token was not signed by this controller"
             )
         if grant.expires_ms is not None and grant.expires_ms <= self.clock.now_ms():
-            raise TokenRefusedError("the token has ended", ended=True)
+            raise TokenRefusedError("the token has expired", expired=True)
+
         for segment in segments:
             scope, _, rest = segment.partition("/")
             stream = rest.rpartition("/")[0]
@@ -61,5 +65,5 @@ class TokenVerifier:
 
 
 def new_local_token(random: Random) -> str:
-    """Return what nobody can guess."""
-    return random.randbytes(_PASS_BYTES).hex()
+    """Return a new local token of 256 random bits."""
+    return random.randbytes(_LOCAL_TOKEN_BYTES).hex()

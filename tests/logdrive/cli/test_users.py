@@ -99,7 +99,7 @@ def test_a_store_does_not_start_with_a_secret_that_is_too_short_or_users_that_ar
     )
     secret.write_text("short\n")
     assert refused(config, "token_secret", str(secret)).startswith(
-        "it has 5 bytes, and 64 are wanted: openssl rand"
+        "it has 5 bytes, and at least 64 are needed: openssl rand"
     )
     secret.write_text("s" * 64)
     assert refused(config, "users", str(users)).startswith("No such file")

@@ -28,8 +28,8 @@ def test_it_is_plain_scrypt() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("secret", "no hash"),
-        ("$scrypt$ln=14,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$short", "no hash"),
+        ("secret", "not a hash"),
+        ("$scrypt$ln=14,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$short", "not a hash"),
         (f"$scrypt$ln=20,r=99,p=1$MDEyMzQ1Njc4OWFiY2RlZg${'A' * 43}", "64 MiB"),
         (f"$scrypt$ln=0,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg${'A' * 43}", "64 MiB"),
         (f"$scrypt$ln=14,r=8,p=9$MDEyMzQ1Njc4OWFiY2RlZg${'A' * 43}", "64 MiB"),

@@ -14,7 +14,7 @@ from logdrive.services.auth.config import AuthConfig
 from logdrive.services.auth.open import open_access
 from logdrive.services.auth.passwords import hash_password
 from logdrive.services.auth.permissions import Permission
-from logdrive.services.auth.reload import LOOK_SECONDS
+from logdrive.services.auth.reload import CHECK_SECONDS
 from logdrive.services.auth.users import UnknownUserError, Users
 from tests.logdrive.services.auth.test_users import basic
 from tests.support.inline import InlineExecutor
@@ -61,7 +61,7 @@ async def allowed(users: Users, name: str, password: str | None = None) -> Permi
 
 
 async def looked_twice() -> None:
-    await asyncio.sleep(2.5 * LOOK_SECONDS)
+    await asyncio.sleep(2.5 * CHECK_SECONDS)
 
 
 def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
@@ -99,7 +99,7 @@ def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (table("ann") + table("ann"), "there are two called 'ann'"),
+        (table("ann") + table("ann"), "two are called 'ann'"),
         (table("bob")[:60], "this is not TOML"),
         (table("bob").replace("READ", "WRITE"), 'write "READ" or "READ_UPDATE"'),
         ("", "this key is missing"),
@@ -118,11 +118,11 @@ def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(
             else:
                 write(disk, text)
             with capture_logs() as said:
-                await asyncio.sleep(10 * LOOK_SECONDS)
+                await asyncio.sleep(10 * CHECK_SECONDS)
                 assert await allowed(users, "ann") == Permission.READ
             (line,) = said
             assert (line["event"], line["log_level"]) == (
-                "changed users can't be used, those of before stay",
+                "the changed users file can't be used, the former users stay in force",
                 "error",
             )
             assert (line["file"], told in line["reason"]) == (PATH, True), line
@@ -146,10 +146,10 @@ def test_a_file_that_is_being_written_is_left_alone_until_it_stands_still() -> N
                 for part in (table("bob"), table("ann")[:20], table("ann")[20:]):
                     text += part
                     write(disk, text)
-                    await asyncio.sleep(LOOK_SECONDS)
+                    await asyncio.sleep(CHECK_SECONDS)
                     assert await allowed(users, "ann") == Permission.READ
                 await looked_twice()
-            assert [line["event"] for line in said] == ["changed users are in force"]
+            assert [line["event"] for line in said] == ["users were reloaded"]
             assert await allowed(users, "bob") == Permission.READ
 
     run(main())
@@ -159,7 +159,7 @@ def test_a_login_that_is_being_compared_while_its_user_goes_is_not_remembered() 
     async def main() -> None:
         disk = MemoryDisk(["/etc"])
         write(disk, table("ann"))
-        async with asking(disk, InlineExecutor(10 * LOOK_SECONDS)) as users:
+        async with asking(disk, InlineExecutor(10 * CHECK_SECONDS)) as users:
             asked = asyncio.create_task(allowed(users, "ann"))
             await asyncio.sleep(0)
             write(disk, table("bob"))
