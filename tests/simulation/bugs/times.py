@@ -53,7 +53,7 @@ TIMES = (
         "logdrive.services.pravega.server.streams.writer_times",
         (
             (
-                "        await self._catalogue.change([WriterPut(scope, stream, writer, noted)])\n\n    def _known",
+                "        await self._catalog.change([WriterPut(scope, stream, writer, noted)])\n\n    def _known",
                 "        place.writers[writer] = noted\n\n    def _known",
             ),
         ),

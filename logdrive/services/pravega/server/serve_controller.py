@@ -1,4 +1,4 @@
-"""The controller of a store, where one is asked for: gRPC is imported only then."""
+"""`serve_controller`: the controller of a store, if configured; gRPC is imported only then."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from logdrive.store.streams.catalog import Catalog
 
 @contextlib.asynccontextmanager
 async def serve_controller(
-    catalogue: Catalog,
+    catalog: Catalog,
     config: ControllerConfig | None,
     face: tuple[str, int],
     *,
@@ -23,11 +23,11 @@ async def serve_controller(
     serve_rpc: ServeRpc | None = None,
     access: Access | None = None,
 ) -> AsyncIterator[None]:
-    """Serve what *config* asks for, if anything, while the context lasts; *face* is where the
-    segments are served.
+    """Serve the controller of *config* while the context is open; nothing without *config*.
 
-    *serve_rpc* is gRPC's own unless given; without *access* nobody is asked who comes. Raises
-    `ConfigError` where it can't be had.
+    *face* is where the segment store listens. *serve_rpc* serves the methods, by default over gRPC.
+    Without *access* calls need no login. Raises `ConfigError` where gRPC is not installed or the
+    address can't be bound.
     """
     if config is None:
         yield
@@ -46,7 +46,7 @@ async def serve_controller(
     where, node = config.host_and_port, config.advertised_address(face)
     serve_rpc = serve_rpc or serve_rpc_over_grpc
     async with serve_controller_at(
-        catalogue, where, config.tls_settings, node, disk=disk, serve_rpc=serve_rpc, access=access
+        catalog, where, config.tls_settings, node, disk=disk, serve_rpc=serve_rpc, access=access
     ) as (host, port):
         log = structlog.get_logger("logdrive.store.controller")
         log.info(

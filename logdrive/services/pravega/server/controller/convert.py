@@ -1,6 +1,7 @@
-"""Streams as a controller's messages describe them, both ways."""
+"""Conversions between the controller's messages and our types."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
 from logdrive.store.streams.errors import PreconditionError
@@ -8,12 +9,14 @@ from logdrive.store.streams.key_ranges import current
 from logdrive.store.streams.state import Segment, Stream, StreamConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 
-_HALF = (1 << 64) - 1
-_PAGE = 1000
+NO_TOKEN: Final = ""
+"""The delegation token in answers where clients need no login."""
+_HALF = (1 << 64) - 1  # mask of 64 bits
+_PAGE = 1000  # names in one answer
 
 
 def parse_stream_config(config: pb.StreamConfig, *, least: int = 0) -> StreamConfig:
-    """Return what a client asks for; one that says nothing of segments gets *least*.
+    """Return a stream's configuration, with at least *least* segments.
 
     Raises `PreconditionError` for unknown policies.
     """
@@ -24,7 +27,7 @@ def parse_stream_config(config: pb.StreamConfig, *, least: int = 0) -> StreamCon
     )
     if scaling.scaleType not in known[0] or retention.retentionType not in known[1]:
         raise PreconditionError(
-            f"policies {scaling.scaleType} and {retention.retentionType} are not known here"
+            f"policies {scaling.scaleType} and {retention.retentionType} are unknown"
         )
     return StreamConfig(
         scale_type=scaling.scaleType,
@@ -41,7 +44,7 @@ def parse_stream_config(config: pb.StreamConfig, *, least: int = 0) -> StreamCon
 
 
 def stream_config_message(scope: str, stream: str, config: StreamConfig) -> pb.StreamConfig:
-    """Return what a stream's maker asked for."""
+    """Return the configuration of a stream as a message."""
     return pb.StreamConfig(
         streamInfo=pb.StreamInfo(scope=scope, stream=stream),
         scalingPolicy=pb.ScalingPolicy(
@@ -62,14 +65,14 @@ def stream_config_message(scope: str, stream: str, config: StreamConfig) -> pb.S
 
 
 def segment_id_message(info: pb.StreamInfo, segment: int) -> pb.SegmentId:
-    """Return how clients name a segment."""
+    """Return a segment's id as a message."""
     return pb.SegmentId(
         streamInfo=pb.StreamInfo(scope=info.scope, stream=info.stream), segmentId=segment
     )
 
 
 def segment_range_message(info: pb.StreamInfo, segment: Segment) -> pb.SegmentRange:
-    """Return a segment with its keys."""
+    """Return a segment with its key range as a message."""
     return pb.SegmentRange(
         segmentId=segment_id_message(info, segment.id), minKey=segment.low, maxKey=segment.high
     )
@@ -78,10 +81,10 @@ def segment_range_message(info: pb.StreamInfo, segment: Segment) -> pb.SegmentRa
 def segment_ranges_message(
     info: pb.StreamInfo, segments: Iterable[Segment], token: str
 ) -> pb.SegmentRanges:
-    """Return segments with their keys, in the order of these."""
-    found = sorted(segments, key=lambda segment: segment.low)
+    """Return segments as a message, in the order of their key ranges."""
+    ordered = sorted(segments, key=lambda segment: segment.low)
     return pb.SegmentRanges(
-        segmentRanges=[segment_range_message(info, segment) for segment in found],
+        segmentRanges=[segment_range_message(info, segment) for segment in ordered],
         delegationToken=token,
     )
 
@@ -89,7 +92,7 @@ def segment_ranges_message(
 def segments_at_time_message(
     info: pb.StreamInfo, cut: Mapping[int, int], token: str
 ) -> pb.SegmentsAtTime:
-    """Return one place of a stream."""
+    """Return a stream cut (offsets by segment id) as a message."""
     located = [
         pb.SegmentsAtTime.SegmentLocation(segmentId=segment_id_message(info, key), offset=offset)
         for key, offset in cut.items()
@@ -98,27 +101,29 @@ def segments_at_time_message(
 
 
 def is_current_segment(stream: Stream, segment: int) -> bool:
-    """Tell whether *segment* takes appends."""
-    return any(found.id == segment for found in current(stream))
+    """Return whether *segment* accepts appends: it is in the stream's current epoch."""
+    return any(each.id == segment for each in current(stream))
 
 
-def parse_transaction_id(found: pb.TxnId) -> UUID:
-    """Return a transaction's id."""
-    return UUID(int=(found.highBits & _HALF) << 64 | found.lowBits & _HALF)
+def parse_transaction_id(message: pb.TxnId) -> UUID:
+    """Return a transaction's id from its two signed halves."""
+    return UUID(int=(message.highBits & _HALF) << 64 | message.lowBits & _HALF)
 
 
-def transaction_id_message(found: UUID) -> pb.TxnId:
-    """Return how clients name a transaction: two signed halves."""
-    return pb.TxnId(highBits=_signed(found.int >> 64), lowBits=_signed(found.int & _HALF))
+def transaction_id_message(transaction: UUID) -> pb.TxnId:
+    """Return a transaction's id as a message: two signed halves."""
+    return pb.TxnId(
+        highBits=_signed(transaction.int >> 64), lowBits=_signed(transaction.int & _HALF)
+    )
 
 
 def page_of_names(names: list[str], after: str) -> tuple[list[str], pb.ContinuationToken]:
-    """Return the names that follow the one in the token, and the token for those behind them.
+    """Return the next page of *names* (sorted) after *after*, and the token for the page after it.
 
-    After the last it repeats itself.
+    The token is the last name returned; after the last page it stays the same.
     """
-    found = [name for name in names if name > after][:_PAGE]
-    return found, pb.ContinuationToken(token=found[-1] if found else after)
+    page = [name for name in names if name > after][:_PAGE]
+    return page, pb.ContinuationToken(token=page[-1] if page else after)
 
 
 def _signed(half: int) -> int:

@@ -1,4 +1,4 @@
-"""Who serves a controller: gRPC, or a test in its place. Named without importing gRPC."""
+"""`ServeRpc`: how a controller's methods are served, declared without importing gRPC."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,6 +10,8 @@ from logdrive.net.stream import ServerTls
 ServeRpc = Callable[
     [Any, tuple[str, int], ServerTls | None, Disk], AbstractAsyncContextManager[int]
 ]
-"""How a controller is served: what `grpc.aio.Server` takes, host and port, TLS and the disk with
-its files in, the real port out.
+"""Opens a context that serves a controller, and yields the port bound.
+
+Called with a `grpc.GenericRpcHandler`, (host, port), TLS or None for plain TCP, and the disk with
+the certificates. gRPC is one (`serve_rpc_over_grpc`), tests have another, in memory.
 """

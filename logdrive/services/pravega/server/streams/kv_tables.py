@@ -21,8 +21,8 @@ MAX_PARTITIONS: Final = 1000
 class KeyValueTables:
     """All key-value tables of a store. Methods raise what those of `Streams` do."""
 
-    def __init__(self, catalogue: Catalog) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
     async def create_kv_table(self, scope: str, name: str, asked: KeyValueTable) -> None:
         """Make a table as *asked*."""
@@ -36,36 +36,36 @@ class KeyValueTables:
             raise PreconditionError(
                 f"a table has 1 to {MAX_PARTITIONS} partitions, and keys of 1 to {longest} bytes"
             )
-        async with self._catalogue.turn():
-            before = (await self._catalogue.scope(scope)).maps.get(name)
+        async with self._catalog.turn():
+            before = (await self._catalog.scope(scope)).maps.get(name)
             if before is not None and before.status != "deleted":
                 raise MapExistsError(f"key-value table {scope}/{name} exists")
             first = before.first + before.partitions if before is not None else 0
-            if self._catalogue.store.info(map_segment(scope, name, first)) is not None:
+            if self._catalog.store.info(map_segment(scope, name, first)) is not None:
                 raise MapExistsError(f"clients of the face have a table {scope}/{name}")
-            await self._catalogue.change(
+            await self._catalog.change(
                 [MapPut(scope, name, replace(asked, first=first, status="active"))]
             )
 
     async def delete_kv_table(self, scope: str, name: str) -> None:
         """Remove a table with all that it has."""
-        async with self._catalogue.turn():
+        async with self._catalog.turn():
             found = await self._found(scope, name)
-            await self._catalogue.change([MapPut(scope, name, replace(found, status="deleting"))])
+            await self._catalog.change([MapPut(scope, name, replace(found, status="deleting"))])
 
     async def get_kv_table(self, scope: str, name: str) -> KeyValueTable:
         """Return a table as it was asked for."""
-        async with self._catalogue.turn():
+        async with self._catalog.turn():
             return await self._found(scope, name)
 
     async def list_kv_tables(self, scope: str) -> list[str]:
         """Return the tables of a scope."""
-        async with self._catalogue.turn():
-            maps = (await self._catalogue.scope(scope)).maps
+        async with self._catalog.turn():
+            maps = (await self._catalog.scope(scope)).maps
             return sorted(name for name, found in maps.items() if found.status != "deleted")
 
     async def _found(self, scope: str, name: str) -> KeyValueTable:
-        found = (await self._catalogue.scope(scope)).maps.get(name)
+        found = (await self._catalog.scope(scope)).maps.get(name)
         if found is None or found.status == "deleted":
             raise NoSuchMapError(f"there is no key-value table {scope}/{name}")
         return found

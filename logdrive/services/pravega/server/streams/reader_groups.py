@@ -19,32 +19,32 @@ from logdrive.store.streams.state import GroupPut, Put, ReaderGroup, StreamConfi
 class ReaderGroups:
     """All reader groups of a store. Methods raise what those of `Streams` do."""
 
-    def __init__(self, catalogue: Catalog) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
     async def create_group(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
         """Make a group as *asked*, with the stream of its state; return it, or the one that is
         there.
         """
         stream = state_of(name)
-        async with self._catalogue.turn() as state:
-            found = (await self._catalogue.scope(scope)).groups.get(name)
+        async with self._catalog.turn() as state:
+            found = (await self._catalog.scope(scope)).groups.get(name)
             if found is not None:
                 return found
             await self._check(asked)
             puts: list[Put] = [GroupPut(scope, name, asked)]
             if state.place(scope, stream) is None:
                 puts.append(
-                    self._catalogue.making(
+                    self._catalog.making(
                         scope, stream, StreamConfig(rollover_bytes=asked.rollover_bytes)
                     )
                 )
-            await self._catalogue.change(puts)
+            await self._catalog.change(puts)
             return asked
 
     async def get_group(self, scope: str, name: str) -> ReaderGroup:
         """Return a group."""
-        async with self._catalogue.turn():
+        async with self._catalog.turn():
             return await self._found(scope, name)
 
     async def update_group(self, scope: str, name: str, asked: ReaderGroup) -> ReaderGroup:
@@ -52,30 +52,30 @@ class ReaderGroups:
 
         It has to say again what it has read.
         """
-        async with self._catalogue.turn():
+        async with self._catalog.turn():
             found = await self._found(scope, name)
             _check_same(found, asked.id, asked.generation)
             await self._check(asked)
             updated = replace(asked, generation=found.generation + 1, read={})
-            await self._catalogue.change([GroupPut(scope, name, updated)])
+            await self._catalog.change([GroupPut(scope, name, updated)])
             return updated
 
     async def delete_group(self, scope: str, name: str, group_id: str) -> None:
         """Remove a group and the stream of its state."""
-        async with self._catalogue.turn() as state:
+        async with self._catalog.turn() as state:
             found = await self._found(scope, name)
             _check_same(found, group_id, found.generation)
             puts: list[Put] = [GroupPut(scope, name, None)]
             if (place := state.place(scope, stream := state_of(name))) is not None:
                 puts.append(StreamPut(scope, stream, replace(place.stream, status="deleting")))
-            await self._catalogue.change(puts)
+            await self._catalog.change(puts)
 
     # Subscribers ---------------------------------------------------------------------------------
 
     async def list_subscribers(self, scope: str, stream: str) -> list[str]:
         """Return the groups, as scope/group, that hold a stream's retention back."""
-        async with self._catalogue.turn() as state:
-            await self._catalogue.place(scope, stream)
+        async with self._catalog.turn() as state:
+            await self._catalog.place(scope, stream)
             return sorted(name for name, _ in state.subscribers(scope, stream))
 
     async def update_read_cut(
@@ -89,8 +89,8 @@ class ReaderGroups:
     ) -> None:
         """Take note that *subscriber*, a scope/group, needs nothing of a stream before *cut*."""
         group_scope, _, name = subscriber.partition("/")
-        async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+        async with self._catalog.turn():
+            place = await self._catalog.place(scope, stream)
             found = await self._found(group_scope, name)
             if not found.subscribes(scope, stream):
                 raise NoSuchGroupError(
@@ -99,12 +99,12 @@ class ReaderGroups:
             _check_same(found, group_id, generation)
             layout.check_cut(place.stream, cut)
             read = {**found.read, f"{scope}/{stream}": dict(cut)}
-            await self._catalogue.change([GroupPut(group_scope, name, replace(found, read=read))])
+            await self._catalog.change([GroupPut(group_scope, name, replace(found, read=read))])
 
     # ---------------------------------------------------------------------------------------------
 
     async def _found(self, scope: str, name: str) -> ReaderGroup:
-        found = (await self._catalogue.scope(scope)).groups.get(name)
+        found = (await self._catalog.scope(scope)).groups.get(name)
         if found is None:
             raise NoSuchGroupError(f"there is no reader group {scope}/{name}")
         return found
@@ -114,7 +114,7 @@ class ReaderGroups:
         if not asked.starting:
             raise BadNameError("a reader group reads at least one stream")
         for cut in (*asked.starting, *asked.ending):
-            await self._catalogue.place(cut.scope, cut.stream)
+            await self._catalog.place(cut.scope, cut.stream)
 
 
 def _check_same(found: ReaderGroup, group_id: str, generation: int) -> None:

@@ -48,14 +48,14 @@ class Transactions:
     `run_lease_expiry` aborts those whose lease ran out; after a start every lease begins anew.
     """
 
-    def __init__(self, catalogue: Catalog) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
         self._leases: dict[str, float] = {}
 
     async def run_lease_expiry(self) -> None:
         """Abort what nobody keeps alive, until cancelled."""
         while True:
-            await self._catalogue.clock.sleep(_TICK_SECONDS)
+            await self._catalog.clock.sleep(_TICK_SECONDS)
             try:
                 await self.abort_expired()
             except LogdriveError as error:
@@ -70,8 +70,8 @@ class Transactions:
         that it writes to.
         """
         self._check_lease(lease_ms)
-        async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+        async with self._catalog.turn():
+            place = await self._catalog.place(scope, stream)
             if place.stream.status != "active":
                 raise StreamSealedError(f"stream {scope}/{stream} is sealed")
             if sum(not t.ended for t in place.transactions.values()) >= _MAX_OPEN:
@@ -81,16 +81,16 @@ class Transactions:
                 sorted(layout.current(place.stream), key=lambda s: s.low),
             )
             # the lower half stays positive: a negative one loses the upper in the Python client
-            random = self._catalogue.random
+            random = self._catalog.random
             found = UUID(
                 int=(epoch & 0xFFFFFFFF) << 96
                 | random.getrandbits(32) << 64
                 | random.getrandbits(63)
             )
             made = Transaction(
-                epoch, self._catalogue.clock.now_ms(), tuple(segment.id for segment in segments)
+                epoch, self._catalog.clock.now_ms(), tuple(segment.id for segment in segments)
             )
-            await self._catalogue.change([TransactionPut(scope, stream, found.hex, made)])
+            await self._catalog.change([TransactionPut(scope, stream, found.hex, made)])
             self._renew(found.hex, lease_ms)
             return found, segments
 
@@ -99,7 +99,7 @@ class Transactions:
     ) -> Transaction:
         """Keep a transaction alive for *lease_ms* more; return what it is."""
         self._check_lease(lease_ms)
-        async with self._catalogue.turn():
+        async with self._catalog.turn():
             _, found = await self._found(scope, stream, transaction)
             if found.status == "open":
                 self._renew(transaction.hex, lease_ms)
@@ -107,13 +107,13 @@ class Transactions:
 
     async def get_transaction(self, scope: str, stream: str, transaction: UUID) -> Transaction:
         """Return what a transaction is."""
-        async with self._catalogue.turn():
+        async with self._catalog.turn():
             return (await self._found(scope, stream, transaction))[1]
 
     async def list_ended(self, scope: str, stream: str) -> list[tuple[UUID, Transaction]]:
         """Return the transactions that are over and not forgotten."""
-        async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+        async with self._catalog.turn():
+            place = await self._catalog.place(scope, stream)
             return [
                 (UUID(hex=key), found) for key, found in place.transactions.items() if found.ended
             ]
@@ -131,8 +131,8 @@ class Transactions:
 
     async def abort_expired(self) -> None:
         """Abort the transactions whose lease, or whose time, is over."""
-        now, wall = self._catalogue.clock.monotonic(), self._catalogue.clock.now_ms()
-        async with self._catalogue.turn() as state:
+        now, wall = self._catalog.clock.monotonic(), self._catalog.clock.now_ms()
+        async with self._catalog.turn() as state:
             opened = [
                 (scope, name, key, found)
                 for scope, name, place in state.places()
@@ -152,12 +152,12 @@ class Transactions:
             raise LeaseError(f"a lease has 1 to {MAX_LEASE_MS} ms, not {lease_ms}")
 
     def _renew(self, key: str, lease_ms: int) -> None:
-        self._leases[key] = self._catalogue.clock.monotonic() + lease_ms / 1000
+        self._leases[key] = self._catalog.clock.monotonic() + lease_ms / 1000
 
     async def _found(
         self, scope: str, stream: str, transaction: UUID
     ) -> tuple[StreamState, Transaction]:
-        place = await self._catalogue.place(scope, stream)
+        place = await self._catalog.place(scope, stream)
         found = place.transactions.get(transaction.hex)
         if found is None:
             raise NoSuchTransactionError(
@@ -166,7 +166,7 @@ class Transactions:
         return place, found
 
     async def _ending(self, scope: str, stream: str, transaction: UUID, *, commits: bool) -> None:
-        async with self._catalogue.turn():
+        async with self._catalog.turn():
             place, found = await self._found(scope, stream, transaction)
             if found.ended:
                 if (found.status == "committed") != commits:
@@ -180,7 +180,7 @@ class Transactions:
                         scope, stream, transaction.hex, replace(found, status="aborting")
                     )
                 ]
-            await self._catalogue.change(puts)
+            await self._catalog.change(puts)
             self._leases.pop(transaction.hex, None)
 
     def _committing(
@@ -209,7 +209,7 @@ class Transactions:
         """Return *stream* with an epoch of the transaction's key ranges, and one of those that are
         *there* now, after it.
         """
-        now_ms = self._catalogue.clock.now_ms()
+        now_ms = self._catalog.clock.now_ms()
         wanted = [
             (s.low, s.high)
             for s in (layout.segment_of(stream, number) for number in transaction.segments)
@@ -221,7 +221,7 @@ class Transactions:
 
     def _check_open(self, scope: str, stream: str, segments: Sequence[int]) -> None:
         for number in segments:
-            info = self._catalogue.store.info(name_of(scope, stream, number))
+            info = self._catalog.store.info(name_of(scope, stream, number))
             if info is None or info.sealed:
                 raise PreconditionError(
                     f"segment {number} takes nothing: somebody sealed or removed it"

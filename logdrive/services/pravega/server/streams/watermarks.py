@@ -53,19 +53,19 @@ class _Judged:
 class Watermarks:
     """The watermarks of a store's streams. After a start every writer is waited for anew."""
 
-    def __init__(self, catalogue: Catalog) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
         self._silent: dict[tuple[str, str], _Silent] = {}
 
     async def run(self) -> None:
         """Look at the streams whose writers note times again and again, until cancelled."""
         while True:
-            await self._catalogue.clock.sleep(EVERY_SECONDS)
+            await self._catalog.clock.sleep(EVERY_SECONDS)
             await self.advance_all()
 
     async def advance_all(self) -> None:
         """Look at each once. What can't be written now is told, and tried again."""
-        timed = self._catalogue.timed()
+        timed = self._catalog.timed()
         self._silent = {found: self._silent[found] for found in timed if found in self._silent}
         for scope, stream in timed:
             try:
@@ -79,25 +79,25 @@ class Watermarks:
         """Write a watermark of *stream* if there is a new one, and forget the writers that are
         over.
         """
-        async with self._catalogue.turn() as state:
+        async with self._catalog.turn() as state:
             place = state.place(scope, stream)
             if place is None:
                 return
             judged = judge_writers(
-                place, self._silent.get((scope, stream), {}), self._catalogue.clock.monotonic()
+                place, self._silent.get((scope, stream), {}), self._catalog.clock.monotonic()
             )
             self._silent[scope, stream] = judged.silent
             puts: list[Put] = [WriterPut(scope, stream, writer, None) for writer in judged.over]
             if judged.ahead and not judged.silent:
                 if state.place(scope, mark_of(stream)) is None:
-                    puts.append(self._catalogue.making(scope, mark_of(stream), StreamConfig()))
+                    puts.append(self._catalog.making(scope, mark_of(stream), StreamConfig()))
                 puts.append(WatermarkPut(scope, stream, next_watermark(place, judged.ahead)))
-            await self._catalogue.change(puts)
+            await self._catalog.change(puts)
             await self._shorten(scope, mark_of(stream), state.place(scope, mark_of(stream)))
 
     async def _shorten(self, scope: str, name: str, mark: StreamState | None) -> None:
         """Cut off the oldest watermarks of a mark that is too long."""
-        store = self._catalogue.store
+        store = self._catalog.store
         for segment in layout.current(mark.stream) if mark is not None else ():
             info = store.info(found := name_of(scope, name, segment.id))
             if info is not None and info.length - info.start > MARK_BYTES:

@@ -32,8 +32,8 @@ _log = structlog.get_logger("logdrive.store.streams")
 class WriterTimes:
     """All writers of a store that note times. Methods raise what those of `Streams` do."""
 
-    def __init__(self, catalogue: Catalog) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
     async def note_time(
         self, scope: str, stream: str, writer: str, time: int, position: Mapping[int, int]
@@ -44,8 +44,8 @@ class WriterTimes:
         Raises `TimeError`, `PositionError` where that lies before what it noted last, and the
         latter where it is no place of the stream; `TooMuchNotedError`.
         """
-        async with self._catalogue.turn():
-            place = await self._catalogue.place(scope, stream)
+        async with self._catalog.turn():
+            place = await self._catalog.place(scope, stream)
             await self._note(
                 scope,
                 stream,
@@ -62,12 +62,12 @@ class WriterTimes:
         Its commit is not undone where that is refused, so then it is only told.
         """
         try:
-            async with self._catalogue.turn():
-                place = await self._catalogue.place(scope, stream)
+            async with self._catalog.turn():
+                place = await self._catalog.place(scope, stream)
                 if (found := place.transactions.get(transaction.hex)) is None:
                     return  # it ended long ago, and so did its time
                 ends = {
-                    number: self._catalogue.store.info(name_of(scope, stream, number))
+                    number: self._catalog.store.info(name_of(scope, stream, number))
                     for number in found.targets
                 }
                 position = {
@@ -87,13 +87,13 @@ class WriterTimes:
 
         Raises `NoSuchWriterError`.
         """
-        async with self._catalogue.turn():
-            noted = (await self._catalogue.place(scope, stream)).writers.get(writer)
+        async with self._catalog.turn():
+            noted = (await self._catalog.place(scope, stream)).writers.get(writer)
             if noted is None:
                 raise NoSuchWriterError(
                     f"no writer {writer[:300]!r} of {scope}/{stream} has noted a time"
                 )
-            await self._catalogue.change(
+            await self._catalog.change(
                 [WriterPut(scope, stream, writer, replace(noted, leaving=True))]
             )
 
@@ -120,7 +120,7 @@ class WriterTimes:
                     f"{len(place.writers)} writers of the stream note times in {others} "
                     "places: no more are kept"
                 )
-        await self._catalogue.change([WriterPut(scope, stream, writer, noted)])
+        await self._catalog.change([WriterPut(scope, stream, writer, noted)])
 
     def _known(
         self, scope: str, stream: str, there: Stream, position: Mapping[int, int]
@@ -132,7 +132,7 @@ class WriterTimes:
         known: dict[int, int] = {}
         for number, offset in position.items():
             if number in segments:
-                info = self._catalogue.store.info(name_of(scope, stream, number))
+                info = self._catalog.store.info(name_of(scope, stream, number))
                 if info is not None and offset > info.length:
                     raise PositionError(f"segment {number} has no offset {offset}")
                 known[number] = max(offset, 0)
