@@ -197,7 +197,7 @@ def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_i
         lines = [line for line in cramped.said.lines() if "level=warning" in line]
         assert [
             bool(re.search(words, line))
-            for words, line in zip(("can't be announced yet", "takes nothing"), lines, strict=True)
+            for words, line in zip(("can't be published yet", "takes nothing"), lines, strict=True)
         ]
         assert not shipping.done()
         filler.unlink()

@@ -1,5 +1,5 @@
-"""Segments come, are sealed, cut, merged, and go (specification, section 3, as section 0 corrects
-it).
+"""Requests that create, seal, truncate, merge and delete segments (specification, section 3, as
+corrected by section 0).
 """
 
 import contextlib
@@ -37,7 +37,7 @@ LifecycleRequest = (
 
 
 async def answer_lifecycle_request(shared: SharedState, request: LifecycleRequest) -> Message:
-    """Return the reply to *request*. Raises what the store does, and `HangUpError`."""
+    """Return the reply to *request*. Raises the store's errors, and `HangUpError`."""
     store = shared.store
     match request:
         case CreateSegment():
@@ -57,6 +57,7 @@ async def answer_lifecycle_request(shared: SharedState, request: LifecycleReques
             return SegmentTruncated(number, segment)
         case DeleteSegment(number, segment):
             deleted = store.delete(segment)
+            # it is submitted: what is remembered of the name is about another segment from now on
             shared.tables.forget_index(segment)
             shared.merger.forget_merged(segment)
             await deleted
@@ -68,14 +69,13 @@ async def answer_lifecycle_request(shared: SharedState, request: LifecycleReques
 
 
 async def _create(shared: SharedState, request: CreateSegment) -> Message:
-    """Create a segment with its policy, or give one that is there the part of it that nobody ever
-    set.
+    """Create a segment with its policy; for an existing one, set the attributes that it lacks.
 
-    The log has an entry for the segment and one for each attribute. After a crash in between the
-    client, who was told nothing, asks again: then the attributes come.
+    The segment and each attribute are entries of their own in the log. After a crash in between,
+    the client, which had no answer, asks again: then the missing attributes are set.
     """
     store, number, segment = shared.store, request.request_id, request.segment
-    # for all to be submitted now: a second try would find the segment that the first one made
+    # so that nothing below is refused for lack of room: a retry would find the segment created
     await store.room()
     created = store.create(segment)
     policy = {
@@ -86,7 +86,7 @@ async def _create(shared: SharedState, request: CreateSegment) -> Message:
     unset = {
         name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT
     }
-    with contextlib.suppress(SegmentSealedError):  # it stays as it is
+    with contextlib.suppress(SegmentSealedError):  # an existing one keeps what it has
         await submit_policy(store, segment, unset)
     if not await created:
         return SegmentAlreadyExists(number, segment)

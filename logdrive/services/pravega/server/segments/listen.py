@@ -1,5 +1,6 @@
-"""A face at an address, from before the first connection to after the last, announced in the
-store's directory.
+"""`serve_segment_store`: a segment store that listens while a context is open.
+
+Its address is published in the store's directory, for programs on this host.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 _log = structlog.get_logger("logdrive.store.pravega")
 _RETRY_SECONDS = 10.0
+"""Seconds between two tries to publish the address."""
 
 
 @contextlib.asynccontextmanager
@@ -35,12 +37,12 @@ async def serve_segment_store(
     verifier: TokenVerifier | None = None,
     held_bytes: int = PRAVEGA_HELD_BYTES,
 ) -> AsyncIterator[tuple[str, int]]:
-    """Serve *store* while the context lasts, yielding the address, with the real port where 0 was
-    asked for.
+    """Serve *store* at *host*:*port* while the context is open; yield host and the port bound.
 
-    Where there is a *verifier*, the store's owner finds its pass in the directory. At the end
-    connections get what they still wait for to be durable, within a few seconds: leave before the
-    store closes. Raises `ConfigError` where it can't bind.
+    Given a *verifier*, requests need a token; its local token is published with the address. Leave
+    the context before the store closes: appends under way become durable and are acknowledged
+    first, within a few seconds. *poll_seconds* and *held_bytes* are those of `SegmentStoreServer`.
+    Raises `ConfigError` where it can't bind.
     """
     face = SegmentStoreServer(
         store, poll_seconds=poll_seconds, random=random, verifier=verifier, held_bytes=held_bytes
@@ -58,7 +60,7 @@ async def serve_segment_store(
             endpoint.publish_endpoint(disk, store.path, where)
         except OSError as error:
             _log.warning(
-                "the face can't be announced yet to other programs on this host",
+                "the address can't be published yet to other programs on this host",
                 store=store.path,
                 reason=error.strerror,
             )
@@ -75,7 +77,7 @@ async def serve_segment_store(
 
 
 async def _publish_later(disk: Disk, directory: str, where: endpoint.PublishedEndpoint) -> None:
-    """Announce the face once the disk, which had no room for that at the start, has some."""
+    """Publish the address once the disk, which had no room at the start, has some."""
     while True:
         await asyncio.sleep(_RETRY_SECONDS)
         with contextlib.suppress(OSError):

@@ -1,14 +1,14 @@
-"""What a segment is, its attributes and its policy (specification, section 3, as section 0 corrects
-it).
+"""Requests about a segment's state, attributes and policy (specification, section 3, as corrected
+by section 0).
 """
 
 import asyncio
 from collections.abc import Mapping
 from uuid import UUID
 
+from logdrive.services.pravega.server.segment_info import require_info
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.index.index import SegmentInfo
 from logdrive.wire.pravega.attributes import EVENTS, SCALE_RATE, SCALE_TYPE
 from logdrive.wire.pravega.layout import Message
@@ -35,13 +35,13 @@ MetadataRequest = (
 
 
 async def answer_metadata_request(store: Store, request: MetadataRequest) -> Message:
-    """Return the reply to *request*. Raises what the store does."""
+    """Return the reply to *request*. Raises the store's errors."""
     match request:
         case GetStreamSegmentInfo(number, segment):
-            return _described(number, segment, _info(store, segment))
+            return _info_message(number, segment, require_info(store, segment))
         case GetSegmentAttribute(number, segment, attribute):
             value = (
-                _info(store, segment).events
+                require_info(store, segment).events
                 if attribute == EVENTS
                 else store.attribute(segment, attribute)
             )
@@ -62,21 +62,14 @@ def submit_policy(
 ) -> "asyncio.Future[list[bool]]":
     """Submit the attributes of *policy*; the future is done once they are durable.
 
-    Raises what the store does.
+    Raises the store's errors.
     """
     return asyncio.gather(
         *(store.update(segment, attribute, None, value) for attribute, value in policy.items())
     )
 
 
-def _info(store: Store, segment: str) -> SegmentInfo:
-    info = store.info(segment)
-    if info is None:
-        raise NoSuchSegmentError(segment)
-    return info
-
-
-def _described(request_id: int, segment: str, info: SegmentInfo) -> StreamSegmentInfo:
+def _info_message(request_id: int, segment: str, info: SegmentInfo) -> StreamSegmentInfo:
     return StreamSegmentInfo(
         request_id,
         segment,

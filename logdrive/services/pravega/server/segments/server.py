@@ -1,6 +1,4 @@
-"""The store's network face: the Pravega segment-store protocol over whatever streams it is
-given.
-"""
+"""The segment store: serves Pravega's wire protocol on the connections that it is given."""
 
 import asyncio
 import contextlib
@@ -15,20 +13,20 @@ from logdrive.store.engine import Store
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 POLL_SECONDS: Final = 15.0
-"""How long a read at the tail waits before its empty answer: clients give up after 30 s of
-silence.
+"""Seconds that a read at the tail waits before its empty answer: clients close a connection after
+30 s of silence.
 """
 
 _DRAIN_SECONDS: Final = 5.0
+"""Limit on the time in which connections may finish when the server closes."""
 
 
 class SegmentStoreServer:
-    """Serves a store.
+    """Serves a store: pass `serve_connection` to `Transport.listen`; `close` ends all connections.
 
-    Hand `serve_connection` to `Transport.listen`; `close` ends the connections that stand.
-
-    Without *verifier* whoever connects may do all. *held_bytes* bounds what connections hold of
-    messages that are not whole, not done, or not taken.
+    *poll_seconds* is how long a read at the tail waits. *random* names transient segments. Without
+    *verifier* requests need no token. *held_bytes* limits the memory that all connections take for
+    messages that are incomplete or being answered, and for answers that clients do not read.
     """
 
     def __init__(
@@ -40,15 +38,18 @@ class SegmentStoreServer:
         verifier: TokenVerifier | None = None,
         held_bytes: int = PRAVEGA_HELD_BYTES,
     ) -> None:
-        self._poll_seconds, self._verifier = poll_seconds, verifier
+        self._poll_seconds = poll_seconds
+        self._verifier = verifier
         self._shared = new_shared_state(store, random or SystemRandom(), held_bytes)
         self._connections: dict[SegmentConnection, None] = {}
-        self._gone = asyncio.Event()
+        # set when a connection has ended
+        self._ended = asyncio.Event()
         self._closed = False
 
     async def serve_connection(self, stream: ByteStream) -> None:
         """Serve one connection until it ends."""
-        if self._closed:  # its handshake outlasted the listener
+        # its TLS handshake was under way when the listener was closed
+        if self._closed:
             stream.abort()
             return
         connection = SegmentConnection(self._shared, stream, self._poll_seconds, self._verifier)
@@ -57,10 +58,10 @@ class SegmentStoreServer:
             await connection.run()
         finally:
             del self._connections[connection]
-            self._gone.set()
+            self._ended.set()
 
     async def close(self) -> None:
-        """End all connections, within a few seconds: what they submitted is acknowledged first.
+        """End all connections, within a few seconds; appends submitted are acknowledged first.
 
         Close the listener before.
         """
@@ -69,13 +70,13 @@ class SegmentStoreServer:
             connection.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
-                await self._until_alone()
+                await self._wait_for_connections()
         for connection in list(self._connections):
             connection.abort()
-        await self._until_alone()
+        await self._wait_for_connections()
         await self._shared.compactor.close()
 
-    async def _until_alone(self) -> None:
+    async def _wait_for_connections(self) -> None:
         while self._connections:
-            self._gone.clear()
-            await self._gone.wait()
+            self._ended.clear()
+            await self._ended.wait()

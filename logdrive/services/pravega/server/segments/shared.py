@@ -1,4 +1,4 @@
-"""What all connections of one face have in common."""
+"""The state that all connections of one segment store share."""
 
 from dataclasses import dataclass
 from random import Random
@@ -16,7 +16,7 @@ from logdrive.store.engine import Store
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """A store and what is remembered beside it."""
+    """A store, and what is kept in memory beside it."""
 
     store: Store
     writer_fence: WriterFence
@@ -29,9 +29,7 @@ class SharedState:
 
 
 def new_shared_state(store: Store, random: Random, held_bytes: int) -> SharedState:
-    """Return what the connections of a new face of *store* share; they hold *held_bytes* of
-    messages at most.
-    """
+    """Return the shared state of a new segment store; see `SegmentStoreServer`."""
     tables = Tables(store)
     return SharedState(
         store,

@@ -1,4 +1,4 @@
-"""What the face answers about table segments (specification, sections 5 and 0)."""
+"""Requests about table segments (specification, sections 5 and 0)."""
 
 from logdrive.services.pravega.server.tables.errors import (
     FixedKeysError,
@@ -45,13 +45,13 @@ TableRequest = TableChangeRequest | TableQuestion
 
 
 async def answer_table_request(tables: Tables, request: TableRequest) -> Message:
-    """Return the reply to *request*. Raises what tables do where no message says it."""
+    """Return the reply to *request*. Raises the errors of `Tables` for which there is no reply."""
     number, segment = request.request_id, request.segment
     try:
         return await (
-            _changed(tables, request)
+            _change(tables, request)
             if isinstance(request, TableChangeRequest)
-            else _told(tables, request)
+            else _read(tables, request)
         )
     except KeyNotThereError:
         return TableKeyDoesNotExist(number, segment)
@@ -60,17 +60,17 @@ async def answer_table_request(tables: Tables, request: TableRequest) -> Message
     except TableNotEmptyError:
         return TableSegmentNotEmpty(number, segment)
     except TableOffsetError as error:
-        asked = (
+        expected = (
             request.table_offset
             if isinstance(request, UpdateTableEntries | RemoveTableKeys)
             else -1
         )
-        return SegmentIsTruncated(number, segment, error.length, "", asked)
+        return SegmentIsTruncated(number, segment, error.length, "", expected)
     except FixedKeysError:
         return OperationUnsupported(number, type(request).__name__)
 
 
-async def _changed(tables: Tables, request: TableChangeRequest) -> Message:
+async def _change(tables: Tables, request: TableChangeRequest) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case CreateTableSegment():
@@ -93,7 +93,7 @@ async def _changed(tables: Tables, request: TableChangeRequest) -> Message:
             return TableKeysRemoved(number, segment)
 
 
-async def _told(tables: Tables, request: TableQuestion) -> Message:
+async def _read(tables: Tables, request: TableQuestion) -> Message:
     number, segment = request.request_id, request.segment
     match request:
         case GetTableSegmentInfo():

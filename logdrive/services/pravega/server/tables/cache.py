@@ -5,11 +5,11 @@ import contextlib
 from collections import OrderedDict
 from typing import Final
 
+from logdrive.services.pravega.server.segment_info import require_info
 from logdrive.services.pravega.server.tables.errors import NotATableError
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.log import (
     load_table,
-    require_segment_info,
     wait_until_durable,
 )
 from logdrive.services.pravega.server.tables.table import KeyTable
@@ -86,7 +86,7 @@ class TableCache:
     async def _load(self, segment: str) -> None:
         done = self._loading[segment] = asyncio.Event()
         try:
-            require_segment_info(self._store, segment)
+            require_info(self._store, segment)
             kind = self._store.attribute(segment, TABLE)
             if not 0 < kind <= 1 + self._limits.fixed_key:
                 raise NotATableError(segment)

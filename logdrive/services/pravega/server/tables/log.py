@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from logdrive.services.pravega.server.segment_info import require_info
 from logdrive.services.pravega.server.tables.entries import (
     TableChange,
     TableLogEntry,
@@ -15,21 +16,12 @@ from logdrive.services.pravega.server.tables.errors import NoEntryError
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError, NumberMismatchError, OffsetMismatchError
-from logdrive.store.index.index import SegmentInfo
+from logdrive.store.errors import NumberMismatchError, OffsetMismatchError
 
 WRITER: Final = UUID("8c1f7f6e-5d0c-5c60-9a5e-7a1e5e9b7ab1")
 """Who appends to tables; its number is the log's length."""
 
 _AT_ONCE: Final = 1000
-
-
-def require_segment_info(store: Store, segment: str) -> SegmentInfo:
-    """Return what is durable of *segment*. Raises `NoSuchSegmentError`."""
-    info = store.info(segment)
-    if info is None:
-        raise NoSuchSegmentError(segment)
-    return info
 
 
 def read_log(store: Store, segment: str, start: int, end: int, limits: TableLimits) -> bytes:
@@ -58,7 +50,7 @@ async def load_table(store: Store, segment: str, key_length: int, limits: TableL
 
     Others go on meanwhile, every few ms.
     """
-    info = require_segment_info(store, segment)
+    info = require_info(store, segment)
     table = KeyTable(key_length, info.start)
     while (base := table.position) < info.length:
         data = read_log(store, segment, base, info.length, limits)

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from logdrive.errors import TransientError
 from logdrive.model.numbers import ABSENT
+from logdrive.services.pravega.server.segment_info import require_info
 from logdrive.services.pravega.server.tables.cache import TableCache
 from logdrive.services.pravega.server.tables.compaction import compact_table, is_compaction_due
 from logdrive.services.pravega.server.tables.entries import HEAD, TableChange, TableLogEntry
@@ -28,7 +29,6 @@ from logdrive.services.pravega.server.tables.log import (
     append_changes,
     parse_entries,
     read_log,
-    require_segment_info,
     wait_until_durable,
 )
 from logdrive.services.pravega.server.tables.table import KeyTable
@@ -274,7 +274,7 @@ class Tables:
         """
         if (await self._kept.get_table(segment)).key_length:
             raise FixedKeysError(segment)
-        info = require_segment_info(self._store, segment)
+        info = require_info(self._store, segment)
         if not 0 <= position <= info.length:
             raise ValueError(f"position {position} of a log of {info.length} bytes")
         start = max(position, info.start)
