@@ -1,7 +1,7 @@
-"""Shortening a table's log: what is still the last word is written again at its end, under its old
-version, and all before is cut.
+"""Compaction of a table's log: live entries are appended again, with their old versions, and
+everything before is truncated.
 
-A crash in between leaves the table as it was, some of it twice.
+A crash in between leaves the table as it was, with some entries in the log twice.
 """
 
 import contextlib
@@ -17,49 +17,53 @@ from logdrive.services.pravega.server.tables.table import KeyTable
 from logdrive.services.pravega.server.tables.values import read_values
 from logdrive.store.engine import Store
 
-_DEAD: Final = 4
-"""How many times longer than what lives a log becomes: for each byte written so, three were written
-by clients.
+_MAX_GROWTH: Final = 4
+"""A log is compacted when it is this many times longer than its live entries: for each byte that
+compaction writes, clients wrote three.
 """
 
 
-async def compact_table(store: Store, kept: TableCache, segment: str, limits: TableLimits) -> None:
-    """Shorten *segment*'s log where it is long and mostly dead.
+async def compact_table(store: Store, cache: TableCache, segment: str, limits: TableLimits) -> None:
+    """Compact the log of the table *segment* if it is due.
 
-    It is left for another time where the store has no room for that.
+    Errors are ignored: compaction is tried again, and the next request about the table reports what
+    is wrong with it.
     """
-    with contextlib.suppress(LogdriveError):  # whoever uses the table next is told
-        table = await kept.get_table(segment)
+    with contextlib.suppress(LogdriveError):
+        table = await cache.get_table(segment)
         if not is_compaction_due(table, limits):
             return
         table.compacting = True
         try:
-            await _rewrite(store, kept, segment, table, limits)
+            await _rewrite(store, cache, segment, table, limits)
         finally:
             table.compacting = False
 
 
 def is_compaction_due(table: KeyTable, limits: TableLimits) -> bool:
-    """Tell whether the log of *table* is long and mostly dead, and nobody is shortening it."""
+    """Return whether the log of *table* is long and mostly dead, and not being compacted."""
     size = table.position - table.start
-    return not table.compacting and size >= max(limits.compact_from, _DEAD * table.live)
+    return not table.compacting and size >= max(limits.compact_from, _MAX_GROWTH * table.live)
 
 
 async def _rewrite(
-    store: Store, kept: TableCache, segment: str, table: KeyTable, limits: TableLimits
+    store: Store, cache: TableCache, segment: str, table: KeyTable, limits: TableLimits
 ) -> None:
+    """Append the live entries before the present end again, page by page; then truncate there."""
     end = table.position
     await wait_until_durable(table.pending)
     keys = iter(table.keys())
-    while kept.is_current(segment, table):
-        moving = _next(table, keys, end, limits)
+    while cache.is_current(segment, table):
+        moving = _next_page(table, keys, end, limits)
         if not moving:
             await store.truncate(segment, end)
             table.start = end
             return
         read = await read_values(store, segment, moving, limits)
-        if read is None or not kept.is_current(segment, table):
+        if read is None or not cache.is_current(segment, table):
             return
+
+        # clients may have changed some of them during the read
         still = [
             (entry, value)
             for entry, value in zip(moving, read, strict=True)
@@ -71,17 +75,17 @@ async def _rewrite(
         await wait_until_durable(table.pending)
 
 
-def _next(
+def _next_page(
     table: KeyTable, keys: Iterator[bytes], end: int, limits: TableLimits
 ) -> list[TableLogEntry]:
-    """Return so many of the next entries that stand before *end* as make a page."""
-    found: list[TableLogEntry] = []
+    """Return the next entries that begin before *end*, about `limits.page` bytes of them."""
+    entries: list[TableLogEntry] = []
     size = 0
     for key in keys:
         entry = table.get_entry(key)
         if entry is not None and entry.offset < end:
-            found.append(entry)
+            entries.append(entry)
             size += entry.length
             if size >= limits.page:
                 break
-    return found
+    return entries

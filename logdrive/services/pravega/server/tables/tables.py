@@ -1,11 +1,13 @@
-"""Table segments: maps from keys to values, each key with a version, durable and recovered as the
-segments that they are.
+"""Table segments: maps from keys to values, where each key has a version.
 
-A table is a segment with the attribute `TABLE`. Its bytes are changes (`entries`), a batch of them
-being one append, which the engine stores whole or not at all; its index (`table`) is those changes
-replayed, at first use. A change is compared with all that was submitted before it and appended on
-condition that the segment still ends where the index does, so the engine has the last word: whoever
-else appended, whatever failed, the index is read anew. What is answered is durable by then.
+A table is a segment with the attribute `TABLE`, so it is durable and recovered as any other. Its
+bytes are a log of changes (`entries.py`); the changes of one request are one append, which the
+engine stores whole or not at all. Its index (`table.py`) is the log replayed, at first use.
+
+A change is compared with the index, which includes everything submitted before it, and appended on
+the condition that the segment ends where the index does. If it does not (somebody else appended, or
+an append failed), the index is loaded anew and the change tried again. An answer is sent only once
+everything that it rests on is durable.
 """
 
 from collections.abc import Sequence
@@ -39,47 +41,54 @@ from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.tables import ANY_OFFSET, NOT_THERE, TableEntry, TableKey
 
 _ATTEMPTS: Final = 100
+"""Limit on the tries of one change while others append to the segment."""
 
 
 class TableInfo(NamedTuple):
-    """A table: the bytes of its log, how many keys it has, and their length, 0 where that
-    varies.
-    """
+    """A table's state."""
 
+    # the offsets between which its log is
     start: int
     length: int
+    # number of keys
     keys: int
+    # bytes of each key; 0 where that varies
     key_length: int
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What changes left: see `Tables.delta`."""
+    """A part of a table's log: see `Tables.read_delta`."""
 
+    # the keys changed there and not removed, with their newest values
     entries: list[TableEntry]
+    # the log was truncated beyond the position asked for: what the client read before is void
     should_clear: bool
+    # there is no more
     reached_end: bool
+    # offset to go on from
     position: int
 
 
 class Tables:
-    """The tables of a store, their indexes kept in memory while they are used and there is room.
+    """The tables of a store; their indexes are cached in memory.
 
-    Beside what each names, methods raise what the store's do, `NotATableError`, and ValueError for
-    what goes beyond the limits.
+    Besides the errors that each names, methods raise the store's errors, `NotATableError`, and
+    ValueError for what exceeds the limits.
     """
 
     def __init__(self, store: Store, limits: TableLimits = TableLimits()) -> None:
-        self._store, self._limits = store, limits
-        self._kept = TableCache(store, limits)
+        self._store = store
+        self._limits = limits
+        self._cache = TableCache(store, limits)
 
-    # Life ----------------------------------------------------------------------------------------
+    # Lifecycle -----------------------------------------------------------------------------------
 
     async def create_table(self, segment: str, key_length: int = 0) -> bool:
-        """Make a table, of keys of one length unless that is 0; False where the segment exists.
+        """Create a table; return False where the segment exists.
 
-        A segment that is empty and nothing else yet becomes one: it may be all that a crash left of
-        such a creation.
+        *key_length* is the length of all its keys; 0: it varies. An existing segment that is empty
+        and has no type becomes a table: a crash may have interrupted its creation.
         """
         if not 0 <= key_length <= self._limits.fixed_key:
             raise ValueError(
@@ -93,12 +102,12 @@ class Tables:
         return await self._store.update(segment, TABLE, ABSENT, 1 + key_length)
 
     async def delete_table(self, segment: str, *, must_be_empty: bool) -> None:
-        """Remove a table.
+        """Delete a table.
 
-        Raises `FixedKeysError` for one that must be empty and whose keys have one length,
-        `TableNotEmptyError`.
+        With *must_be_empty*, raises `TableNotEmptyError` for a table that has keys, and
+        `FixedKeysError` for one whose keys have one length.
         """
-        table = await self._kept.get_table(segment)
+        table = await self._cache.get_table(segment)
         if must_be_empty and table.key_length:
             raise FixedKeysError(segment)
         if must_be_empty and len(table):
@@ -109,31 +118,27 @@ class Tables:
         await deleted
 
     def forget_index(self, segment: str) -> None:
-        """Let go of a table's index, because the segment was deleted otherwise; it is read anew
-        when it is needed.
-        """
-        self._kept.forget_table(segment)
+        """Drop a table's index from memory: its segment was deleted by other means."""
+        self._cache.forget_table(segment)
 
     def is_compaction_due(self, segment: str) -> bool:
-        """Tell whether most of a table's log is dead, as far as is known without reading it, and
-        nobody is shortening it.
-        """
-        table = self._kept.cached_table(segment)
+        """Return whether a table's log should be compacted; False where it is not in memory."""
+        table = self._cache.cached_table(segment)
         return table is not None and is_compaction_due(table, self._limits)
 
     async def compact_table(self, segment: str) -> None:
-        """Shorten a table's log where most of it is dead."""
-        await compact_table(self._store, self._kept, segment, self._limits)
+        """Compact a table's log if it is due."""
+        await compact_table(self._store, self._cache, segment, self._limits)
 
     # Changing ------------------------------------------------------------------------------------
 
     async def put_entries(
         self, segment: str, entries: Sequence[TableEntry], at: int = ANY_OFFSET
     ) -> list[int]:
-        """Set all of *entries* and return their versions, or none: if a key is not at the version
-        it names, or the log not at *at*.
+        """Store all *entries* or none; return their new versions.
 
-        Raises `KeyNotThereError`, `KeyVersionError`, `TableOffsetError`.
+        Each key must have the version that it names, and the log must end at *at*. Raises
+        `KeyNotThereError`, `KeyVersionError`, `TableOffsetError`.
         """
         written = await self._change(
             segment, [entry.key for entry in entries], [entry.value for entry in entries], at
@@ -143,33 +148,35 @@ class Tables:
     async def remove_keys(
         self, segment: str, keys: Sequence[TableKey], at: int = ANY_OFFSET
     ) -> None:
-        """Remove all of *keys* that are there, or none: as `put_entries`."""
+        """Remove those of *keys* that exist, or none; conditions and errors as `put_entries`."""
         await self._change(segment, keys, None, at)
 
     async def _change(
         self, segment: str, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
     ) -> list[TableLogEntry]:
         for _ in range(_ATTEMPTS):
-            table = await self._kept.get_table(segment)
-            changes = await self._compared(table, keys, values, at)
+            table = await self._cache.get_table(segment)
+            changes = await self._checked_changes(table, keys, values, at)
             try:
                 written = append_changes(self._store, segment, table, changes) if changes else []
             except OffsetMismatchError as error:
-                await self._kept.drop_and_catch_up(segment, table, error.current)
+                await self._cache.drop_and_catch_up(segment, table, error.current)
                 continue
             await wait_until_durable(table.pending)
             return written
-        raise TransientError(f"others change table {segment!r} all the time")
+        raise TransientError(f"table {segment!r} changes too often: try again")
 
-    async def _compared(
+    async def _checked_changes(
         self,
         table: KeyTable,
         keys: Sequence[TableKey],
         values: Sequence[bytes] | None,
         at: int,
     ) -> list[TableChange]:
-        """Return what is to be written; waits only before it refuses, until what it was compared
-        with is durable.
+        """Return the changes to write, if the conditions hold; *values* None removes the keys.
+
+        It waits only before it raises, until what the decision rests on is durable. So nothing is
+        submitted between the comparison and the append of the changes returned.
         """
         self._check(table, keys, values)
         try:
@@ -188,7 +195,7 @@ class Tables:
     def _check(
         self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None
     ) -> None:
-        """Raise ValueError for what goes beyond the limits."""
+        """Raise ValueError for what exceeds the limits."""
         for key in keys:
             self._check_key(table, key.key)
         if values is None:
@@ -207,21 +214,22 @@ class Tables:
         if table.key_length not in (0, len(key)):
             raise ValueError(f"this table's keys have {table.key_length} bytes, not {len(key)}")
 
-    # Asking --------------------------------------------------------------------------------------
+    # Reading -------------------------------------------------------------------------------------
 
     async def table_info(self, segment: str) -> TableInfo:
-        """Return what a table is like."""
-        table = await self._kept.get_table(segment)
-        found = TableInfo(table.start, table.position, len(table), table.key_length)
+        """Return a table's state."""
+        table = await self._cache.get_table(segment)
+        info = TableInfo(table.start, table.position, len(table), table.key_length)
         await wait_until_durable(table.pending)
-        return found
+        return info
 
     async def get_entries(self, segment: str, keys: Sequence[TableKey]) -> list[TableEntry]:
-        """Return the entries of *keys* in their order; one that is not there is at `NOT_THERE` and
-        has b"".
+        """Return the entries of *keys*, in their order.
+
+        For a key that does not exist the version is `NOT_THERE`, and the value b"".
         """
         while True:
-            table = await self._kept.get_table(segment)
+            table = await self._cache.get_table(segment)
             found = [(key.key, table.get_entry(key.key)) for key in keys]
             size = sum(
                 len(key) + (entry.length if entry is not None else 0) for key, entry in found
@@ -244,8 +252,9 @@ class Tables:
     async def list_keys(
         self, segment: str, after: bytes, low: bytes, high: bytes, count: int
     ) -> list[TableKey]:
-        """Return about *count* keys in [*low*, *high*] and above *after*, in their order; b"" is no
-        bound. None: there are no more.
+        """Return the next keys in [*low*, *high*] and above *after*, in order, up to *count*.
+
+        b"" is no bound. There may be fewer; there are no more only if there is none.
         """
         return [
             TableKey(entry.key, entry.version)
@@ -255,7 +264,7 @@ class Tables:
     async def list_entries(
         self, segment: str, after: bytes, low: bytes, high: bytes, count: int
     ) -> list[TableEntry]:
-        """Return the same with their values."""
+        """Return keys as `list_keys` does, with their values."""
         while True:
             found = await self._read(
                 segment, await self._page(segment, after, low, high, count, values=True)
@@ -264,15 +273,13 @@ class Tables:
                 return found
 
     async def read_delta(self, segment: str, position: int, count: int) -> Delta:
-        """Return what about *count* changes from *position* of the log have left, and where to go
-        on.
+        """Return the result of the next changes from offset *position* of the log, up to *count*.
 
-        A key stands there with its newest value among them, or not at all where it was removed.
-        *should_clear*: the log begins only behind *position* now, so what was read before is void.
-        Raises `FixedKeysError`, `NoEntryError` where no entry begins at *position*, ValueError
+        A key that was changed is there with the newest of these values, one that was removed is
+        not. Raises `FixedKeysError`; `NoEntryError` where no entry begins at *position*; ValueError
         where that is not in the log.
         """
-        if (await self._kept.get_table(segment)).key_length:
+        if (await self._cache.get_table(segment)).key_length:
             raise FixedKeysError(segment)
         info = require_info(self._store, segment)
         if not 0 <= position <= info.length:
@@ -296,7 +303,7 @@ class Tables:
     async def _page(
         self, segment: str, after: bytes, low: bytes, high: bytes, count: int, *, values: bool
     ) -> list[TableLogEntry]:
-        table = await self._kept.get_table(segment)
+        table = await self._cache.get_table(segment)
         found = list(
             table.iter_page(after, low, high, count=count, size=self._limits.page, values=values)
         )
@@ -306,10 +313,10 @@ class Tables:
     async def _read(
         self, segment: str, entries: Sequence[TableLogEntry]
     ) -> list[TableEntry] | None:
-        """Return *entries* with their values; None where they have to be looked for anew."""
+        """Return *entries* with their values; None where the index has to be loaded anew."""
         found = await read_values(self._store, segment, entries, self._limits)
         if found is None:
-            self._kept.forget_table(segment)
+            self._cache.forget_table(segment)
             return None
         return [
             TableEntry(TableKey(entry.key, entry.version), value)

@@ -68,7 +68,7 @@ def test_changes_come_back_as_far_as_they_are_whole(
     ],
 )
 def test_what_is_no_entry_is_refused_from_its_head(head: str) -> None:
-    with pytest.raises(ValueError, match="no table entry at 5"):
+    with pytest.raises(ValueError, match="no table entry at offset 5"):
         decode_entries(bytes.fromhex(head) + bytes(20), 5, longest=MOST, most=99)
 
 

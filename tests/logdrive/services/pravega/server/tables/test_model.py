@@ -78,10 +78,10 @@ class Watched(Tables):
         super().__init__(store, TABLE_LIMITS)
         self._life = life
 
-    async def _compared(
+    async def _checked_changes(
         self, table: KeyTable, keys: Sequence[TableKey], values: Sequence[bytes] | None, at: int
     ) -> list[TableChange]:
-        changes = await super()._compared(table, keys, values, at)
+        changes = await super()._checked_changes(table, keys, values, at)
         self._life.ordered(asyncio.current_task())
         return changes
 
