@@ -35,11 +35,11 @@ class TransactionMethods:
     async def ping_transaction(self, request: pb.PingTxnRequest) -> pb.PingTxnStatus:
         """Renew a transaction's lease."""
         info = request.streamInfo
-        found = await self._transactions.ping_transaction(
+        record = await self._transactions.ping_transaction(
             info.scope, info.stream, convert.parse_transaction_id(request.txnId), request.lease
         )
         return pb.PingTxnStatus(
-            status={"open": "OK", "committed": "COMMITTED"}.get(found.status, "ABORTED")
+            status={"open": "OK", "committed": "COMMITTED"}.get(record.status, "ABORTED")
         )
 
     async def commit_transaction(self, request: pb.TxnRequest) -> pb.TxnStatus:
@@ -63,10 +63,10 @@ class TransactionMethods:
     async def check_transaction_state(self, request: pb.TxnRequest) -> pb.TxnState:
         """Return a transaction's state."""
         info = request.streamInfo
-        found = await self._transactions.get_transaction(
+        record = await self._transactions.get_transaction(
             info.scope, info.stream, convert.parse_transaction_id(request.txnId)
         )
-        return pb.TxnState(state=found.status.upper())
+        return pb.TxnState(state=record.status.upper())
 
     async def list_completed_transactions(
         self, request: pb.ListCompletedTxnRequest
@@ -75,7 +75,7 @@ class TransactionMethods:
         info = request.streamInfo
         ended = await self._transactions.list_ended(info.scope, info.stream)
         listed = [
-            pb.TxnResponse(txnId=convert.transaction_id_message(key), status=found.status.upper())
-            for key, found in ended
+            pb.TxnResponse(txnId=convert.transaction_id_message(key), status=record.status.upper())
+            for key, record in ended
         ]
         return pb.ListCompletedTxnResponse(response=listed)

@@ -26,9 +26,9 @@ class ReaderGroups:
         """Create a group and the stream of its state; return it, or the existing group."""
         stream = state_of(name)
         async with self._catalog.turn() as state:
-            found = (await self._catalog.scope(scope)).groups.get(name)
-            if found is not None:
-                return found
+            existing = (await self._catalog.scope(scope)).groups.get(name)
+            if existing is not None:
+                return existing
             await self._check_streams(config)
             puts: list[Put] = [GroupPut(scope, name, config)]
             # clients may have created the stream before, by itself

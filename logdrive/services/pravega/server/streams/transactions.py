@@ -114,10 +114,10 @@ class Transactions:
         """Renew the lease of a transaction that is open, for *lease_ms*; return the transaction."""
         self._check_lease(lease_ms)
         async with self._catalog.turn():
-            _, found = await self._require(scope, stream, transaction)
-            if found.status == "open":
+            _, record = await self._require(scope, stream, transaction)
+            if record.status == "open":
                 self._renew(transaction.hex, lease_ms)
-            return found
+            return record
 
     async def get_transaction(self, scope: str, stream: str, transaction: UUID) -> Transaction:
         """Return a transaction. Raises `NoSuchTransactionError`."""
@@ -129,9 +129,9 @@ class Transactions:
         async with self._catalog.turn():
             stream_state = await self._catalog.place(scope, stream)
             return [
-                (UUID(hex=key), found)
-                for key, found in stream_state.transactions.items()
-                if found.ended
+                (UUID(hex=key), record)
+                for key, record in stream_state.transactions.items()
+                if record.ended
             ]
 
     async def commit_transaction(self, scope: str, stream: str, transaction: UUID) -> None:
@@ -154,16 +154,16 @@ class Transactions:
         wall_ms = self._catalog.clock.now_ms()
         async with self._catalog.turn() as state:
             opened = [
-                (scope, name, key, found)
+                (scope, name, key, record)
                 for scope, name, stream_state in state.places()
-                for key, found in stream_state.transactions.items()
-                if found.status == "open"
+                for key, record in stream_state.transactions.items()
+                if record.status == "open"
             ]
         # one that was opened before this process began has no lease yet
         live = {key: self._leases.get(key, now + MAX_LEASE_MS / 1000) for _, _, key, _ in opened}
         self._leases = live
-        for scope, name, key, found in opened:
-            if live[key] <= now or wall_ms - found.opened_ms > _MAX_AGE_MS:
+        for scope, name, key, record in opened:
+            if live[key] <= now or wall_ms - record.opened_ms > _MAX_AGE_MS:
                 await self.abort_transaction(scope, name, UUID(hex=key))
 
     def _check_lease(self, lease_ms: int) -> None:
@@ -177,26 +177,26 @@ class Transactions:
         self, scope: str, stream: str, transaction: UUID
     ) -> tuple[StreamState, Transaction]:
         stream_state = await self._catalog.place(scope, stream)
-        found = stream_state.transactions.get(transaction.hex)
-        if found is None:
+        record = stream_state.transactions.get(transaction.hex)
+        if record is None:
             raise NoSuchTransactionError(
                 f"stream {scope}/{stream} has no transaction {transaction}"
             )
-        return stream_state, found
+        return stream_state, record
 
     async def _end(self, scope: str, stream: str, transaction: UUID, *, commits: bool) -> None:
         async with self._catalog.turn():
-            stream_state, found = await self._require(scope, stream, transaction)
-            if found.ended:
-                if (found.status == "committed") != commits:
-                    raise TransactionEndedError(found.status == "committed")
+            stream_state, record = await self._require(scope, stream, transaction)
+            if record.ended:
+                if (record.status == "committed") != commits:
+                    raise TransactionEndedError(record.status == "committed")
                 return
             if commits:
                 puts = self._commit_puts(scope, stream, transaction, stream_state)
             else:
                 puts = [
                     TransactionPut(
-                        scope, stream, transaction.hex, replace(found, status="aborting")
+                        scope, stream, transaction.hex, replace(record, status="aborting")
                     )
                 ]
             await self._catalog.change(puts)
@@ -206,13 +206,13 @@ class Transactions:
         self, scope: str, stream: str, transaction: UUID, stream_state: StreamState
     ) -> list[Put]:
         """Return the changes of the catalog that commit an open transaction."""
-        found, now = stream_state.transactions[transaction.hex], stream_state.stream
+        record, now = stream_state.transactions[transaction.hex], stream_state.stream
         current = key_ranges.current(now)
-        targets = found.segments
+        targets = record.segments
         puts: list[Put] = []
         if set(targets) != {segment.id for segment in current}:
             # the stream was scaled meanwhile: the data goes to the first of two new epochs
-            rolled = self._with_two_epochs(now, found, current)
+            rolled = self._with_two_epochs(now, record, current)
             targets = tuple(
                 segment.id for segment in rolled.segments if epoch_of(segment.id) == len(now.epochs)
             )
@@ -222,7 +222,10 @@ class Transactions:
         return [
             *puts,
             TransactionPut(
-                scope, stream, transaction.hex, replace(found, status="committing", targets=targets)
+                scope,
+                stream,
+                transaction.hex,
+                replace(record, status="committing", targets=targets),
             ),
         ]
 

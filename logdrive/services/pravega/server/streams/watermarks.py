@@ -70,7 +70,7 @@ class Watermarks:
     async def advance_all(self) -> None:
         """Write each stream's new watermark, if any; a failure is logged, and tried again."""
         timed = self._catalog.timed()
-        self._silent = {found: self._silent[found] for found in timed if found in self._silent}
+        self._silent = {key: self._silent[key] for key in timed if key in self._silent}
         for scope, stream in timed:
             try:
                 await self.advance_stream(scope, stream)
@@ -132,12 +132,12 @@ def next_watermark(stream_state: StreamState, noted: list[WriterMark]) -> Waterm
     """
     last = stream_state.watermark
     positions = {passed.segment: passed.offset for passed in last.cut} if last is not None else {}
-    for found in noted:
-        for segment, offset in found.position.items():
+    for mark in noted:
+        for segment, offset in mark.position.items():
             positions[segment] = max(offset, positions.get(segment, 0))
     cut = [
         Passed(segment.id, segment.low, segment.high, offset)
         for segment, offset in key_ranges.reached(stream_state.stream, positions)
     ]
-    times = [found.time for found in noted]
+    times = [mark.time for mark in noted]
     return Watermark(last.number + 1 if last is not None else 1, min(times), max(times), tuple(cut))

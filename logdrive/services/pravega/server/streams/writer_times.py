@@ -66,11 +66,11 @@ class WriterTimes:
         try:
             async with self._catalog.turn():
                 stream_state = await self._catalog.place(scope, stream)
-                if (found := stream_state.transactions.get(transaction.hex)) is None:
+                if (record := stream_state.transactions.get(transaction.hex)) is None:
                     return  # it ended long ago, and is forgotten
                 ends = {
                     number: self._catalog.store.info(name_of(scope, stream, number))
-                    for number in found.targets
+                    for number in record.targets
                 }
                 position = {
                     number: info.length for number, info in ends.items() if info is not None
@@ -114,8 +114,8 @@ class WriterTimes:
             raise PositionError("the writer has noted a later position before")
         if before is None or len(noted.position) > len(before.position):
             others = sum(
-                1 + len(found.position)
-                for name, found in stream_state.writers.items()
+                1 + len(other.position)
+                for name, other in stream_state.writers.items()
                 if name != writer
             )
             if others + 1 + len(noted.position) > MAX_NOTED:

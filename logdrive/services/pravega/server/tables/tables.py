@@ -230,23 +230,23 @@ class Tables:
         """
         while True:
             table = await self._cache.get_table(segment)
-            found = [(key.key, table.get_entry(key.key)) for key in keys]
+            matches = [(key.key, table.get_entry(key.key)) for key in keys]
             size = sum(
-                len(key) + (entry.length if entry is not None else 0) for key, entry in found
+                len(key) + (entry.length if entry is not None else 0) for key, entry in matches
             )
             if size > self._limits.answer:
                 raise ValueError(
                     f"{size} bytes asked for at once, of {self._limits.answer} allowed"
                 )
             await wait_until_durable(table.pending)
-            there = await self._read(segment, [entry for _, entry in found if entry is not None])
+            there = await self._read(segment, [entry for _, entry in matches if entry is not None])
             if there is not None:
                 following = iter(there)
                 return [
                     next(following)
                     if entry is not None
                     else TableEntry(TableKey(key, NOT_THERE), b"")
-                    for key, entry in found
+                    for key, entry in matches
                 ]
 
     async def list_keys(
@@ -266,11 +266,11 @@ class Tables:
     ) -> list[TableEntry]:
         """Return keys as `list_keys` does, with their values."""
         while True:
-            found = await self._read(
+            entries = await self._read(
                 segment, await self._page(segment, after, low, high, count, values=True)
             )
-            if found is not None:
-                return found
+            if entries is not None:
+                return entries
 
     async def read_delta(self, segment: str, position: int, count: int) -> Delta:
         """Return the result of the next changes from offset *position* of the log, up to *count*.
@@ -304,21 +304,21 @@ class Tables:
         self, segment: str, after: bytes, low: bytes, high: bytes, count: int, *, values: bool
     ) -> list[TableLogEntry]:
         table = await self._cache.get_table(segment)
-        found = list(
+        page = list(
             table.iter_page(after, low, high, count=count, size=self._limits.page, values=values)
         )
         await wait_until_durable(table.pending)
-        return found
+        return page
 
     async def _read(
         self, segment: str, entries: Sequence[TableLogEntry]
     ) -> list[TableEntry] | None:
         """Return *entries* with their values; None where the index has to be loaded anew."""
-        found = await read_values(self._store, segment, entries, self._limits)
-        if found is None:
+        read = await read_values(self._store, segment, entries, self._limits)
+        if read is None:
             self._cache.forget_table(segment)
             return None
         return [
             TableEntry(TableKey(entry.key, entry.version), value)
-            for entry, value in zip(entries, found, strict=True)
+            for entry, value in zip(entries, read, strict=True)
         ]
