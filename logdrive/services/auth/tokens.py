@@ -1,9 +1,8 @@
-"""Delegation tokens: the controller signs them, the segment store verifies them (specification,
-section 6).
+"""Delegation tokens: signed by the controller, verified by the segment store.
 
-A token is a JWT, HS512 with a secret that both know. Beside the usual claims it has one for each
-resource (a stream, a scope, or everything), whose value is the permission. It is verified without
-asking the controller.
+Specification, section 6. A token is a JWT, HS512 with a secret that both know. Beside the usual
+claims it has one for each resource (a stream, a scope, or everything), whose value is the
+permission. It is verified without asking the controller.
 """
 
 from collections import OrderedDict

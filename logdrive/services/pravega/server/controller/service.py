@@ -1,5 +1,6 @@
-"""The controller's methods for scopes, streams and segments, and its gRPC handlers (specification,
-section 6).
+"""The controller's methods for scopes, streams and segments, and its gRPC handlers.
+
+Specification, section 6.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -59,8 +59,10 @@ from logdrive.wire.pravega.reassembly import OrderError, WholeAppend
 Send = Callable[[Sequence[Message]], Awaitable[None]]
 
 _FORGOTTEN: Final = 2
-"""Limit on the writers that a new one makes the connection forget: one keeps the number the same, a
-second lowers it where other connections have taken claims meanwhile.
+"""Limit on the writers that are forgotten for a new one.
+
+Forgetting one keeps their number the same. A second lowers it, where other connections have taken
+claims meanwhile.
 """
 _ITEM_BYTES: Final = 512
 """Bytes of memory counted for each item of the queue, beside its data: its Python objects."""
@@ -88,8 +90,9 @@ class _Writer:
 
 @dataclass(slots=True, eq=False)
 class _Submitted:
-    """An append in the queue. The store has its data: holding it until the client reads the
-    acknowledgement would take memory that nothing limits.
+    """An append in the queue, without its data.
+
+    The store has the data. Here it would stay in memory until the client reads its acknowledgement.
     """
 
     writer: _Writer

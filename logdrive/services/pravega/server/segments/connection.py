@@ -293,9 +293,7 @@ class SegmentConnection:
             await self._stream.write(parts)
 
     def _release_memory(self) -> None:
-        """Drop the buffers at the end: reference cycles would keep them until the next garbage
-        collection.
-        """
+        """Drop the buffers: reference cycles would keep them until the next garbage collection."""
         self._memory.release_all()
         self._frames, self._assembler = MessageReader(), Assembler()
         self._read_task = self._poll_task = None

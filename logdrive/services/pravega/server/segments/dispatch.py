@@ -1,5 +1,6 @@
-"""Answers requests other than appends and reads, and converts the store's errors to replies
-(specification, sections 3, 5 and 0).
+"""Answers requests other than appends and reads; converts the store's errors to replies.
+
+Specification, sections 3, 5 and 0.
 """
 
 from typing import Final

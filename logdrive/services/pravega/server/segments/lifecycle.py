@@ -1,5 +1,6 @@
-"""Requests that create, seal, truncate, merge and delete segments (specification, section 3, as
-corrected by section 0).
+"""Requests that create, seal, truncate, merge and delete segments.
+
+Specification, section 3, as corrected by section 0.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""The memory budget of a face: what all connections together hold of messages that are incomplete
-or being answered, and of answers that clients do not read.
+"""The memory budget of a face: what the messages and answers of all connections may take.
 
-What the store has accepted is not counted here: the store limits that itself.
+It counts messages that are incomplete or being answered, and answers that clients do not read. What
+the store has accepted is not counted here: the store limits that itself.
 
 Theory of operation:
 

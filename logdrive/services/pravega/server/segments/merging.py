@@ -1,5 +1,6 @@
-"""MergeSegments and MergeSegmentsBatch: sources are appended to their target and deleted
-(specification, sections 3 and 0).
+"""MergeSegments and MergeSegmentsBatch: sources are appended to their target and deleted.
+
+Specification, sections 3 and 0.
 """
 
 import asyncio

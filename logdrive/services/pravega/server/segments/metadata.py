@@ -1,5 +1,6 @@
-"""Requests about a segment's state, attributes and policy (specification, section 3, as corrected
-by section 0).
+"""Requests about a segment's state, attributes and policy.
+
+Specification, section 3, as corrected by section 0.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
-"""ReadSegment: answered at once if there is data, else after a wait (specification, section 3, as
-corrected by section 0).
+"""ReadSegment: answered at once if there is data, else after a wait.
+
+Specification, section 3, as corrected by section 0.
 """
 
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
 _LEAST_BYTES: Final = 8
 """Read at least, whatever the client suggests: an event's head."""
 _MAX_APPENDS: Final = 4096
-"""Limit on the appends read for one answer, tens of ms: a segment of one-byte appends would delay
-other connections for many seconds.
+"""Limit on the appends read for one answer: tens of ms.
+
+Without it, a segment of one-byte appends would delay other connections for many seconds.
 """
 
 
@@ -111,8 +113,9 @@ class PendingRead:
 
 
 def _parts_to_send(parts: list[Part], size: int) -> Part | tuple[Part, ...]:
-    """Return *parts*, of *size* bytes together, uncopied if they keep no more than twice that in
-    memory until they are sent, else joined.
+    """Return *parts*, *size* bytes together, as they are or joined.
+
+    They are joined where the buffers that they refer to keep more than twice *size* in memory.
     """
     kept = sum(
         len(cast("bytes", part.obj)) if isinstance(part, memoryview) else len(part)

@@ -13,8 +13,9 @@ from logdrive.store.engine import Store
 from logdrive.wire.pravega.limits import PRAVEGA_HELD_BYTES
 
 POLL_SECONDS: Final = 15.0
-"""Seconds that a read at the tail waits before its empty answer: clients close a connection after
-30 s of silence.
+"""Seconds that a read at the tail waits before its empty answer.
+
+Clients close a connection after 30 s of silence.
 """
 
 _DRAIN_SECONDS: Final = 5.0

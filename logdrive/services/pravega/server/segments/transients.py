@@ -1,5 +1,6 @@
-"""Transient segments: each holds one large event until it is merged into the event's segment
-(specification, section 2.11).
+"""Transient segments: each holds one large event until it is merged into the event's segment.
+
+Specification, section 2.11.
 """
 
 import asyncio

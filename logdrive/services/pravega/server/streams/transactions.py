@@ -1,14 +1,13 @@
-"""Transactions on streams: data is written to segments of the transaction's own, which a commit
-merges into the stream and an abort deletes.
+"""Transactions on streams: a commit appends their data to the stream, an abort discards it.
 
-A transaction is open, then committing and committed, or aborting and aborted:
+The data of a transaction is in segments of its own, one for each segment of the stream.
 
-| status | event | next status | what is submitted |
+| status | event | next status | what is done then |
 |---|---|---|---|
-| open | commit | committing | where the stream was scaled meanwhile: two new epochs |
-| committing | all its segments are merged | committed | one merge for each segment |
-| open | abort, or its lease or its longest time is over | aborting | deletions |
-| aborting | all its segments are deleted | aborted | |
+| open | commit | committing | its segments are merged into the stream's |
+| committing | all merges are durable | committed | it is remembered for a while |
+| open | abort, or its lease or its longest time is over | aborting | its segments are deleted |
+| aborting | all deletions are durable | aborted | it is remembered for a while |
 
 A commit is atomic for each segment. Several segments are merged one after another; after a crash
 the next start finishes what is left. Where the stream was scaled since the transaction began, a

@@ -1,11 +1,11 @@
-"""Watermarks: computed from the times that writers note, and written to each stream's mark stream,
-where Java's readers look for them.
+"""Watermarks: how far a stream's time has come, computed from the times that writers note.
 
-A watermark has a stream cut and two times: when the stream was written no further than the cut, all
-writers had reached the lower time, and none was past the upper. There is a new watermark when every
-writer has noted a later time than the lower one of the last. A writer that has not is waited for as
-long as the stream's configuration says, by default not at all, and then forgotten; so is one that
-was removed.
+They are written to each stream's mark stream, where Java's readers look for them. A watermark has a
+stream cut and two times: when the stream was written no further than the cut, all writers had
+reached the lower time, and none was past the upper. There is a new watermark when every writer has
+noted a later time than the lower one of the last. A writer that has not is waited for as long as
+the stream's configuration says, by default not at all, and then forgotten; so is one that was
+removed.
 """
 
 from collections.abc import Mapping

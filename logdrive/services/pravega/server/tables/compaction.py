@@ -1,7 +1,7 @@
-"""Compaction of a table's log: live entries are appended again, with their old versions, and
-everything before is truncated.
+"""Compaction of a table's log: live entries are appended again, everything before is truncated.
 
-A crash in between leaves the table as it was, with some entries in the log twice.
+The entries keep their versions. A crash in between leaves the table as it was, with some entries in
+the log twice.
 """
 
 import contextlib
@@ -18,8 +18,9 @@ from logdrive.services.pravega.server.tables.values import read_values
 from logdrive.store.engine import Store
 
 _MAX_GROWTH: Final = 4
-"""A log is compacted when it is this many times longer than its live entries: for each byte that
-compaction writes, clients wrote three.
+"""A log is compacted when it is this many times longer than its live entries.
+
+So for each byte that compaction writes, clients wrote three.
 """
 
 

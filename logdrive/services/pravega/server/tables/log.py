@@ -47,9 +47,9 @@ def parse_entries(
 
 
 async def load_table(store: Store, segment: str, key_length: int, limits: TableLimits) -> KeyTable:
-    """Return *segment*'s table with all that is durable now.
+    """Return the index of the table *segment*, with everything that is durable now.
 
-    Others go on meanwhile, every few ms.
+    Other tasks run meanwhile, every few ms.
     """
     info = require_info(store, segment)
     table = KeyTable(key_length, info.start)
