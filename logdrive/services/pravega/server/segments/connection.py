@@ -176,6 +176,7 @@ class SegmentConnection:
                 await self._send_answers()
                 await turn.next_turn()
             turn.count_step()
+            # a long message takes memory until it is served, whatever the peer does
             if self._frames.taken >= _LARGE_BYTES:
                 self._memory.set_unfinished(
                     self._assembler.buffered, busy=self._frames.buffered + self._frames.taken
@@ -195,11 +196,14 @@ class SegmentConnection:
             if isinstance(message, SetupAppend) and refusal.error_code == TOKEN_EXPIRED:
                 raise HangUpError("a set-up with an expired token")
             return
+
         if isinstance(message, AppendMessage):
             await self._append(message)
             return
+
         if (own := reserved_segment_changed_by(message)) is not None:
             raise HangUpError(f"a {type(message).__name__} of {own}, which clients only read")
+
         match message:
             case ReadSegment():
                 await self._read_segment(message, tasks)
@@ -231,6 +235,7 @@ class SegmentConnection:
         if isinstance(request, CreateTransientSegment) and isinstance(reply, SegmentCreated):
             self._transients.append(reply.segment)
         await self._send([reply])
+
         if isinstance(reply, TableEntriesUpdated | TableKeysRemoved) and isinstance(
             request, UpdateTableEntries | RemoveTableKeys
         ):

@@ -91,6 +91,7 @@ class Transactions:
                 raise StreamSealedError(f"stream {scope}/{stream} is sealed")
             if sum(not t.ended for t in stream_state.transactions.values()) >= _MAX_OPEN:
                 raise LeaseError(f"{_MAX_OPEN} transactions are open")
+
             epoch = len(stream_state.stream.epochs) - 1
             segments = sorted(key_ranges.current(stream_state.stream), key=lambda s: s.low)
             # the lower half stays positive: with a negative one the Python client loses the upper
@@ -100,6 +101,7 @@ class Transactions:
                 | random.getrandbits(32) << 64
                 | random.getrandbits(63)
             )
+
             opened = Transaction(
                 epoch, self._catalog.clock.now_ms(), tuple(segment.id for segment in segments)
             )

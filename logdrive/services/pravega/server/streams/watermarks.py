@@ -91,8 +91,10 @@ class Watermarks:
                 stream_state, self._silent.get((scope, stream), {}), self._catalog.clock.monotonic()
             )
             self._silent[scope, stream] = judged.silent
+
             puts: list[Put] = [WriterPut(scope, stream, writer, None) for writer in judged.over]
             if judged.ahead and not judged.silent:
+                # its first watermark creates the mark stream
                 if state.place(scope, mark_of(stream)) is None:
                     puts.append(self._catalog.making(scope, mark_of(stream), StreamConfig()))
                 puts.append(WatermarkPut(scope, stream, next_watermark(stream_state, judged.ahead)))

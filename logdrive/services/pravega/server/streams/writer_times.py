@@ -105,6 +105,7 @@ class WriterTimes:
         """Check *noted* against what the writer noted before and the limits, and store it."""
         if not 1 <= len(writer) <= _NAME_LENGTH:
             raise BadNameError(f"a writer's name has 1 to {_NAME_LENGTH} characters")
+
         before = stream_state.writers.get(writer)
         if before is not None and noted.time < before.time:
             raise TimeError(f"the writer has noted {before.time} before")
@@ -112,6 +113,8 @@ class WriterTimes:
             offset < before.position.get(number, 0) for number, offset in noted.position.items()
         ):
             raise PositionError("the writer has noted a later position before")
+
+        # one that needs no more room than before is never refused
         if before is None or len(noted.position) > len(before.position):
             others = sum(
                 1 + len(other.position)
@@ -141,6 +144,7 @@ class WriterTimes:
                 if info is not None and offset > info.length:
                     raise PositionError(f"segment {number} has no offset {offset}")
                 known[number] = max(offset, 0)
+            # truncated segments are left out; a number that the stream never had is an error
             elif (
                 number < 0
                 or epoch_of(number) >= len(state.epochs)

@@ -34,11 +34,8 @@ async def compact_table(store: Store, cache: TableCache, segment: str, limits: T
         table = await cache.get_table(segment)
         if not is_compaction_due(table, limits):
             return
-        table.compacting = True
-        try:
+        with table.mark_compacting():
             await _rewrite(store, cache, segment, table, limits)
-        finally:
-            table.compacting = False
 
 
 def is_compaction_due(table: KeyTable, limits: TableLimits) -> bool:
@@ -58,7 +55,7 @@ async def _rewrite(
         moving = _next_page(table, keys, end, limits)
         if not moving:
             await store.truncate(segment, end)
-            table.start = end
+            table.on_truncated(end)
             return
         read = await read_values(store, segment, moving, limits)
         if read is None or not cache.is_current(segment, table):

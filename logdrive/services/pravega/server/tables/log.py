@@ -74,7 +74,7 @@ def append_changes(
     parts, entries = encode_entries(changes, table.position)
     end = entries[-1].offset + entries[-1].length
     try:
-        table.pending = store.append(
+        pending = store.append(
             segment,
             parts,
             writer=WRITER,
@@ -86,7 +86,7 @@ def append_changes(
     # the store compares the number first: it is where the log ends after the last change
     except NumberMismatchError as error:
         raise OffsetMismatchError(error.current) from error
-    table.apply_entries(entries)
+    table.on_submitted(entries, pending)
     return entries
 
 

@@ -1,8 +1,9 @@
 """The index of one table, in memory: the result of replaying its segment's entries."""
 
 import asyncio
+import contextlib
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from logdrive.services.pravega.server.tables.entries import HEAD, TableLogEntry
 from logdrive.services.pravega.server.tables.errors import KeyNotThereError, KeyVersionError
@@ -59,6 +60,26 @@ class KeyTable:
             if self._ordered is not None and (before is None) != entry.removes:
                 self._reorder(entry)
             self.position = entry.offset + entry.length
+
+    def on_submitted(
+        self, entries: Sequence[TableLogEntry], pending: "asyncio.Future[int]"
+    ) -> None:
+        """Apply *entries*, which were submitted at `position`; *pending* is done once durable."""
+        self.pending = pending
+        self.apply_entries(entries)
+
+    def on_truncated(self, start: int) -> None:
+        """Note that the log begins at *start* now; no entry of the index lies before that."""
+        self.start = start
+
+    @contextlib.contextmanager
+    def mark_compacting(self) -> Iterator[None]:
+        """Set `compacting` while the context is open."""
+        self.compacting = True
+        try:
+            yield
+        finally:
+            self.compacting = False
 
     def _reorder(self, entry: TableLogEntry) -> None:
         assert self._ordered is not None
