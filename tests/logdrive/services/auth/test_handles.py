@@ -1,6 +1,4 @@
-"""Files with secrets, logins and tokens are read, and their handles given back, however that
-ends.
-"""
+"""The files with secrets and users are closed after reading, whatever happens."""
 
 from collections.abc import Callable
 
@@ -48,7 +46,7 @@ def _endpoint(disk: MemoryDisk) -> object:
         (lambda disk: _pem(disk, "key", PATH), b"key", True),
     ],
 )
-def test_the_handle_is_given_back(
+def test_the_file_handle_is_closed(
     read: Callable[[MemoryDisk], object], content: bytes, good: bool
 ) -> None:
     disk = _Counting()
@@ -66,7 +64,7 @@ def test_the_handle_is_given_back(
         disk.opened[0].pread(1, 0)
 
 
-def test_a_handle_whose_file_can_not_be_read_is_given_back_too(
+def test_the_handle_of_an_unreadable_file_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk, pread = _Counting(), MemoryFile.pread

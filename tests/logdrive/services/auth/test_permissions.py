@@ -1,4 +1,4 @@
-"""Grants say what somebody may do, by patterns of scopes and streams."""
+"""Grants give users permissions on streams by patterns."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from logdrive.services.auth.permissions import Grants, Permission
 R, U, NO = Permission.READ, Permission.READ_UPDATE, Permission.NONE
 
 
-def test_the_highest_permission_of_those_that_fit_holds() -> None:
+def test_the_highest_permission_of_the_matching_patterns_counts() -> None:
     grants = Grants({"logs/*": R, "logs/app-*": U, "*/public": R})
     assert [grants.stream_permission("logs", stream) for stream in ("app", "app-1", "x-app-1")] == [
         R,
@@ -22,7 +22,7 @@ def test_the_highest_permission_of_those_that_fit_holds() -> None:
     assert Grants({}).stream_permission("logs", "app") == NO
 
 
-def test_a_scope_as_a_whole_takes_a_grant_for_all_of_its_streams() -> None:
+def test_a_permission_on_a_scope_needs_a_grant_on_all_its_streams() -> None:
     grants = Grants({"logs/*": U, "users/app*": U, "*/x": R})
     assert [grants.scope_permission(scope) for scope in ("logs", "users", "other")] == [U, NO, NO]
     assert [grants.may_see_scope(scope) for scope in ("logs", "users", "other")] == [
@@ -34,7 +34,7 @@ def test_a_scope_as_a_whole_takes_a_grant_for_all_of_its_streams() -> None:
     assert Grants({"*": R}).scope_permission("logs") == R
 
 
-def test_signs_other_than_the_star_mean_themselves() -> None:
+def test_only_the_star_is_a_wildcard() -> None:
     grants = Grants({"a.b/c-*": R})
     assert grants.stream_permission("a.b", "c-1") == R
     assert grants.stream_permission("aXb", "c-1") == NO
@@ -44,6 +44,6 @@ def test_signs_other_than_the_star_mean_themselves() -> None:
 @pytest.mark.parametrize(
     "pattern", ["logs", "", "a/b/c", "logs/", "/app", "logs/[a]", "logs/a?", "**", "lo gs/a"]
 )
-def test_what_names_no_streams_is_refused(pattern: str) -> None:
+def test_malformed_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="write scope/stream"):
         Grants({pattern: R})

@@ -1,6 +1,4 @@
-"""A changed file of users comes into force without a restart, once it stands still; one that can't
-be used changes nothing.
-"""
+"""The users are reloaded when their file has changed; a file that can't be used changes nothing."""
 
 import asyncio
 import contextlib
@@ -64,7 +62,7 @@ async def looked_twice() -> None:
     await asyncio.sleep(2.5 * CHECK_SECONDS)
 
 
-def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
+def test_added_removed_and_changed_users_need_no_restart() -> None:
     async def main() -> None:
         disk, executor = MemoryDisk(["/etc"]), InlineExecutor()
         write(disk, table("ann"))
@@ -106,7 +104,7 @@ def test_users_that_come_go_and_change_do_so_without_a_restart() -> None:
         (None, "No such file"),
     ],
 )
-def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(
+def test_a_file_with_a_mistake_changes_nothing_and_is_logged_once(
     text: str | None, told: str
 ) -> None:
     async def main() -> None:
@@ -136,7 +134,7 @@ def test_a_file_with_a_mistake_leaves_the_users_of_before_and_is_told_of_once(
     run(main())
 
 
-def test_a_file_that_is_being_written_is_left_alone_until_it_stands_still() -> None:
+def test_a_file_that_is_being_written_is_read_only_once_it_is_complete() -> None:
     async def main() -> None:
         disk = MemoryDisk(["/etc"])
         write(disk, table("ann"))
@@ -155,7 +153,7 @@ def test_a_file_that_is_being_written_is_left_alone_until_it_stands_still() -> N
     run(main())
 
 
-def test_a_login_that_is_being_compared_while_its_user_goes_is_not_remembered() -> None:
+def test_a_login_compared_while_its_user_is_removed_is_not_cached() -> None:
     async def main() -> None:
         disk = MemoryDisk(["/etc"])
         write(disk, table("ann"))

@@ -49,7 +49,7 @@ async def test_a_token_has_the_claims_that_pravega_gives_it() -> None:
 
 
 @virtually
-async def test_it_covers_segments_of_its_stream_and_no_others_and_no_more_than_it_says() -> None:
+async def test_a_token_allows_what_it_grants_on_segments_of_its_stream_only() -> None:
     reading, verifier = (
         tokens().sign_token("logs", {"app": R}),
         TokenVerifier("pass", VirtualClock(), tokens()),
@@ -64,7 +64,7 @@ async def test_it_covers_segments_of_its_stream_and_no_others_and_no_more_than_i
 
 
 @virtually
-async def test_it_ends_when_it_says() -> None:
+async def test_a_token_expires_at_its_time() -> None:
     signer = tokens()
     token, verifier = (
         signer.sign_token("logs", {"app": U}),
@@ -102,7 +102,7 @@ async def test_it_ends_when_it_says() -> None:
         made({}),
     ],
 )
-def test_forged_foreign_and_empty_ones_let_nobody_in(token: str) -> None:
+def test_forged_foreign_and_empty_tokens_are_refused(token: str) -> None:
     verifier = TokenVerifier("pass", VirtualClock(), tokens())
     with pytest.raises(TokenRefusedError) as told:
         verifier.verify_token(token, [S], R)
@@ -112,7 +112,7 @@ def test_forged_foreign_and_empty_ones_let_nobody_in(token: str) -> None:
 @pytest.mark.parametrize(
     "resource", ["logs/app", "*", "prn::*", "prn::/scope:logs/*", "prn::/scope:logs/stream:app"]
 )
-def test_the_ways_to_name_resources_that_pravega_knows_are_read(resource: str) -> None:
+def test_each_notation_of_resources_that_pravega_has_is_read(resource: str) -> None:
     assert (
         TokenVerifier("pass", VirtualClock(), tokens()).verify_token(
             made({resource: "READ_UPDATE"}), [S], U
@@ -121,7 +121,7 @@ def test_the_ways_to_name_resources_that_pravega_knows_are_read(resource: str) -
     )
 
 
-def test_pass_of_the_process_opens_all_and_nothing_else_does_where_there_are_no_tokens() -> None:
+def test_without_a_signer_only_the_local_token_is_valid_and_it_allows_everything() -> None:
     verifier = TokenVerifier("pass", VirtualClock())
     assert verifier.verify_token("pass", [S, "x"], U) is None
     for token in ("", "pas", made({"*": "READ"})):

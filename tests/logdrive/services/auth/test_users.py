@@ -1,6 +1,4 @@
-"""Logins are checked against the file of users, whose mistakes are told with file, key, value and
-remedy.
-"""
+"""Logins are checked against the users file; mistakes in it are reported with key and remedy."""
 
 import asyncio
 import base64
@@ -32,7 +30,7 @@ def basic(text: str) -> str:
     return f"Basic {base64.b64encode(text.encode()).decode()}"
 
 
-def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> None:
+def test_only_the_right_password_is_accepted(tmp_path: Path) -> None:
     users = Users(written(tmp_path / "users.toml", TEXT), InlineExecutor(), Random(1))
 
     async def main() -> None:
@@ -67,7 +65,7 @@ def test_who_knows_the_password_is_let_in_and_nobody_else(tmp_path: Path) -> Non
     asyncio.run(main())
 
 
-def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_to_wait(
+def test_a_login_is_compared_once_and_too_many_unknown_ones_must_wait(
     tmp_path: Path,
 ) -> None:
     executor = InlineExecutor(0.001)
@@ -110,7 +108,7 @@ def test_many_calls_of_one_user_cost_one_comparison_and_too_many_strangers_told_
         ("[[user]\n", "this is not TOML"),
     ],
 )
-def test_a_mistake_in_the_file_of_users_names_file_key_and_remedy(
+def test_a_mistake_in_the_users_file_is_reported_with_file_key_and_remedy(
     tmp_path: Path, text: str, told: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
@@ -119,7 +117,7 @@ def test_a_mistake_in_the_file_of_users_names_file_key_and_remedy(
     assert told in str(error.value)
 
 
-def test_a_missing_file_is_told_by_the_key_that_names_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_its_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"users = .*no.toml: No such file") as error:
         read_users(SystemDisk(), str(tmp_path / "no.toml"))
     assert error.value.file == "listen"

@@ -1,6 +1,4 @@
-"""The face asks for a token with each request, and answers AuthTokenCheckFailed where it does not
-allow it (sections 1.4, 2.3 and 2.8).
-"""
+"""Requests without a valid token are refused (specification, sections 1.4, 2.3 and 2.8)."""
 
 import asyncio
 import inspect
@@ -123,7 +121,7 @@ def test_the_requests_below_are_all_that_carry_a_token() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "nonsense", "a.b.c", "pas", "pass "])
-def test_nothing_is_told_or_changed_without_a_good_token(token: str) -> None:
+def test_nothing_is_answered_or_changed_without_a_valid_token(token: str) -> None:
     @virtually
     async def run() -> None:
         async with world(verifier=guarded()) as made:
@@ -137,7 +135,7 @@ def test_nothing_is_told_or_changed_without_a_good_token(token: str) -> None:
 
 
 @virtually
-async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
+async def test_forged_tokens_and_those_for_another_stream_are_refused() -> None:
     async with world(verifier=guarded()) as made:
         await filled(made)
         peer = await made.peer()
@@ -152,7 +150,7 @@ async def test_forged_tokens_and_those_for_another_stream_do_nothing() -> None:
 
 
 @virtually
-async def test_segments_without_a_stream_are_nobodys() -> None:
+async def test_no_token_is_for_a_segment_without_a_stream() -> None:
     async with world(verifier=guarded()) as made:
         peer = await made.peer()
         token = SIGNER.sign_token("logs", {"app": U})
@@ -165,7 +163,7 @@ async def test_segments_without_a_stream_are_nobodys() -> None:
 
 
 @virtually
-async def test_a_token_to_read_changes_nothing_and_one_to_update_does_both() -> None:
+async def test_a_token_to_read_allows_no_change_and_one_to_update_allows_both() -> None:
     async with world(verifier=guarded()) as made:
         await filled(made)
         peer = await made.peer()
@@ -184,7 +182,7 @@ async def test_a_token_to_read_changes_nothing_and_one_to_update_does_both() -> 
 
 
 @virtually
-async def test_a_merge_takes_a_token_for_both_ends_of_it() -> None:
+async def test_a_merge_needs_a_token_for_source_and_target() -> None:
     async with world(verifier=guarded()) as made:
         await filled(made)
         await made.store.create(OTHER)
@@ -202,7 +200,7 @@ async def test_a_merge_takes_a_token_for_both_ends_of_it() -> None:
 
 
 @virtually
-async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_connection() -> None:
+async def test_an_expired_token_has_a_code_of_its_own_and_closes_a_set_up() -> None:
     async with world(verifier=guarded()) as made:
         await filled(made)
         old = TokenSigner(b"s" * 64, VirtualClock(), 1_000).sign_token("logs", {"app": U})
@@ -217,9 +215,7 @@ async def test_one_that_has_ended_is_told_as_such_and_a_set_up_with_it_closes_co
 
 
 @virtually
-async def test_connection_set_up_for_appends_ends_with_its_token_once_what_sent_acknowledged() -> (
-    None
-):
+async def test_a_connection_with_writers_ends_with_its_token_after_the_acknowledgements() -> None:
     async with world(verifier=guarded(), sync_seconds=0.5) as made:
         await filled(made)
         peer, reader = await made.peer(), await made.peer()
@@ -242,7 +238,7 @@ async def test_connection_set_up_for_appends_ends_with_its_token_once_what_sent_
 
 
 @virtually
-async def test_greetings_need_no_token_and_the_pass_in_the_directory_opens_all() -> None:
+async def test_hello_needs_no_token_and_the_local_token_allows_everything() -> None:
     async with world(verifier=guarded()) as made:
         peer = await made.peer()
         assert isinstance(await peer.ask(Hello()), Hello)
@@ -253,7 +249,7 @@ async def test_greetings_need_no_token_and_the_pass_in_the_directory_opens_all()
 
 
 @virtually
-async def test_without_a_gate_tokens_are_not_looked_at() -> None:
+async def test_without_a_verifier_tokens_are_ignored() -> None:
     async with world() as made:
         peer: Peer = await made.peer()
         assert isinstance(await peer.ask(CreateSegment(7, S, 0, 0, "nonsense")), SegmentCreated)

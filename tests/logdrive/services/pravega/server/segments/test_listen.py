@@ -1,4 +1,4 @@
-"""A face says where it is, also where the disk had no room for that at first."""
+"""The address of a face is published in the store's directory, once the disk has room."""
 
 import asyncio
 from random import Random
@@ -14,7 +14,7 @@ from tests.support.virtual_time import VirtualClock
 
 
 @virtually
-async def test_a_face_listens_on_a_full_disk_and_is_announced_once_there_is_room() -> None:
+async def test_a_face_listens_on_a_full_disk_and_is_published_once_there_is_room() -> None:
     disk, network = MemoryDisk(["/var"]), MemoryNetwork()
     store = await Store.open(
         "/var/store", disk=disk, executor=InlineExecutor(), clock=VirtualClock(), random=Random(1)

@@ -1,4 +1,4 @@
-"""What connections of a face hold in memory: within one budget, and given back."""
+"""The memory that connections hold stays within one budget, and is freed when they end."""
 
 import asyncio
 import gc
@@ -62,7 +62,7 @@ class _Held:
 
 
 @virtually
-async def test_the_last_parts_are_for_those_who_hold_little_or_nothing() -> None:
+async def test_the_last_parts_are_for_connections_that_hold_little_or_nothing() -> None:
     held = _Held()
     held.holding("long", 13 * MIB)
     await held.holding("little", LITTLE_BYTES // 2).wait_until_admitted()
@@ -72,7 +72,7 @@ async def test_the_last_parts_are_for_those_who_hold_little_or_nothing() -> None
 
 
 @virtually
-async def test_who_holds_nothing_comes_first() -> None:
+async def test_connections_that_hold_nothing_are_admitted_first() -> None:
     held, order = _Held(), list[str]()
 
     async def wait(name: str, size: int) -> None:
@@ -91,7 +91,7 @@ async def test_who_holds_nothing_comes_first() -> None:
 
 
 @virtually
-async def test_who_holds_most_without_progress_is_closed_first_and_no_more_than_it_takes() -> None:
+async def test_the_largest_connections_without_progress_are_closed_and_no_others() -> None:
     held = _Held()
     for name, size in (("a", 2), ("b", 6), ("c", 4), ("d", 4)):
         held.holding(name, size * MIB)
@@ -102,7 +102,7 @@ async def test_who_holds_most_without_progress_is_closed_first_and_no_more_than_
 
 
 @virtually
-async def test_who_brings_more_or_was_idle_before_or_waits_for_us_is_not_without_progress() -> None:
+async def test_a_connection_that_grows_or_was_idle_or_waits_for_us_is_not_closed() -> None:
     held = _Held()
     held.holding("silent", 4 * MIB)
     idle = held.holding("idle")
@@ -122,9 +122,9 @@ async def test_who_brings_more_or_was_idle_before_or_waits_for_us_is_not_without
 
 
 @virtually
-async def test_where_nothing_long_ends_half_of_the_memory_is_freed() -> None:
-    """All wait for memory, so nobody can make progress; but for the one that reads beyond the
-    limit, and trickles.
+async def test_half_of_the_memory_is_freed_if_no_long_message_is_completed() -> None:
+    """All wait for memory, so none makes progress, except the overcommitted one, whose message
+    trickles in.
     """
     held = _Held()
     overdrawn = held.holding("overdrawn", 1 * MIB)
@@ -143,7 +143,7 @@ async def test_where_nothing_long_ends_half_of_the_memory_is_freed() -> None:
 
 
 @virtually
-async def test_memory_that_comes_free_by_itself_is_waited_for() -> None:
+async def test_nothing_is_closed_for_memory_that_is_freed_anyway() -> None:
     held = _Held()
     busy = held.holding("busy", reads=False)
     busy.set_unfinished(0, busy=17 * MIB)
@@ -156,7 +156,7 @@ async def test_memory_that_comes_free_by_itself_is_waited_for() -> None:
 
 
 @virtually
-async def test_who_does_not_take_an_answer_is_closed_where_memory_is_short() -> None:
+async def test_a_client_that_does_not_read_its_answer_is_closed_when_memory_is_short() -> None:
     held = _Held()
     slow = held.holding("slow", reads=False)
     with slow.hold_answer(17 * MIB):
@@ -171,7 +171,7 @@ async def test_who_does_not_take_an_answer_is_closed_where_memory_is_short() -> 
 
 
 @virtually
-async def test_a_peak_is_given_back_to_the_system_once() -> None:
+async def test_memory_is_returned_to_the_system_once_after_a_peak() -> None:
     held = _Held()
     holdings = [held.holding(str(number), 8 * MIB) for number in range(4)]
     await asyncio.sleep(60)
@@ -201,7 +201,7 @@ async def _send_half(peer: Peer, size: int = _MESSAGE) -> None:
 
 @pytest.fixture
 def most(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
-    """Return what tells how many bytes were held at most, and are held now."""
+    """Return two numbers, kept current: the most bytes held at once, and those held now."""
     seen, move = [0, 0], FaceMemoryBudget.on_allocation_changed
 
     def noted(budget: FaceMemoryBudget, holding: FaceAllocation, change: int, busy: int) -> None:
@@ -212,7 +212,7 @@ def most(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
     return lambda: (seen[0], seen[1])
 
 
-def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_on(
+def test_incomplete_messages_stay_within_the_budget_and_others_go_on(
     most: Callable[[], tuple[int, int]],
 ) -> None:
     @virtually
@@ -242,7 +242,7 @@ def test_half_messages_of_many_connections_stay_within_the_budget_and_others_go_
     flooded()
 
 
-def test_answers_that_clients_do_not_take_stay_within_the_budget(
+def test_answers_that_clients_do_not_read_stay_within_the_budget(
     most: Callable[[], tuple[int, int]],
 ) -> None:
     @virtually
@@ -262,10 +262,10 @@ def test_answers_that_clients_do_not_take_stay_within_the_budget(
     flooded()
 
 
-def test_nothing_of_a_connection_waits_for_the_garbage_collector(
+def test_a_closed_connection_leaves_no_memory_to_the_garbage_collector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Sixty halves of messages that wait for it are a gigabyte, and the next sixty another one."""
+    """Sixty half messages left to the collector are a gigabyte, the next sixty another one."""
     made_of: list[weakref.ref[object]] = []
     make = SegmentConnection.__init__
 
@@ -297,7 +297,7 @@ def test_nothing_of_a_connection_waits_for_the_garbage_collector(
 
 
 @virtually
-async def test_data_that_is_durable_does_not_wait_for_its_acknowledgement_to_be_read() -> None:
+async def test_durable_data_does_not_stay_in_memory_until_its_acknowledgement_is_read() -> None:
     async with world() as made:
         await made.store.create(S)
         appending = Appender(made.store, WriterFence(), Turns())

@@ -1,4 +1,4 @@
-"""Turns: when one is over, and who gets the next."""
+"""Turns: when one is over, and which task has the next."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.support.pravega_peer import virtually
 
 
 @virtually
-async def test_a_turn_ends_with_its_steps_or_its_time_and_waiting_gives_back_time_alone() -> None:
+async def test_a_turn_ends_after_its_steps_or_its_time_and_waiting_resets_only_the_time() -> None:
     turn = ConnectionTurn(Turns())
     for _ in range(TURN_STEPS - 1):
         turn.count_step()
@@ -26,7 +26,7 @@ async def test_a_turn_ends_with_its_steps_or_its_time_and_waiting_gives_back_tim
     assert not turn.is_over
 
 
-def test_one_turn_is_given_each_time_round_the_loop_in_order_however_many_wait() -> None:
+def test_each_round_of_the_loop_has_one_turn_in_order() -> None:
     async def main() -> None:
         turns, given = Turns(), list[tuple[int, int]]()
         rounds = 0
@@ -47,7 +47,7 @@ def test_one_turn_is_given_each_time_round_the_loop_in_order_however_many_wait()
     virtual_time.run(main())
 
 
-def test_who_no_longer_waits_costs_the_others_no_turn() -> None:
+def test_a_cancelled_wait_costs_no_turn() -> None:
     async def main() -> None:
         turns = Turns()
         first, second = (asyncio.create_task(turns.next()) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Streams whose writers note times, and what stands in their marks."""
+"""Streams whose writers note times, and the watermarks in their mark streams."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,4 @@
-"""Reader groups and key-value tables: they are there after a start, and groups hold retention
-back.
-"""
+"""Reader groups and key-value tables survive restarts, and groups hold retention back."""
 
 import msgspec
 import pytest
@@ -22,7 +20,7 @@ GROUP = ReaderGroup(id="one", retention_type=1, starting=(StreamCut(SCOPE, STREA
 CONFIG = StreamConfig(min_segments=2)
 
 
-def test_reader_groups_and_tables_are_there_after_a_start_and_after_a_kill() -> None:
+def test_reader_groups_and_tables_survive_restarts_and_kills() -> None:
     async def main() -> None:
         for clean in (True, False):
             disk = MemoryDisk()
@@ -62,7 +60,7 @@ def test_reader_groups_and_tables_are_there_after_a_start_and_after_a_kill() -> 
     run(main())
 
 
-def test_what_a_crash_left_undone_of_a_table_is_done_at_the_next_start() -> None:
+def test_a_tables_change_is_completed_after_a_crash() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
@@ -88,7 +86,7 @@ def test_what_a_crash_left_undone_of_a_table_is_done_at_the_next_start() -> None
     run(main())
 
 
-def test_what_a_reader_group_has_not_read_is_kept_up_to_most_that_stream_s_maker_allows() -> None:
+def test_unread_data_of_a_subscriber_is_kept_up_to_the_streams_limit() -> None:
     async def main() -> None:
         async with rig() as there:
             await there.streams.create_scope(SCOPE)

@@ -1,4 +1,4 @@
-"""Transactions: all of it or nothing, also over a scaling, a start, and an owner who went away."""
+"""Transactions: all of their data or nothing, across scalings, restarts and lost clients."""
 
 from uuid import UUID
 
@@ -33,7 +33,7 @@ async def written(there: Rig) -> UUID:
     return key
 
 
-def test_what_is_committed_is_there_and_what_is_aborted_never_was() -> None:
+def test_committed_data_is_in_the_stream_and_aborted_data_is_not() -> None:
     async def main() -> None:
         async with rig() as there:
             await there.made()
@@ -59,7 +59,7 @@ def test_what_is_committed_is_there_and_what_is_aborted_never_was() -> None:
     run(main())
 
 
-def test_a_transaction_from_before_a_scaling_is_committed_in_the_order_of_its_keys() -> None:
+def test_a_transaction_begun_before_a_scaling_is_committed_in_the_order_of_its_keys() -> None:
     async def main() -> None:
         async with rig() as there:
             await there.made()
@@ -83,7 +83,7 @@ def test_a_transaction_from_before_a_scaling_is_committed_in_the_order_of_its_ke
     run(main())
 
 
-def test_the_id_tells_the_epoch() -> None:
+def test_the_id_has_the_epoch() -> None:
     async def main() -> None:
         async with rig() as there:
             await there.made()
@@ -94,7 +94,7 @@ def test_the_id_tells_the_epoch() -> None:
     run(main())
 
 
-def test_open_transactions_outlive_a_start_and_end_with_their_lease_or_their_stream() -> None:
+def test_open_transactions_survive_a_restart_and_end_with_their_lease_or_stream() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk, clean=False) as there:
@@ -121,7 +121,7 @@ def test_open_transactions_outlive_a_start_and_end_with_their_lease_or_their_str
     run(main())
 
 
-def test_leases_have_bounds_and_a_parent_that_somebody_sealed_keeps_a_transaction_open() -> None:
+def test_leases_are_limited_and_a_sealed_segment_keeps_a_transaction_open() -> None:
     async def main() -> None:
         async with rig() as there:
             await there.made()
@@ -137,7 +137,7 @@ def test_leases_have_bounds_and_a_parent_that_somebody_sealed_keeps_a_transactio
     run(main())
 
 
-def test_ended_transactions_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_transactions_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "KEPT", 10)
 
     async def main() -> None:

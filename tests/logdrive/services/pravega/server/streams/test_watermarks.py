@@ -1,5 +1,6 @@
-"""Watermarks: what follows from the times that writers note, as far as Pravega's readers rely on it
-(specification, section 6).
+"""Watermarks, computed from writers' times, as Pravega's readers rely on them.
+
+Specification, section 6.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from tests.support.memory_disk import MemoryDisk
 from tests.support.virtual_time import run
 
 
-def test_a_watermark_has_earliest_time_and_latest_and_a_place_that_nobody_wrote_behind() -> None:
+def test_a_watermark_has_earliest_and_latest_time_and_the_furthest_position() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -45,7 +46,7 @@ def test_a_watermark_has_earliest_time_and_latest_and_a_place_that_nobody_wrote_
     run(main())
 
 
-def test_there_is_new_one_only_when_every_writer_has_come_further_and_does_not_go_back() -> None:
+def test_a_new_watermark_needs_progress_of_every_writer_and_never_goes_back() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -64,7 +65,7 @@ def test_there_is_new_one_only_when_every_writer_has_come_further_and_does_not_g
     run(main())
 
 
-def test_a_silent_writer_is_waited_for_as_long_as_the_stream_s_maker_said() -> None:
+def test_a_silent_writer_is_waited_for_as_long_as_configured() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -92,7 +93,7 @@ def test_a_silent_writer_is_waited_for_as_long_as_the_stream_s_maker_said() -> N
     run(main())
 
 
-def test_without_a_time_to_wait_who_has_not_come_further_is_forgotten_at_once() -> None:
+def test_by_default_a_silent_writer_is_forgotten_at_once() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -109,7 +110,7 @@ def test_without_a_time_to_wait_who_has_not_come_further_is_forgotten_at_once() 
     run(main())
 
 
-def test_a_writer_that_left_counts_once_and_is_waited_for_no_more() -> None:
+def test_a_removed_writer_counts_once_and_is_not_waited_for() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -129,7 +130,7 @@ def test_a_writer_that_left_counts_once_and_is_waited_for_no_more() -> None:
     run(main())
 
 
-def test_positions_in_several_epochs_make_one_place_behind_none_of_them() -> None:
+def test_positions_in_several_epochs_make_one_cut_before_none_of_them() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -180,7 +181,7 @@ def scaled_at_random(random: Random) -> Stream:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor_last_place(
+def test_after_any_scaling_a_watermarks_cut_is_whole_and_before_no_position(
     seed: int,
 ) -> None:
     random = Random(seed)
@@ -214,7 +215,7 @@ def test_whatever_scaled_each_watermark_s_place_whole_and_behind_no_position_nor
                 assert written in layout.behind(stream, cut)
 
 
-def test_where_that_epoch_is_cut_off_the_place_is_in_the_present_one() -> None:
+def test_the_cut_is_in_the_present_epoch_if_the_older_one_is_truncated() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -230,7 +231,7 @@ def test_where_that_epoch_is_cut_off_the_place_is_in_the_present_one() -> None:
     run(main())
 
 
-def test_after_start_what_noted_and_last_watermark_are_known_and_each_is_written_once() -> None:
+def test_noted_times_and_watermarks_survive_a_restart_and_are_written_once() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
@@ -253,7 +254,7 @@ def test_after_start_what_noted_and_last_watermark_are_known_and_each_is_written
     run(main())
 
 
-def test_a_crash_before_a_watermark_reached_its_mark_is_made_good_at_the_next_start() -> None:
+def test_a_watermark_lost_in_a_crash_is_written_at_the_next_start() -> None:
     async def main() -> None:
         disk = MemoryDisk()
         async with rig(disk) as there:
@@ -277,7 +278,7 @@ def test_a_crash_before_a_watermark_reached_its_mark_is_made_good_at_the_next_st
     run(main())
 
 
-def test_stream_takes_all_that_was_noted_along_and_mark_that_was_deleted_is_made_again() -> None:
+def test_deleting_a_stream_deletes_its_times_and_a_deleted_mark_is_created_again() -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
@@ -303,7 +304,7 @@ def test_stream_takes_all_that_was_noted_along_and_mark_that_was_deleted_is_made
     run(main())
 
 
-def test_a_mark_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_stream_keeps_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watermarks, "MARK_BYTES", 5 * 113)
 
     async def main() -> None:

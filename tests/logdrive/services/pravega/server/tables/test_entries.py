@@ -1,4 +1,4 @@
-"""How a table's changes stand in its segment."""
+"""Format of the entries of a table's log."""
 
 import contextlib
 
@@ -46,7 +46,7 @@ def test_known_entries_both_ways() -> None:
 
 
 @given(CHANGES, st.integers(0, 1 << 40), st.data())
-def test_changes_come_back_as_far_as_they_are_whole(
+def test_complete_changes_are_decoded_as_they_were_encoded(
     changes: list[TableChange], base: int, data: st.DataObject
 ) -> None:
     parts, entries = encode_entries(changes, base)
@@ -67,7 +67,7 @@ def test_changes_come_back_as_far_as_they_are_whole(
         "00fffffffd00000003",
     ],
 )
-def test_what_is_no_entry_is_refused_from_its_head(head: str) -> None:
+def test_malformed_entries_are_refused_from_their_head(head: str) -> None:
     with pytest.raises(ValueError, match="no table entry at offset 5"):
         decode_entries(bytes.fromhex(head) + bytes(20), 5, longest=MOST, most=99)
 

@@ -1,10 +1,9 @@
-"""Random lives of a table, ended by power cuts and kills at any step, compared with a model that is
-a dict.
+"""Random histories of a table with power cuts and kills at any step, compared with a dict.
 
-After each death the table must be the outcome of some beginning of all changes, whole ones only,
-that has at least all that was acknowledged; and must go on from there, whatever was compacted in
-between. Changes count in the order in which they were written to the log: those under way at one
-time may overtake each other while the index is read anew, and nobody is told otherwise.
+After each crash the table must have the result of a prefix of all changes, only whole ones, with at
+least all that were acknowledged; and it must go on from there, whatever was compacted meanwhile.
+The order of changes is that in the log: those under way at one time may overtake each other while
+the index is loaded anew, and no client is told otherwise.
 """
 
 import asyncio
@@ -50,8 +49,8 @@ def after(steps: Sequence[Step]) -> dict[bytes, bytes]:
 
 @dataclass
 class History:
-    """What was acknowledged, what may still be, and what failed since, which a crash may keep in
-    the order it was submitted.
+    """Changes acknowledged, changes under way, and those that failed since, which a crash may
+    keep in the order of their submission.
     """
 
     durable: list[Step] = field(default_factory=list)
@@ -70,9 +69,7 @@ class History:
 
 
 class Watched(Tables):
-    """Tables that tell in which order changes go to the log: what was compared is written at once,
-    where it changes anything.
-    """
+    """Tables that record the order in which changes go to the log."""
 
     def __init__(self, store: Store, life: "Life") -> None:
         super().__init__(store, TABLE_LIMITS)
@@ -127,7 +124,7 @@ class Life:
         self.history = History(matching[0])
 
     async def _everything(self, tables: Tables) -> dict[bytes, bytes]:
-        """Read the table in all three manners, which must agree."""
+        """Read the table in all three ways, which must agree."""
         found: dict[bytes, bytes] = {}
         last = b""
         while entries := await tables.list_entries(T, last, b"", b"", 3):
@@ -163,7 +160,7 @@ class Life:
             self.death = (disk, self.history.copy())
 
     def ordered(self, task: "asyncio.Task[object] | None") -> None:
-        """Put the change of *task* right behind those whose place in the log is decided already."""
+        """Put the change of *task* right behind those whose position in the log is decided."""
         assert task is not None
         at = self._waiting.index(task)
         step = self.history.ahead.pop(at)
@@ -175,7 +172,7 @@ class Life:
         self._placed[task] = None
 
     def _look(self) -> None:
-        """Take in what became of what was submitted."""
+        """Record what became of the changes submitted."""
         while self._waiting and self._waiting[0].done():
             task, step = self._waiting.popleft(), self.history.ahead.pop(0)
             error = task.exception()
@@ -230,7 +227,7 @@ class Life:
         self.history.ahead.append(step)
 
     async def _conditional(self, tables: Tables) -> None:
-        """Versions decide, and what is told is durable and what was acknowledged."""
+        """Versions decide; an answer has only what is durable and was acknowledged."""
         await self._all()
         if self.death is not None:
             return
@@ -252,7 +249,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", [*range(60), 7151])
-def test_a_table_holds_what_it_acknowledged_and_no_batch_by_halves_after_any_crash(
+def test_after_any_crash_a_table_has_what_it_acknowledged_and_only_whole_batches(
     seed: int,
 ) -> None:
     async def main() -> None:

@@ -1,6 +1,4 @@
-"""Tables under many hands: what is compared is compared with the last word, whoever had it; and
-what is kept in memory is bounded.
-"""
+"""Tables with many clients: conditions are compared with the newest state, memory is limited."""
 
 import asyncio
 import errno
@@ -30,7 +28,7 @@ KEY = TableKey(b"count")
 
 
 def in_store(test: Callable[[Store, MemoryDisk], Awaitable[None]]) -> Callable[[], None]:
-    """Make a test of *test*, run in virtual time with a store whose syncs take 10 ms."""
+    """Return *test* as a test that runs in virtual time, with a store whose syncs take 10 ms."""
 
     async def main() -> None:
         disk = MemoryDisk()
@@ -45,9 +43,7 @@ def in_store(test: Callable[[Store, MemoryDisk], Awaitable[None]]) -> Callable[[
 
 
 async def add_one(tables: Tables) -> bool:
-    """Raise the count by compare-and-set, as synchronizers do; False where the store took
-    nothing.
-    """
+    """Raise the count by compare-and-set, as synchronizers do; return False where that failed."""
     while True:
         try:
             (found,) = await tables.get_entries(T, [KEY])
@@ -63,7 +59,7 @@ async def add_one(tables: Tables) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_compare_and_set_counts_every_change_once_through_full_disks_compactions_and_other_hands(
+def test_compare_and_set_counts_every_change_once_whatever_happens_meanwhile(
     seed: int,
 ) -> None:
     @in_store
@@ -95,7 +91,7 @@ def test_compare_and_set_counts_every_change_once_through_full_disks_compactions
 
 
 @in_store
-async def test_what_another_hand_appended_is_seen_by_readers_and_walkers(
+async def test_what_another_client_appended_is_seen_by_reads_and_deltas(
     store: Store, disk: MemoryDisk
 ) -> None:
     one, other = Tables(store), Tables(store)
@@ -113,7 +109,7 @@ async def test_what_another_hand_appended_is_seen_by_readers_and_walkers(
 
 
 @in_store
-async def test_something_else_in_a_table_is_named_and_nothing_is_added_behind_it(
+async def test_garbage_in_a_table_is_reported_and_nothing_is_appended_after_it(
     store: Store, disk: MemoryDisk
 ) -> None:
     tables = Tables(store)
@@ -127,7 +123,7 @@ async def test_something_else_in_a_table_is_named_and_nothing_is_added_behind_it
 
 
 @in_store
-async def test_a_table_has_so_many_keys_and_no_more(store: Store, disk: MemoryDisk) -> None:
+async def test_the_keys_of_a_table_are_limited(store: Store, disk: MemoryDisk) -> None:
     tables = Tables(store, TableLimits(keys=3))
     await tables.create_table(T)
     await tables.put_entries(T, [TableEntry(TableKey(b"%d" % number), b"") for number in range(3)])
@@ -142,7 +138,7 @@ async def test_a_table_has_so_many_keys_and_no_more(store: Store, disk: MemoryDi
 
 
 @in_store
-async def test_indexes_not_used_for_longest_make_room_and_are_read_again(
+async def test_the_least_recently_used_indexes_are_dropped_and_loaded_again(
     store: Store, disk: MemoryDisk
 ) -> None:
     limits = TableLimits(keys=5)
@@ -160,7 +156,7 @@ async def test_indexes_not_used_for_longest_make_room_and_are_read_again(
     assert len(await kept.get_table("b")) == 2
 
 
-def test_many_values_are_read_and_moved_while_others_go_on() -> None:
+def test_other_tasks_run_while_many_values_are_read_and_moved() -> None:
     async def main() -> None:
         async with running(MemoryDisk()) as store:
             tables, turns = Tables(store, TableLimits(compact_from=1000)), 0
@@ -196,7 +192,7 @@ def test_many_values_are_read_and_moved_while_others_go_on() -> None:
 
 
 @pytest.mark.parametrize("many", [1, 300])
-def test_what_stands_where_a_table_was_read_is_not_told_once_it_is_another_one(many: int) -> None:
+def test_values_of_a_deleted_table_are_not_read_from_its_successor(many: int) -> None:
     @in_store
     async def told(store: Store, disk: MemoryDisk) -> None:
         tables = Tables(store)
@@ -215,7 +211,7 @@ def test_what_stands_where_a_table_was_read_is_not_told_once_it_is_another_one(m
 
 
 @in_store
-async def test_a_plain_segment_is_no_table_and_is_not_made_one_once_it_has_anything(
+async def test_a_segment_with_data_is_not_a_table_and_does_not_become_one(
     store: Store, disk: MemoryDisk
 ) -> None:
     tables = Tables(store)
@@ -227,7 +223,7 @@ async def test_a_plain_segment_is_no_table_and_is_not_made_one_once_it_has_anyth
 
 
 @in_store
-async def test_a_table_outlives_its_process(store: Store, disk: MemoryDisk) -> None:
+async def test_a_table_survives_its_process(store: Store, disk: MemoryDisk) -> None:
     tables = Tables(store)
     await tables.create_table(T, 2)
     (version,) = await tables.put_entries(T, [TableEntry(TableKey(b"ab", NOT_THERE), b"1")])
