@@ -27,12 +27,13 @@ from agent.inputs.files.followed import Followed
 from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.handle_shortage import CODES
 from agent.inputs.files.tail import Tailer
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, machine_agent_id
 from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Acknowledged, Counting, Source, SourceState
-from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
@@ -85,6 +86,7 @@ async def ship(
     settings = labels or InputTable(paths=["/"])
     book, demand = SourceRegistry(namer.host, agent, FileInputs([settings])), SendQueue()
     encoders = Encoders(agent, namer.host, clock)
+    file_log = FileLog(log, clock)
     tailer = Tailer(
         book,
         demand,
@@ -97,13 +99,19 @@ async def ship(
         held=DeletedFiles(math.inf, sys.maxsize),
         scans=False,
         log=log,
+        file_log=file_log,
     )
     _follow(files, settings, tailer, namer, disk)
     producer = SourceReader(tailer, clock, encoders.of)
-    services = SessionServices(book, demand, tailer, producer, clock, executor, random, output, log)
+    services = SessionServices(
+        book, demand, tailer, producer, clock, executor, random, output, log, file_log
+    )
     connection = Connector(services, transport, encoders, patient=False)
     shipment = _Shipment(services, tailer, connection, give_up_seconds, progress)
-    return await shipment.run(stop or asyncio.Event())
+    try:
+        return await shipment.run(stop or asyncio.Event())
+    finally:
+        file_log.flush()
 
 
 def output_to(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
@@ -115,7 +123,7 @@ def _machine_agent(disk: Disk) -> str:
     try:
         return machine_agent_id(disk)
     except OSError as error:
-        remedy = f"this machine has no id to make one from ({error.strerror or error}): name one"
+        remedy = f"this machine has no id to make one from ({os_error_text(error)}): name one"
         raise ConfigError("agent ship", [Mistake("agent id", "", remedy)]) from error
 
 
@@ -157,9 +165,7 @@ def _follow(
                 )
                 mistakes.append(Mistake("files", "", remedy))
                 break
-            mistakes.append(
-                Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}")
-            )
+            mistakes.append(Mistake("file", name, f"it can't be read: {os_error_text(error)}"))
     if mistakes:
         raise ConfigError("agent ship", mistakes)
 

@@ -103,7 +103,7 @@ class Connector:
             talk = self._talk(choice)
             session = self.session = SenderSession(self._services, talk, stream)
             self.host, self.problem = host, ""
-            self._tell(host, stream.peer, choice)
+            self._tell(host, choice)
             await session.run()
         except ProtocolError as error:
             if (
@@ -179,20 +179,14 @@ class Connector:
             return Logdrive1Sender(services, _codec(settings))
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
-    def _tell(self, host: str, peer: Peer, choice: Choice) -> None:
+    def _tell(self, host: str, choice: Choice) -> None:
         """Say what is spoken and why, as a warning where that is news, and less than was hoped
         for.
         """
         log = self._services.log
         tell = log.warning if choice.fell_back and choice != self._choice else log.info
         self._choice = choice
-        tell(
-            "connected",
-            host=host,
-            peer=peer.identity,
-            dialect=choice.dialect,
-            because=choice.reason,
-        )
+        tell("connected", host=host, dialect=choice.dialect, because=choice.reason)
 
     def _whom(self) -> str:
         """Return what a peer is not that breaks the protocol."""

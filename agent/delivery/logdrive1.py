@@ -13,8 +13,7 @@ from agent.records.batch import Run
 from agent.sources.checkpoint import path_of, shown
 from agent.sources.registration import MORE_COUNTS, StoredNumber
 from agent.sources.source import NextStep, Source, SourceState
-from logdrive.errors import ProtocolError, TransientError
-from logdrive.host.disk import words_of
+from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import (
@@ -81,6 +80,7 @@ class Logdrive1Sender:
         self._paused: dict[Source, None] = {}
         self._to_free: list[bytes] = []
         self._stores: set[UUID] = set()
+        self._back: set[UUID] = set()  # stores that lost what they had
         # one object for each store, however many sources it tells of
         self._told: dict[UUID, UUID] = {}
 
@@ -238,7 +238,9 @@ class Logdrive1Sender:
         try:
             outcome = self._outcome(source, known.count, frame)
         except OSError as error:  # the bytes that tell whether the number fits
-            self._pause(source, RefusalCode.TRY_LATER, f"its file can't be read: {words_of(error)}")
+            self._pause(
+                source, RefusalCode.TRY_LATER, f"its file can't be read: {file_error_text(error)}"
+            )
             return
         services.book.changed = True
         self._act(source, outcome, known.count, frame.index)
@@ -261,8 +263,8 @@ class Logdrive1Sender:
         if outcome is NextStep.ASK_MORE:
             services.demand.ask(source)
         elif outcome is NextStep.ASK_NEXT:
-            services.log.error(
-                "position does not fit", path=self._path(source), count=count, reason=source.problem
+            services.file_log.error(
+                "position does not fit", self._path(source), count=count, reason=source.problem
             )
             self._free(source)
             services.demand.ask(source)
@@ -286,7 +288,11 @@ class Logdrive1Sender:
         """
         services, current = self._services, source.store
         if source.stepped_back and current is not None:
-            services.log.warning("store stepped back", store=str(current), position=source.position)
+            if current not in self._back:  # it may concern every source
+                services.log.warning(
+                    "store stepped back", store=str(current), position=source.position
+                )
+            self._back.add(current)
             services.book.revive(current, services.clock.now_ms())
             self._register_again(lambda other: other.store == current)
         elif current not in self._stores and number and store != current:
@@ -311,13 +317,8 @@ class Logdrive1Sender:
     def _pause(self, source: Source, code: int, reason: str) -> None:
         services = self._services
         seconds = pause_after(code, source.refusals, services.random.random())
-        services.log.warning(
-            "source refused",
-            path=self._path(source),
-            origin=str(source.origin),
-            reason=reason,
-            again_in=round(seconds, 1),
-        )
+        about = {"origin": str(source.origin), "reason": reason, "again_in": round(seconds, 1)}
+        services.file_log.warning("source refused", self._path(source), **about)
         services.demand.forget(source)
         self._free(source)
         source.refused(reason, services.clock.monotonic() + seconds)

@@ -15,7 +15,7 @@ from agent.sources.readable import Labels, LabelsByPath, Readable
 from agent.sources.source import Acknowledged, Counting, Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
 from logdrive.model.numbers import CLOSED, is_closed
-from logdrive.model.records import kept_json
+from logdrive.model.records import compact_json
 
 _FEW = 4
 _LONGEST_PATH = 1000
@@ -210,10 +210,10 @@ class SourceRegistry:
             said["fields"] = labels.fields
         if labels.tags:
             said["tags"] = labels.tags
-        encoded = kept_json(said)
+        encoded = compact_json(said)
         # labels are bounded: the path is long, and escaped to be longer
         if len(encoded) > ATTRIBUTES_BYTES:
-            encoded = kept_json(said | {"path": said["path"][-_LONGEST_PATH:]})
+            encoded = compact_json(said | {"path": said["path"][-_LONGEST_PATH:]})
         return encoded
 
     # The checkpoint ------------------------------------------------------------------------------

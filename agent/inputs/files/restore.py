@@ -20,6 +20,7 @@ from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
 from agent.sources.checkpoint import CheckpointEntry, path_of
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.place import FileLocation, same_birth
 from agent.sources.readable import SourceTruncatedError
@@ -42,6 +43,7 @@ class Restorer:
         disk: Disk,
         clock: Clock,
         log: Any,
+        file_log: FileLog,
     ) -> None:
         self._inputs = inputs
         self._book, self._tailer, self._namer, self._disk, self._clock, self._log = (
@@ -52,6 +54,7 @@ class Restorer:
             clock,
             log,
         )
+        self._file_log = file_log
         self._doubtful: list[CheckpointEntry] = []
 
     def restore(self, entries: Iterable[CheckpointEntry]) -> None:
@@ -95,9 +98,9 @@ class Restorer:
             if settings is None:
                 self._book.absent[entry.origin] = entry
             elif found is None:
-                self._log.warning(
+                self._file_log.warning(
                     "file gone while the agent was away",
-                    path=path,
+                    path,
                     acknowledged=position_of(entry.number),
                     unknown="whether it grew beyond the "
                     f"{max(entry.seen, position_of(entry.number))} bytes seen last, and "
@@ -113,7 +116,9 @@ class Restorer:
                 )
                 self._open(entry, generation, stat, reborn=reborn)
         except OSError as error:
-            self._log.warning("file can't be looked for", path=path, reason=str(error))
+            self._file_log.warning(
+                "file can't be looked for", path, reason=error.strerror or str(error)
+            )
             self._book.absent[entry.origin] = entry
 
     def _open(
@@ -180,9 +185,9 @@ class Restorer:
             acknowledged=0,
             undecided=False,
         )
-        self._log.warning(
+        self._file_log.warning(
             "file may be another than before: only its first line could be compared",
-            path=path_of(entry.path),
+            path_of(entry.path),
         )
         self._ended(lost, Mark(UNSURE, exact=False))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from logdrive.errors import LogdriveError
 from logdrive.host.clock import Clock
 from logdrive.services.auth.permissions import Permission
+from logdrive.wire.pravega.names import scope_and_stream
 
 if TYPE_CHECKING:
     from logdrive.services.auth.tokens import TokenSigner
@@ -57,9 +58,7 @@ class TokenVerifier:
             raise TokenRefusedError("the token has expired", expired=True)
 
         for segment in segments:
-            scope, _, rest = segment.partition("/")
-            stream = rest.rpartition("/")[0]
-            if grant.stream_permission(scope, stream) < wanted:
+            if grant.stream_permission(*scope_and_stream(segment)) < wanted:
                 raise TokenRefusedError(f"the token does not allow {wanted.name} on {segment}")
         return grant.expires_ms
 

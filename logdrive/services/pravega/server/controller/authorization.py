@@ -18,6 +18,7 @@ from logdrive.services.auth.open import Access
 from logdrive.services.auth.permissions import Grants, Permission
 from logdrive.services.auth.users import UnknownUserError, User
 from logdrive.wire.pravega.controller import controller_pb2 as pb
+from logdrive.wire.pravega.names import KV_TABLE_SUFFIX
 
 ScopedName = tuple[str, str | None]
 """A scope and one of its streams; None for the scope as a whole."""
@@ -37,7 +38,7 @@ _STREAM_OR_TABLE_METHODS: Final = ("getDelegationToken",)
 
 The token is for both, as far as the user's grants allow.
 """
-_TABLE: Final = "{}_kvtable"
+_TABLE: Final = "{}" + KV_TABLE_SUFFIX
 _TOKEN: Final = "delegationToken"  # noqa: S105 - the name of a field
 _WRITING: Final = (pb.StreamInfo.WRITE, pb.StreamInfo.READ_WRITE)
 

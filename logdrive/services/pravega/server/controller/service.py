@@ -24,10 +24,10 @@ from logdrive.store.streams.errors import (
     PreconditionError,
     StreamsError,
 )
-from logdrive.store.streams.names import epoch_of
 from logdrive.store.streams.streams import Streams
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE, Method
+from logdrive.wire.pravega.names import epoch_of_id
 
 Handler = Callable[[Any], Awaitable[Message]]
 
@@ -182,10 +182,10 @@ class ControllerService:
     async def get_current_segments(self, request: pb.StreamInfo) -> pb.SegmentRanges:
         """List the segments that accept appends."""
         # clients expect a mark stream beside each stream; it is created when one asks for it
-        await self._streams.make_mark(request.scope, request.stream)
+        await self._streams.create_mark(request.scope, request.stream)
         return convert.segment_ranges_message(
             request,
-            layout.current(await self._streams.stream(request.scope, request.stream)),
+            layout.current_segments(await self._streams.stream(request.scope, request.stream)),
             NO_TOKEN,
         )
 
@@ -194,7 +194,9 @@ class ControllerService:
         info = request.streamInfo
         return convert.segment_ranges_message(
             info,
-            layout.active_at(await self._streams.stream(info.scope, info.stream), request.epoch),
+            layout.segments_in_epoch(
+                await self._streams.stream(info.scope, info.stream), request.epoch
+            ),
             NO_TOKEN,
         )
 
@@ -203,7 +205,7 @@ class ControllerService:
         info = request.streamInfo
         return convert.segments_at_time_message(
             info,
-            await self._streams.place_at(info.scope, info.stream, request.timestamp or None),
+            await self._streams.cut_at(info.scope, info.stream, request.timestamp or None),
             NO_TOKEN,
         )
 
@@ -229,7 +231,7 @@ class ControllerService:
         stream = await self._streams.stream(info.scope, info.stream)
         segments = [
             convert.segment_id_message(info, segment.id)
-            for segment in layout.between(stream, getattr(request, "from"), request.to)
+            for segment in layout.segments_between(stream, getattr(request, "from"), request.to)
         ]
         return pb.StreamCutRangeResponse(segments=segments, delegationToken=NO_TOKEN)
 
@@ -266,7 +268,7 @@ class ControllerService:
         new = [
             convert.segment_range_message(info, segment)
             for segment in now
-            if epoch_of(segment.id) == epoch
+            if epoch_of_id(segment.id) == epoch
         ]
         return pb.ScaleResponse(status="STARTED", segments=new, epoch=epoch - 1)
 

@@ -267,7 +267,7 @@ class Appender:
     async def _wait_for_undecided(self, segment: str) -> bool:
         """Wait for a sealing or deletion of *segment* under way; return whether there was one."""
         try:
-            return await self._store.undecided(segment)
+            return await self._store.wait_if_ending(segment)
         except (TransientError, StorageError) as error:
             raise HangUpError(str(error)) from error
 

@@ -85,7 +85,9 @@ async def _create(shared: SharedState, request: CreateSegment) -> Message:
         ROLLOVER: request.rollover_size,
     }
     unset = {
-        name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT
+        name: value
+        for name, value in policy.items()
+        if store.submitted_number(segment, name) == ABSENT
     }
     with contextlib.suppress(SegmentSealedError):  # an existing one keeps what it has
         await submit_policy(store, segment, unset)

@@ -10,6 +10,7 @@ from random import Random
 
 import structlog
 
+from logdrive.errors import os_error_text
 from logdrive.host.disk import Disk
 from logdrive.net.stream import ServerTls, Transport
 from logdrive.services.auth.token_verifier import TokenVerifier
@@ -62,7 +63,7 @@ async def serve_segment_store(
             _log.warning(
                 "the address can't be published yet to other programs on this host",
                 store=store.path,
-                reason=error.strerror,
+                reason=os_error_text(error),
             )
             later = asyncio.create_task(_publish_later(disk, store.path, where), name="endpoint")
         yield listener.address

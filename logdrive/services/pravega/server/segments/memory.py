@@ -113,7 +113,7 @@ class FaceMemoryBudget:
         """Count that *allocation* holds *change* bytes more, *busy* more of them busy."""
         self.used += change
         self._busy += busy
-        self._heap.change(change)
+        self._heap.add_held(change)
         if allocation.size:
             self._holders[allocation] = None
         else:

@@ -67,7 +67,8 @@ class Merger:
         values: dict[UUID, int] = {}
         for update in request.updates:
             value = _updated_value(
-                values.get(update.attribute, store.submitted(target, update.attribute)), update
+                values.get(update.attribute, store.submitted_number(target, update.attribute)),
+                update,
             )
             if value is None:
                 # what the answer rests on must be durable first

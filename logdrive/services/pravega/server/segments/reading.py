@@ -59,7 +59,7 @@ class PendingRead:
 
     def follow_tail(self) -> None:
         """Ask the store to keep the next appends at this offset in memory, for a read to come."""
-        self.store.follow(self.request.segment, self.request.offset)
+        self.store.follow_tail(self.request.segment, self.request.offset)
 
     @property
     def has_answer(self) -> bool:

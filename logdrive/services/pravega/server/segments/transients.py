@@ -12,9 +12,8 @@ from uuid import UUID
 from logdrive.errors import LogdriveError
 from logdrive.store.engine import Store
 from logdrive.store.errors import NoSuchSegmentError
+from logdrive.wire.pravega.names import is_transient, transient_name
 
-MARK: Final = "#transient."
-"""In the name of every transient segment, and of no other."""
 _LINGER_SECONDS: Final = 60.0
 """Seconds between the end of a connection and the deletion of its transient segments."""
 
@@ -36,7 +35,7 @@ class Transients:
 
     async def create_transient(self, writer: UUID, parent: str) -> str:
         """Create a segment for an event of *writer* to *parent*; return its full name."""
-        segment = f"{parent}{MARK}{writer.hex}.{self._random.getrandbits(128):032x}"
+        segment = transient_name(parent, writer, UUID(int=self._random.getrandbits(128)))
         await self._store.create(segment)
         return segment
 
@@ -54,7 +53,7 @@ class Transients:
                 {
                     segment: now - _LINGER_SECONDS
                     for segment in self._store.segments()
-                    if MARK in segment
+                    if is_transient(segment)
                 }
             )
         while self._abandoned:

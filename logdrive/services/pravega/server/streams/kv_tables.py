@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from logdrive.services.pravega.server.tables.limits import TableLimits
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import MapExistsError, NoSuchMapError, PreconditionError
-from logdrive.store.streams.names import map_segment
+from logdrive.store.streams.names import kv_table_segment
 from logdrive.store.streams.state import KeyValueTable, MapPut
 
 MAX_PARTITIONS: Final = 1000
@@ -29,7 +29,7 @@ class KeyValueTables:
 
         Raises `PreconditionError` for a *config* out of range, `MapExistsError`, `BadNameError`.
         """
-        map_segment(scope, name, 0)  # checks the name
+        kv_table_segment(scope, name, 0)  # checks the name
         longest = TableLimits().fixed_key
         if (
             not 1 <= config.partitions <= MAX_PARTITIONS
@@ -40,14 +40,14 @@ class KeyValueTables:
                 f"a table has 1 to {MAX_PARTITIONS} partitions, and keys of 1 to {longest} bytes"
             )
         async with self._catalog.turn():
-            before = (await self._catalog.scope(scope)).maps.get(name)
+            before = (await self._catalog.scope_state(scope)).maps.get(name)
             if before is not None and before.status != "deleted":
                 raise MapExistsError(f"key-value table {scope}/{name} exists")
             # the segment numbers of a deleted table of that name are not used again
             first = before.first + before.partitions if before is not None else 0
-            if self._catalog.store.info(map_segment(scope, name, first)) is not None:
+            if self._catalog.store.info(kv_table_segment(scope, name, first)) is not None:
                 raise MapExistsError(f"there are table segments of the name {scope}/{name}")
-            await self._catalog.change(
+            await self._catalog.commit_puts(
                 [MapPut(scope, name, replace(config, first=first, status="active"))]
             )
 
@@ -55,7 +55,9 @@ class KeyValueTables:
         """Delete a table and its entries. Raises `NoSuchMapError`."""
         async with self._catalog.turn():
             table = await self._require(scope, name)
-            await self._catalog.change([MapPut(scope, name, replace(table, status="deleting"))])
+            await self._catalog.commit_puts(
+                [MapPut(scope, name, replace(table, status="deleting"))]
+            )
 
     async def get_kv_table(self, scope: str, name: str) -> KeyValueTable:
         """Return a table's configuration. Raises `NoSuchMapError`."""
@@ -65,11 +67,11 @@ class KeyValueTables:
     async def list_kv_tables(self, scope: str) -> list[str]:
         """Return the names of a scope's tables, sorted."""
         async with self._catalog.turn():
-            maps = (await self._catalog.scope(scope)).maps
+            maps = (await self._catalog.scope_state(scope)).maps
             return sorted(name for name, table in maps.items() if table.status != "deleted")
 
     async def _require(self, scope: str, name: str) -> KeyValueTable:
-        table = (await self._catalog.scope(scope)).maps.get(name)
+        table = (await self._catalog.scope_state(scope)).maps.get(name)
         if table is None or table.status == "deleted":
             raise NoSuchMapError(f"there is no key-value table {scope}/{name}")
         return table

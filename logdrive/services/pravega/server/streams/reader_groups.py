@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from logdrive.store.streams import key_ranges
 from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.errors import BadNameError, GenerationError, NoSuchGroupError
-from logdrive.store.streams.names import state_of
+from logdrive.store.streams.names import group_stream
 from logdrive.store.streams.state import GroupPut, Put, ReaderGroup, StreamConfig, StreamPut
 
 
@@ -24,21 +24,21 @@ class ReaderGroups:
 
     async def create_group(self, scope: str, name: str, config: ReaderGroup) -> ReaderGroup:
         """Create a group and the stream of its state; return it, or the existing group."""
-        stream = state_of(name)
+        stream = group_stream(name)
         async with self._catalog.turn() as state:
-            existing = (await self._catalog.scope(scope)).groups.get(name)
+            existing = (await self._catalog.scope_state(scope)).groups.get(name)
             if existing is not None:
                 return existing
             await self._check_streams(config)
             puts: list[Put] = [GroupPut(scope, name, config)]
             # clients may have created the stream before, by itself
-            if state.place(scope, stream) is None:
+            if state.stream_state(scope, stream) is None:
                 puts.append(
-                    self._catalog.making(
+                    self._catalog.creation_put(
                         scope, stream, StreamConfig(rollover_bytes=config.rollover_bytes)
                     )
                 )
-            await self._catalog.change(puts)
+            await self._catalog.commit_puts(puts)
             return config
 
     async def get_group(self, scope: str, name: str) -> ReaderGroup:
@@ -57,7 +57,7 @@ class ReaderGroups:
             _check_generation(group, config.id, config.generation)
             await self._check_streams(config)
             updated = replace(config, generation=group.generation + 1, read={})
-            await self._catalog.change([GroupPut(scope, name, updated)])
+            await self._catalog.commit_puts([GroupPut(scope, name, updated)])
             return updated
 
     async def delete_group(self, scope: str, name: str, group_id: str) -> None:
@@ -66,18 +66,20 @@ class ReaderGroups:
             group = await self._require(scope, name)
             _check_generation(group, group_id, group.generation)
             puts: list[Put] = [GroupPut(scope, name, None)]
-            if (stream_state := state.place(scope, stream := state_of(name))) is not None:
+            if (
+                stream_state := state.stream_state(scope, stream := group_stream(name))
+            ) is not None:
                 puts.append(
                     StreamPut(scope, stream, replace(stream_state.stream, status="deleting"))
                 )
-            await self._catalog.change(puts)
+            await self._catalog.commit_puts(puts)
 
     # Subscribers ---------------------------------------------------------------------------------
 
     async def list_subscribers(self, scope: str, stream: str) -> list[str]:
         """Return the groups that hold a stream's retention back, as scope/group, sorted."""
         async with self._catalog.turn() as state:
-            await self._catalog.place(scope, stream)
+            await self._catalog.stream_state(scope, stream)
             return sorted(name for name, _ in state.subscribers(scope, stream))
 
     async def update_read_cut(
@@ -96,7 +98,7 @@ class ReaderGroups:
         """
         group_scope, _, name = subscriber.partition("/")
         async with self._catalog.turn():
-            stream_state = await self._catalog.place(scope, stream)
+            stream_state = await self._catalog.stream_state(scope, stream)
             group = await self._require(group_scope, name)
             if not group.subscribes(scope, stream):
                 raise NoSuchGroupError(
@@ -105,10 +107,12 @@ class ReaderGroups:
             _check_generation(group, group_id, generation)
             key_ranges.check_cut(stream_state.stream, cut)
             read = {**group.read, f"{scope}/{stream}": dict(cut)}
-            await self._catalog.change([GroupPut(group_scope, name, replace(group, read=read))])
+            await self._catalog.commit_puts(
+                [GroupPut(group_scope, name, replace(group, read=read))]
+            )
 
     async def _require(self, scope: str, name: str) -> ReaderGroup:
-        group = (await self._catalog.scope(scope)).groups.get(name)
+        group = (await self._catalog.scope_state(scope)).groups.get(name)
         if group is None:
             raise NoSuchGroupError(f"there is no reader group {scope}/{name}")
         return group
@@ -118,7 +122,7 @@ class ReaderGroups:
         if not config.starting:
             raise BadNameError("a reader group reads at least one stream")
         for cut in (*config.starting, *config.ending):
-            await self._catalog.place(cut.scope, cut.stream)
+            await self._catalog.stream_state(cut.scope, cut.stream)
 
 
 def _check_generation(group: ReaderGroup, group_id: str, generation: int) -> None:

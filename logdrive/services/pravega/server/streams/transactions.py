@@ -32,7 +32,6 @@ from logdrive.store.streams.errors import (
     StreamSealedError,
     TransactionEndedError,
 )
-from logdrive.store.streams.names import epoch_of, name_of
 from logdrive.store.streams.state import (
     Put,
     Segment,
@@ -42,6 +41,7 @@ from logdrive.store.streams.state import (
     Transaction,
     TransactionPut,
 )
+from logdrive.wire.pravega.names import epoch_of_id, segment_name
 
 MAX_LEASE_MS: Final = 600_000
 _MAX_AGE_MS: Final = 24 * 3600 * 1000
@@ -86,14 +86,14 @@ class Transactions:
         """
         self._check_lease(lease_ms)
         async with self._catalog.turn():
-            stream_state = await self._catalog.place(scope, stream)
+            stream_state = await self._catalog.stream_state(scope, stream)
             if stream_state.stream.status != "active":
                 raise StreamSealedError(f"stream {scope}/{stream} is sealed")
             if sum(not t.ended for t in stream_state.transactions.values()) >= _MAX_OPEN:
                 raise LeaseError(f"{_MAX_OPEN} transactions are open")
 
             epoch = len(stream_state.stream.epochs) - 1
-            segments = sorted(key_ranges.current(stream_state.stream), key=lambda s: s.low)
+            segments = sorted(key_ranges.current_segments(stream_state.stream), key=lambda s: s.low)
             # the lower half stays positive: with a negative one the Python client loses the upper
             random = self._catalog.random
             transaction = UUID(
@@ -105,7 +105,9 @@ class Transactions:
             opened = Transaction(
                 epoch, self._catalog.clock.now_ms(), tuple(segment.id for segment in segments)
             )
-            await self._catalog.change([TransactionPut(scope, stream, transaction.hex, opened)])
+            await self._catalog.commit_puts(
+                [TransactionPut(scope, stream, transaction.hex, opened)]
+            )
             self._renew(transaction.hex, lease_ms)
             return transaction, segments
 
@@ -128,7 +130,7 @@ class Transactions:
     async def list_ended(self, scope: str, stream: str) -> list[tuple[UUID, Transaction]]:
         """Return the transactions that have ended and are remembered."""
         async with self._catalog.turn():
-            stream_state = await self._catalog.place(scope, stream)
+            stream_state = await self._catalog.stream_state(scope, stream)
             return [
                 (UUID(hex=key), record)
                 for key, record in stream_state.transactions.items()
@@ -156,7 +158,7 @@ class Transactions:
         async with self._catalog.turn() as state:
             opened = [
                 (scope, name, key, record)
-                for scope, name, stream_state in state.places()
+                for scope, name, stream_state in state.all_streams()
                 for key, record in stream_state.transactions.items()
                 if record.status == "open"
             ]
@@ -177,7 +179,7 @@ class Transactions:
     async def _require(
         self, scope: str, stream: str, transaction: UUID
     ) -> tuple[StreamState, Transaction]:
-        stream_state = await self._catalog.place(scope, stream)
+        stream_state = await self._catalog.stream_state(scope, stream)
         record = stream_state.transactions.get(transaction.hex)
         if record is None:
             raise NoSuchTransactionError(
@@ -200,7 +202,7 @@ class Transactions:
                         scope, stream, transaction.hex, replace(record, status="aborting")
                     )
                 ]
-            await self._catalog.change(puts)
+            await self._catalog.commit_puts(puts)
             self._leases.pop(transaction.hex, None)
 
     def _commit_puts(
@@ -208,14 +210,16 @@ class Transactions:
     ) -> list[Put]:
         """Return the changes of the catalog that commit an open transaction."""
         record, now = stream_state.transactions[transaction.hex], stream_state.stream
-        current = key_ranges.current(now)
+        current = key_ranges.current_segments(now)
         targets = record.segments
         puts: list[Put] = []
         if set(targets) != {segment.id for segment in current}:
             # the stream was scaled meanwhile: the data goes to the first of two new epochs
             rolled = self._with_two_epochs(now, record, current)
             targets = tuple(
-                segment.id for segment in rolled.segments if epoch_of(segment.id) == len(now.epochs)
+                segment.id
+                for segment in rolled.segments
+                if epoch_of_id(segment.id) == len(now.epochs)
             )
             puts.append(StreamPut(scope, stream, rolled))
         else:
@@ -239,10 +243,10 @@ class Transactions:
             (s.low, s.high)
             for s in (key_ranges.segment_of(stream, number) for number in transaction.segments)
         ]
-        once = key_ranges.scaled(stream, [s.id for s in current], wanted, now_ms)
-        return key_ranges.scaled(
+        once = key_ranges.scale_stream(stream, [s.id for s in current], wanted, now_ms)
+        return key_ranges.scale_stream(
             once,
-            [s.id for s in key_ranges.current(once)],
+            [s.id for s in key_ranges.current_segments(once)],
             [(s.low, s.high) for s in current],
             now_ms,
         )
@@ -250,7 +254,7 @@ class Transactions:
     def _check_open(self, scope: str, stream: str, segments: Sequence[int]) -> None:
         """Raise `PreconditionError` unless all *segments* accept appends."""
         for number in segments:
-            info = self._catalog.store.info(name_of(scope, stream, number))
+            info = self._catalog.store.info(segment_name(scope, stream, number))
             if info is None or info.sealed:
                 raise PreconditionError(
                     f"segment {number} accepts no appends: a client sealed or deleted it"

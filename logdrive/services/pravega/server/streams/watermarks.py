@@ -19,7 +19,7 @@ from logdrive.model.units import MIB
 from logdrive.store.boundaries import boundary_from
 from logdrive.store.streams import key_ranges
 from logdrive.store.streams.catalog import Catalog
-from logdrive.store.streams.names import mark_of, name_of
+from logdrive.store.streams.names import mark_stream
 from logdrive.store.streams.state import (
     Passed,
     Put,
@@ -30,6 +30,7 @@ from logdrive.store.streams.state import (
     WriterMark,
     WriterPut,
 )
+from logdrive.wire.pravega.names import segment_name
 
 EVERY_SECONDS: Final = 10.0
 """Seconds between two watermarks of a stream, at least."""
@@ -69,7 +70,7 @@ class Watermarks:
 
     async def advance_all(self) -> None:
         """Write each stream's new watermark, if any; a failure is logged, and tried again."""
-        timed = self._catalog.timed()
+        timed = self._catalog.streams_with_times()
         self._silent = {key: self._silent[key] for key in timed if key in self._silent}
         for scope, stream in timed:
             try:
@@ -84,7 +85,7 @@ class Watermarks:
     async def advance_stream(self, scope: str, stream: str) -> None:
         """Write a new watermark of *stream*, if there is one, and forget writers that are over."""
         async with self._catalog.turn() as state:
-            stream_state = state.place(scope, stream)
+            stream_state = state.stream_state(scope, stream)
             if stream_state is None:
                 return
             judged = judge_writers(
@@ -95,17 +96,21 @@ class Watermarks:
             puts: list[Put] = [WriterPut(scope, stream, writer, None) for writer in judged.over]
             if judged.ahead and not judged.silent:
                 # its first watermark creates the mark stream
-                if state.place(scope, mark_of(stream)) is None:
-                    puts.append(self._catalog.making(scope, mark_of(stream), StreamConfig()))
+                if state.stream_state(scope, mark_stream(stream)) is None:
+                    puts.append(
+                        self._catalog.creation_put(scope, mark_stream(stream), StreamConfig())
+                    )
                 puts.append(WatermarkPut(scope, stream, next_watermark(stream_state, judged.ahead)))
-            await self._catalog.change(puts)
-            await self._shorten(scope, mark_of(stream), state.place(scope, mark_of(stream)))
+            await self._catalog.commit_puts(puts)
+            await self._shorten(
+                scope, mark_stream(stream), state.stream_state(scope, mark_stream(stream))
+            )
 
     async def _shorten(self, scope: str, name: str, mark: StreamState | None) -> None:
         """Truncate a mark stream that is longer than `MARK_BYTES`."""
         store = self._catalog.store
-        for segment in key_ranges.current(mark.stream) if mark is not None else ():
-            info = store.info(full_name := name_of(scope, name, segment.id))
+        for segment in key_ranges.current_segments(mark.stream) if mark is not None else ():
+            info = store.info(full_name := segment_name(scope, name, segment.id))
             if info is not None and info.length - info.start > MARK_BYTES:
                 await store.truncate(
                     full_name, boundary_from(store, full_name, info.length - MARK_BYTES)
@@ -139,7 +144,7 @@ def next_watermark(stream_state: StreamState, noted: list[WriterMark]) -> Waterm
             positions[segment] = max(offset, positions.get(segment, 0))
     cut = [
         Passed(segment.id, segment.low, segment.high, offset)
-        for segment, offset in key_ranges.reached(stream_state.stream, positions)
+        for segment, offset in key_ranges.cut_reached(stream_state.stream, positions)
     ]
     times = [mark.time for mark in noted]
     return Watermark(last.number + 1 if last is not None else 1, min(times), max(times), tuple(cut))

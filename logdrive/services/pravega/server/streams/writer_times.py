@@ -20,8 +20,8 @@ from logdrive.store.streams.errors import (
     TimeError,
     TooMuchNotedError,
 )
-from logdrive.store.streams.names import epoch_of, name_of, number_of
 from logdrive.store.streams.state import Stream, StreamState, WriterMark, WriterPut
+from logdrive.wire.pravega.names import epoch_of_id, number_of_id, segment_name
 
 MAX_NOTED: Final = 100_000
 """Limit on the writers of a stream and the segments in their positions together."""
@@ -45,7 +45,7 @@ class WriterTimes:
         `TooMuchNotedError`.
         """
         async with self._catalog.turn():
-            stream_state = await self._catalog.place(scope, stream)
+            stream_state = await self._catalog.stream_state(scope, stream)
             await self._note(
                 scope,
                 stream,
@@ -65,11 +65,11 @@ class WriterTimes:
         """
         try:
             async with self._catalog.turn():
-                stream_state = await self._catalog.place(scope, stream)
+                stream_state = await self._catalog.stream_state(scope, stream)
                 if (record := stream_state.transactions.get(transaction.hex)) is None:
                     return  # it ended long ago, and is forgotten
                 ends = {
-                    number: self._catalog.store.info(name_of(scope, stream, number))
+                    number: self._catalog.store.info(segment_name(scope, stream, number))
                     for number in record.targets
                 }
                 position = {
@@ -90,12 +90,12 @@ class WriterTimes:
         Raises `NoSuchWriterError`.
         """
         async with self._catalog.turn():
-            noted = (await self._catalog.place(scope, stream)).writers.get(writer)
+            noted = (await self._catalog.stream_state(scope, stream)).writers.get(writer)
             if noted is None:
                 raise NoSuchWriterError(
                     f"no writer {writer[:300]!r} of {scope}/{stream} has noted a time"
                 )
-            await self._catalog.change(
+            await self._catalog.commit_puts(
                 [WriterPut(scope, stream, writer, replace(noted, leaving=True))]
             )
 
@@ -126,7 +126,7 @@ class WriterTimes:
                     f"{len(stream_state.writers)} writers of the stream note times in {others} "
                     "places: no more are kept"
                 )
-        await self._catalog.change([WriterPut(scope, stream, writer, noted)])
+        await self._catalog.commit_puts([WriterPut(scope, stream, writer, noted)])
 
     def _checked_position(
         self, scope: str, stream: str, state: Stream, position: Mapping[int, int]
@@ -140,15 +140,15 @@ class WriterTimes:
         known: dict[int, int] = {}
         for number, offset in position.items():
             if number in segments:
-                info = self._catalog.store.info(name_of(scope, stream, number))
+                info = self._catalog.store.info(segment_name(scope, stream, number))
                 if info is not None and offset > info.length:
                     raise PositionError(f"segment {number} has no offset {offset}")
                 known[number] = max(offset, 0)
             # truncated segments are left out; a number that the stream never had is an error
             elif (
                 number < 0
-                or epoch_of(number) >= len(state.epochs)
-                or number_of(number) >= state.next_number
+                or epoch_of_id(number) >= len(state.epochs)
+                or number_of_id(number) >= state.next_number
             ):
                 raise PositionError(f"the stream never had a segment {number}")
         return known

@@ -76,7 +76,7 @@ class TableCache:
             self.forget_table(segment)
         if length > table.position:
             await wait_until_durable(table.pending)
-            await self._store.wait(segment, table.position, _CATCH_UP_SECONDS)
+            await self._store.wait_for_data(segment, table.position, _CATCH_UP_SECONDS)
 
     def _is_up_to_date(self, segment: str, table: KeyTable) -> bool:
         # what was submitted shows only when it is durable; the store compares offsets then
