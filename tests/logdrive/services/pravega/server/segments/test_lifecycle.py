@@ -26,6 +26,7 @@ from logdrive.wire.pravega.control import (
     SegmentIsSealed,
     SegmentIsTruncated,
 )
+from logdrive.wire.pravega.names import transient_name
 from logdrive.wire.pravega.segments import (
     ACCUMULATE,
     BY_EVENTS,
@@ -65,6 +66,8 @@ from tests.support.pravega_peer import Peer, S, World, in_world, virtually, worl
 SOURCE = f"{S}#transaction.{'0' * 32}"
 OTHER = f"{S}#transaction.{'1' * 32}"
 KEY = UUID(int=5)
+LEFT = transient_name(S, W, UUID(int=0))
+"""A transient segment of a process that ended."""
 
 
 async def filled(made: World, segment: str, data: bytes, number: int = 1) -> None:
@@ -399,7 +402,7 @@ async def test_a_transient_segment_that_was_not_merged_is_deleted_after_its_conn
 async def test_a_transient_segment_of_a_former_process_is_deleted_at_the_first_connection(
     made: World,
 ) -> None:
-    await filled(made, f"{S}#transient.0.0", b"abc")
+    await filled(made, LEFT, b"abc")
     await filled(made, S, b"abc")
     await (await made.peer()).ask(KeepAlive())
     await asyncio.sleep(1)
@@ -408,7 +411,7 @@ async def test_a_transient_segment_of_a_former_process_is_deleted_at_the_first_c
 
 @in_world
 async def test_a_transient_segment_is_deleted_later_if_the_disk_was_full(made: World) -> None:
-    await filled(made, f"{S}#transient.0.0", b"abc")
+    await filled(made, LEFT, b"abc")
     made.disk.fail_write(errno.ENOSPC)
     await (await made.peer()).ask(KeepAlive())
     await asyncio.sleep(100)
