@@ -144,7 +144,7 @@ class SegmentConnection:
             )
             _clear_frames(failures)
         finally:
-            self._release_memory()
+            self._release()
             self._authorization.close()
             self._shared.transients.on_connection_closed(self._transients)
             await self._stream.close()
@@ -297,9 +297,12 @@ class SegmentConnection:
         with self._memory.hold_answer(size if size >= _LARGE_BYTES else 0):
             await self._stream.write(parts)
 
-    def _release_memory(self) -> None:
-        """Drop the buffers: reference cycles would keep them until the next garbage collection."""
+    def _release(self) -> None:
+        """Release claims and memory when the connection has ended, for whatever reason."""
+        # after an error, too: its claims count for all connections
+        self._appender.stop_accepting()
         self._memory.release_all()
+        # reference cycles would keep the buffers until the next garbage collection
         self._frames, self._assembler = MessageReader(), Assembler()
         self._read_task = self._poll_task = None
 

@@ -34,8 +34,8 @@ async def answer_request(shared: SharedState, request: Request) -> Message:
     while True:
         try:
             return await _answer(shared, request)
-        except OverloadedError:
-            await shared.store.room()
+        except OverloadedError as error:
+            await shared.store.room(error.size)
         except NoSuchSegmentError as error:
             return NoSuchSegment(request.request_id, error.segment)
         except SegmentSealedError as error:

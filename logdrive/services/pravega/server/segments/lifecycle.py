@@ -76,14 +76,14 @@ async def _create(shared: SharedState, request: CreateSegment) -> Message:
     the client, which had no answer, asks again: then the missing attributes are set.
     """
     store, number, segment = shared.store, request.request_id, request.segment
-    # so that nothing below is refused for lack of room: a retry would find the segment created
-    await store.room()
-    created = store.create(segment)
     policy = {
         SCALE_TYPE: request.scale_type,
         SCALE_RATE: request.target_rate,
         ROLLOVER: request.rollover_size,
     }
+    # so that nothing below is refused for lack of room: a retry would find the segment created
+    await store.room(len(segment.encode()), *[0] * len(policy))
+    created = store.create(segment)
     unset = {
         name: value
         for name, value in policy.items()

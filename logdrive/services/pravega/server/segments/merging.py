@@ -13,7 +13,12 @@ from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.server.segment_info import require_info
 from logdrive.services.pravega.server.segments.appending import HangUpError
 from logdrive.store.engine import Store
-from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError, SegmentTruncatedError
+from logdrive.store.errors import (
+    NoSuchSegmentError,
+    OverloadedError,
+    SegmentSealedError,
+    SegmentTruncatedError,
+)
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import (
     ACCUMULATE,
@@ -61,7 +66,6 @@ class Merger:
                 request.request_id, target, source, require_info(store, target).length
             )
 
-        await store.room()  # for what follows to be submitted together
         if request.updates and require_info(store, target).sealed:
             raise SegmentSealedError(target)
         values: dict[UUID, int] = {}
@@ -83,8 +87,9 @@ class Merger:
     async def merge_batch(self, request: MergeSegmentsBatch) -> Message:
         """Merge several sources in order; a missing one counts as merged."""
         store, target = self._store, request.target
-        await store.room()
-        submitted = [(source, self._submit_if_exists(target, source)) for source in request.sources]
+        submitted = [
+            (source, await self._submit_if_exists(target, source)) for source in request.sources
+        ]
         length = require_info(store, target).length
         merged: list[MergedSource] = []
         for source, future in submitted:
@@ -92,14 +97,21 @@ class Merger:
             merged.append(MergedSource(source, length))
         return SegmentsBatchMerged(request.request_id, target, tuple(merged))
 
-    def _submit_if_exists(self, target: str, source: str) -> "asyncio.Future[int] | None":
-        """Submit the merge; return None where *source* does not exist."""
-        try:
-            return self._submit(target, source)
-        except NoSuchSegmentError as error:
-            if error.segment == target:
-                raise
-            return None
+    async def _submit_if_exists(self, target: str, source: str) -> "asyncio.Future[int] | None":
+        """Submit one merge of several; return None where *source* does not exist.
+
+        It waits for room by itself: if the whole request were tried again, the sources submitted
+        before would count as merged, which are not durable.
+        """
+        while True:
+            try:
+                return self._submit(target, source)
+            except OverloadedError as error:
+                await self._store.room(error.size)
+            except NoSuchSegmentError as error:
+                if error.segment == target:
+                    raise
+                return None
 
     def _submit(
         self, target: str, source: str, values: Mapping[UUID, int] | None = None

@@ -52,7 +52,9 @@ async def answer_metadata_request(store: Store, request: MetadataRequest) -> Mes
                 number, await store.update(segment, attribute, expected, value)
             )
         case UpdateSegmentPolicy(number, segment, rate, scale_type):
-            await submit_policy(store, segment, {SCALE_TYPE: scale_type, SCALE_RATE: rate})
+            policy = {SCALE_TYPE: scale_type, SCALE_RATE: rate}
+            await store.room(*[0] * len(policy))  # for both to be submitted together
+            await submit_policy(store, segment, policy)
             return SegmentPolicyUpdated(number, segment)
         case LocateOffset(number, segment, target):
             return OffsetLocated(number, segment, boundary_from(store, segment, target))
