@@ -289,7 +289,7 @@ class ReceiverHost(Process):
             random=self.random,
             started=self._started,
             controllers=reaching(transport),
-            serving=serving(transport),
+            serve_rpc=serving(transport),
             outbox_bytes=self._plan.outbox_bytes or WAITING_BYTES,
         )
 
@@ -410,5 +410,5 @@ class StoreHost(Process):
             stop=stop,
             random=self.random,
             limits=self._limits,
-            serving=serving(transport),
+            serve_rpc=serving(transport),
         )

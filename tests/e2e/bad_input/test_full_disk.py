@@ -198,7 +198,7 @@ def test_a_start_on_a_full_disk_serves_what_is_there_and_takes_more_once_there_i
         assert [
             bool(re.search(words, line))
             for words, line in zip(
-                ("can't be announced yet", "writes to the store fail"), lines, strict=True
+                ("can't be published yet", "writes to the store fail"), lines, strict=True
             )
         ]
         assert not shipping.done()

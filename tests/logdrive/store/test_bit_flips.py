@@ -56,7 +56,7 @@ async def served(store: Store) -> Served:
             store.attribute(name, OTHER),
             data,
         )
-    table = await Tables(store).get(TABLE, [TableKey(key) for key in KEYS])
+    table = await Tables(store).get_entries(TABLE, [TableKey(key) for key in KEYS])
     return Served(found, [entry.value for entry in table])
 
 
@@ -65,7 +65,7 @@ async def everything(*, clean: bool) -> tuple[MemoryDisk, Served]:
     disk = MemoryDisk()
     async with running(disk, LIMITS, clean=clean) as store:
         tables = Tables(store)
-        await tables.create(TABLE)
+        await tables.create_table(TABLE)
         for name in (KEPT, SEALED, SEGMENT, "gone"):
             await store.create(name)
         await submit(store, b"sealed", 1, segment=SEALED)
@@ -75,7 +75,9 @@ async def everything(*, clean: bool) -> tuple[MemoryDisk, Served]:
             await store.create(side)
             await submit(store, b"side%d" % number, number, segment=side, writer=OTHER)
             await store.merge(KEPT, side)
-            await tables.put(TABLE, [TableEntry(TableKey(KEYS[number % 3]), b"value %d" % number)])
+            await tables.put_entries(
+                TABLE, [TableEntry(TableKey(KEYS[number % 3]), b"value %d" % number)]
+            )
             length = await submit(store, b"%d" % number * 100, number)
             if number % 2 == 0:
                 await store.truncate(SEGMENT, length - 40)

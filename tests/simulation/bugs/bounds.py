@@ -55,8 +55,8 @@ BOUNDS = (
         "logdrive.services.pravega.server.segments.connection",
         (
             (
-                "        self._appending.end()  # also where it failed: its claims count for all connections\n",
-                "",
+                "        self._appender.stop_accepting()\n        self._memory.release_all()\n",
+                "        self._memory.release_all()\n",
             ),
         ),
     ),

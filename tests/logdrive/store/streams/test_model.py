@@ -94,7 +94,7 @@ async def perform(there: Rig, op: Operation) -> None:
         case "delete":
             await streams.delete(*where)
         case "begin":
-            await there.transactions.begin(*where, 1000)
+            await there.transactions.begin_transaction(*where, 1000)
         case "scale":
             await scale(there, op)
         case kind if kind in BESIDE:
@@ -108,7 +108,7 @@ async def perform(there: Rig, op: Operation) -> None:
 async def grouped(there: Rig, op: Operation) -> None:
     groups, name = ReaderGroups(there.catalogue), op.stream
     if op.kind == "group":
-        await groups.create(
+        await groups.create_group(
             op.scope,
             name,
             ReaderGroup(
@@ -116,12 +116,12 @@ async def grouped(there: Rig, op: Operation) -> None:
             ),
         )
         return
-    made = await groups.found(op.scope, name)
+    made = await groups.get_group(op.scope, name)
     if op.kind == "ungroup":
-        await groups.delete(op.scope, name, made.id)
+        await groups.delete_group(op.scope, name, made.id)
     else:
         head = await there.streams.cut_at(op.scope, op.stream)
-        await groups.has_read(
+        await groups.update_read_cut(
             f"{op.scope}/{name}", made.id, made.generation, op.scope, op.stream, head
         )
 
@@ -132,19 +132,19 @@ async def timed(there: Rig, op: Operation) -> None:
         now = layout.current_segments(await there.streams.stream(*where))
         infos = {segment.id: there.store.info(segment_name(*where, segment.id)) for segment in now}
         ends = {number: info.length for number, info in infos.items() if info is not None}
-        await WriterTimes(there.catalogue).note(*where, writer, int(op.choice * 1000), ends)
+        await WriterTimes(there.catalogue).note_time(*where, writer, int(op.choice * 1000), ends)
     elif op.kind == "leave":
-        await WriterTimes(there.catalogue).remove(*where, writer)
+        await WriterTimes(there.catalogue).remove_writer(*where, writer)
     else:
-        await Watermarks(there.catalogue).advance(*where)
+        await Watermarks(there.catalogue).advance_stream(*where)
 
 
 async def mapped(there: Rig, op: Operation) -> None:
     maps = KeyValueTables(there.catalogue)
     if op.kind == "map":
-        await maps.create(op.scope, op.stream, KeyValueTable(1 + int(op.choice * 3), 8))
+        await maps.create_kv_table(op.scope, op.stream, KeyValueTable(1 + int(op.choice * 3), 8))
     else:
-        await maps.delete(op.scope, op.stream)
+        await maps.delete_kv_table(op.scope, op.stream)
 
 
 BESIDE: dict[str, Callable[[Rig, Operation], Awaitable[None]]] = {
@@ -197,11 +197,11 @@ async def in_transaction(there: Rig, op: Operation) -> None:
         return
     key = UUID(hex=keys[int(op.choice * len(keys))])
     if op.kind == "commit":
-        await there.transactions.commit(op.scope, op.stream, key)
+        await there.transactions.commit_transaction(op.scope, op.stream, key)
     elif op.kind == "abort":
-        await there.transactions.abort(op.scope, op.stream, key)
+        await there.transactions.abort_transaction(op.scope, op.stream, key)
     else:
-        found = await there.transactions.state(op.scope, op.stream, key)
+        found = await there.transactions.get_transaction(op.scope, op.stream, key)
         if found.status == "open":
             parent = found.segments[int(op.choice * len(found.segments))]
             await there.write(
