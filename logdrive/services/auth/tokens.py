@@ -1,7 +1,7 @@
 """Delegation tokens: signed by the controller, verified by the segment store.
 
-Specification, section 6. A token is a JWT, HS512 with a secret that both know. Beside the usual
-claims it has one for each resource (a stream, a scope, or everything), whose value is the
+See docs/protocols/pravega.md#tokens. A token is a JWT, HS512 with a secret that both know. Beside
+the usual claims it has one for each resource (a stream, a scope, or everything), whose value is the
 permission. It is verified without asking the controller.
 """
 

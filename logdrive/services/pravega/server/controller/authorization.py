@@ -1,4 +1,5 @@
-"""Authorization of calls to the controller, and tokens in its answers (specification, section 6).
+"""Authorization of calls to the controller, and tokens in its answers
+(docs/protocols/pravega-controller.md).
 
 `ControllerAuthorization` wraps all methods. It decides from the request, by the scope or streams in
 it, and from the method's name, by whether that only reads. A method that is unknown here needs the

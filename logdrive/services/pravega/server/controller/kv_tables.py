@@ -1,4 +1,4 @@
-"""The controller's methods for key-value tables (specification, section 6)."""
+"""The controller's methods for key-value tables (docs/protocols/pravega-controller.md)."""
 
 from logdrive.services.pravega.server.controller import convert
 from logdrive.services.pravega.server.controller.convert import NO_TOKEN

@@ -1,4 +1,6 @@
-"""The controller's methods for reader groups and subscribers (specification, section 6)."""
+"""The controller's methods for reader groups and subscribers
+(docs/protocols/pravega-controller.md).
+"""
 
 from logdrive.services.pravega.server.streams.reader_groups import ReaderGroups
 from logdrive.store.streams.state import ReaderGroup, StreamCut

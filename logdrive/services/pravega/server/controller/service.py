@@ -1,6 +1,6 @@
 """The controller's methods for scopes, streams and segments, and its gRPC handlers.
 
-Specification, section 6.
+See docs/protocols/pravega-controller.md.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""The controller's methods for transactions (specification, section 6)."""
+"""The controller's methods for transactions (docs/protocols/pravega-controller.md)."""
 
 from typing import Final
 

@@ -1,4 +1,6 @@
-"""The controller's methods for the times that writers note (specification, section 6)."""
+"""The controller's methods for the times that writers note
+(docs/protocols/pravega-controller.md).
+"""
 
 from logdrive.services.pravega.server.streams.writer_times import WriterTimes
 from logdrive.wire.pravega.controller import controller_pb2 as pb

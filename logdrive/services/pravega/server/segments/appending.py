@@ -1,4 +1,4 @@
-"""The append path of one connection (specification, sections 2.3 to 2.9).
+"""The append path of one connection (docs/protocols/pravega.md#appending).
 
 Theory of operation:
 

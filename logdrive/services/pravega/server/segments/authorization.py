@@ -1,4 +1,4 @@
-"""Authorization of the requests of one connection (specification, sections 3 and 6).
+"""Authorization of the requests of one connection (docs/protocols/pravega.md#tokens).
 
 Each request brings a token, which is verified by itself. Appends bring none: their writer was set
 up with one. When the first such token of a connection expires, the connection ends, as at a

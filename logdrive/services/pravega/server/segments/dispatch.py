@@ -1,6 +1,6 @@
 """Answers requests other than appends and reads; converts the store's errors to replies.
 
-Specification, sections 3, 5 and 0.
+See docs/protocols/pravega.md#messages.
 """
 
 from typing import Final

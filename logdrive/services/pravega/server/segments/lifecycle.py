@@ -1,6 +1,6 @@
 """Requests that create, seal, truncate, merge and delete segments.
 
-Specification, section 3, as corrected by section 0.
+See docs/protocols/pravega.md#segment-lifecycle.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """MergeSegments and MergeSegmentsBatch: sources are appended to their target and deleted.
 
-Specification, sections 3 and 0.
+See docs/protocols/pravega.md#segment-lifecycle.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Requests about a segment's state, attributes and policy.
 
-Specification, section 3, as corrected by section 0.
+See docs/protocols/pravega.md#messages.
 """
 
 import asyncio

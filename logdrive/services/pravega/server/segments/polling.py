@@ -1,4 +1,5 @@
-"""Long polls: reads of one connection that wait for data at the tail (specification, section 3).
+"""Long polls: reads of one connection that wait for data at the tail
+(docs/protocols/pravega.md#reading).
 
 One task answers the reads of all segments: a read that waits costs an object, not a task. When a
 segment changes, its reads are answered in the order of their offsets as far as there is data, in

@@ -1,6 +1,6 @@
 """ReadSegment: answered at once if there is data, else after a wait.
 
-Specification, section 3, as corrected by section 0.
+See docs/protocols/pravega.md#reading.
 """
 
 from dataclasses import dataclass

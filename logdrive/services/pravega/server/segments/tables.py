@@ -1,4 +1,4 @@
-"""Requests about table segments (specification, sections 5 and 0)."""
+"""Requests about table segments (docs/protocols/pravega.md#tables)."""
 
 from logdrive.services.pravega.server.tables.errors import (
     FixedKeysError,

@@ -1,6 +1,6 @@
 """Transient segments: each holds one large event until it is merged into the event's segment.
 
-Specification, section 2.11.
+See docs/protocols/pravega.md#segment-lifecycle.
 """
 
 import asyncio
