@@ -169,6 +169,8 @@ def _judged(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
 
 def text_of(path: str) -> str:
     """Return a path as JSON can carry it: names that are not UTF-8 as NUL and Base64."""
+    if path.isascii():  # nearly all, and three for each entry
+        return path
     data = os.fsencode(path)
     try:
         return path if data.decode() == path else data.decode()

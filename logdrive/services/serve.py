@@ -11,9 +11,9 @@ from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
 from logdrive.services.auth.open import open_access
 from logdrive.services.pravega.server.config import StoreConfig
-from logdrive.services.pravega.server.controlled import controlled
-from logdrive.services.pravega.server.controller.serving import Serving
-from logdrive.services.pravega.server.segments.listen import listening
+from logdrive.services.pravega.server.controller.serve_rpc import ServeRpc
+from logdrive.services.pravega.server.segments.listen import serve_segment_store
+from logdrive.services.pravega.server.serve_controller import serve_controller
 from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, open_store, wait_for_any
 from logdrive.store.streams.catalog import Catalog
@@ -30,13 +30,12 @@ async def serve_store(
     random: Random | None = None,
     started: Callable[[tuple[str, int]], None] = lambda address: None,
     limits: StoreLimits = StoreLimits(),
-    serving: Serving | None = None,
+    serve_rpc: ServeRpc | None = None,
 ) -> None:
     """Serve the store until *stop* is set; then wait until pending writes are acknowledged.
 
     *executor* must have a single thread. *started* is called with host and port as soon as
-    connections are accepted. *serving* serves the controller in tests; the default is gRPC over the
-    network.
+    connections are accepted. *serve_rpc* serves the controller in tests; the default is gRPC.
 
     Raises `ConfigError` if the address or the directory can't be used. Raises `StorageError` if the
     disk fails; the process must end then.
@@ -44,8 +43,8 @@ async def serve_store(
     failure = Failure()
     random = random or SystemRandom()
 
-    host, port = config.listen.pravega.where
-    tls = config.listen.pravega.settings
+    host, port = config.listen.pravega.host_and_port
+    tls = config.listen.pravega.tls_settings
     controller = config.listen.controller
     retention = [table.policy for table in config.retention]
     store_runs = open_store(
@@ -62,21 +61,21 @@ async def serve_store(
     async with (
         open_access(config.listen.auth, disk=disk, clock=clock, random=random) as access,
         store_runs as store,
-        listening(
+        serve_segment_store(
             store,
             host,
             port,
             tls,
             transport=transport,
             disk=disk,
-            gate=access.gate if access else None,
+            verifier=access.verifier if access else None,
         ) as address,
-        controlled(
+        serve_controller(
             Catalog(store, clock=clock, random=random),
             controller,
             address,
             disk=disk,
-            serving=serving,
+            serve_rpc=serve_rpc,
             access=access,
         ),
     ):

@@ -24,7 +24,7 @@ class IndexCheckpoint:
 
     def __init__(
         self,
-        found: Recovered,
+        recovered: Recovered,
         directory: str,
         *,
         disk: Disk,
@@ -32,12 +32,12 @@ class IndexCheckpoint:
         limits: StoreLimits,
     ) -> None:
         self.needed_from = -1
-        self._log = found.log
-        self._index = found.index
+        self._log = recovered.log
+        self._index = recovered.index
         # the tip that the index on disk covers, None if there is no good one
-        self._written: Tip | None = found.indexed
+        self._written: Tip | None = recovered.indexed
         # paged files of the index on disk
-        self._names = found.names
+        self._names = recovered.names
         self._directory = directory
         # True once `find_needed_from` has read the older index
         self._looked = False
@@ -58,7 +58,14 @@ class IndexCheckpoint:
         try:
             older = load_index(self._disk, self._directory, OLDER_NAME, self._limits)
             missing = older.index.pages.missing(older.index.paged_files())
-        except (OSError, ValueError):
+        except FileNotFoundError:
+            return -1
+        except (OSError, ValueError) as error:
+            reason = os_error_text(error) if isinstance(error, OSError) else str(error)
+            log = structlog.get_logger()
+            log.warning(
+                "older index not read: what it needs is kept", store=self._directory, reason=reason
+            )
             return -1
         good = older.store_id == self._log.store_id and not missing
         return older.tip.last if good else -1

@@ -57,7 +57,7 @@ class PravegaSink:
     def __init__(self, service: Cluster, segments: Sequence[StreamSegment], store_id: UUID) -> None:
         self.store_id = store_id
         self._service = service
-        self._map = StreamMap(segments, service)
+        self._map = StreamMap(segments, service, self._on_segments_changed)
         self._history = (
             None
             if service.controller is None
@@ -166,6 +166,10 @@ class PravegaSink:
             self._map.on_sealed(target.name)
             raise SegmentMovedError(f"{target.name} is sealed")
         return LOST if number == ABSENT and not complete else number
+
+    def _on_segments_changed(self) -> None:
+        if self._history is not None:
+            self._history.forget_graph()
 
     async def _connect_segment(self, segment: StreamSegment) -> SegmentClient:
         return await (await self._service.locate_connection(segment)).wait_connected()

@@ -1,12 +1,12 @@
-"""Log files that nobody needs are removed, sparse ones after what is left in them was copied; and
-no start misses what is gone.
-"""
+"""Unneeded log files are removed, sparse ones after a copy, and no start misses them."""
 
 import asyncio
+import errno
 from dataclasses import replace
 from random import Random
 
 import pytest
+from structlog.testing import capture_logs
 
 from logdrive.errors import TransientError
 from logdrive.host import faults
@@ -38,7 +38,7 @@ def logs(disk: MemoryDisk) -> list[str]:
 
 
 async def passing(store: Store, count: int, first: int = 1) -> None:
-    """Append to SEGMENT, each batch in a group of its own, and cut it all off as it comes."""
+    """Append to SEGMENT, each batch in a group of its own, and truncate each at once."""
     for number in range(first, first + count):
         await store.truncate(SEGMENT, await submit(store, bytes(900), number))
 
@@ -109,7 +109,7 @@ def test_a_small_segment_that_lives_long_is_copied_forward_and_holds_no_file() -
 
 
 def test_one_search_finds_all_several_segments_have_in_file_at_offsets_of_their_own() -> None:
-    """Long segments come before short ones: where the search is in one says nothing of the next."""
+    """Long segments come first: the offset of the search in one must not be used for the next."""
 
     async def main() -> None:
         disk, parts = MemoryDisk(), {"long": 5, "middle": 2, "short": 1}
@@ -122,14 +122,14 @@ def test_one_search_finds_all_several_segments_have_in_file_at_offsets_of_their_
                     await submit(store, b"%02d" % number, number, segment=name, writer=OTHER)
             in_it = [base for base in store._index.files.bases if store._index.files.live[base]]
             assert in_it == [0]
-            searched, choose = list[int](), store._reclaimer._chosen
+            searched, choose = list[int](), store._reclaimer._choose_victim
 
             def chosen() -> _Victim | None:
                 victim = choose()
                 searched.extend([victim.base] if victim is not None else [])
                 return victim
 
-            store._reclaimer._chosen = chosen  # type: ignore[method-assign]
+            store._reclaimer._choose_victim = chosen  # type: ignore[method-assign]
             await passing(store, 60)
             assert searched.count(0) == 1
             assert FIRST_FILE not in logs(disk)
@@ -211,7 +211,7 @@ def test_once_files_were_freed_either_index_is_enough_and_without_both_a_start_i
 def test_an_index_that_was_damaged_meanwhile_never_takes_the_place_of_a_good_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whenever the next index is being written, a kill leaves one that a start can use."""
+    """Whenever the next index is written, a kill leaves one that a start can use."""
     left: list[MemoryDisk] = []
 
     async def main() -> None:
@@ -241,6 +241,43 @@ def spoil(disk: MemoryDisk, path: str, harm: str) -> None:
         disk.remove(path)
     else:
         disk.flip_bit(path, 30)
+
+
+class _Unlisted(MemoryDisk):
+    """A disk that can't list directories for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = 0
+        self.failed = 0
+
+    def names(self, directory: str) -> list[str]:
+        if self.fails:
+            self.fails -= 1
+            self.failed += 1
+            raise OSError(errno.EIO, "Input/output error")
+        return super().names(directory)
+
+
+def test_directory_cannot_be_listed_does_not_end_store_which_says_so_and_frees_later() -> None:
+    async def main() -> None:
+        disk = _Unlisted()
+        async with running(disk, LIMITS, clean=False) as store:
+            await created(store)
+            await passing(store, 40)
+        async with running(disk, LIMITS) as store:
+            assert store.recovery.index == "used"
+            disk.fails = 1
+            with capture_logs() as logged:
+                await passing(store, 40, 41)
+            assert disk.failed == 1
+            told = [entry for entry in logged if entry["event"].startswith("older index not read")]
+            assert [(entry["store"], entry["reason"]) for entry in told] == [
+                (PATH, "Input/output error")
+            ]
+            assert len(logs(disk)) <= 4
+
+    run(main())
 
 
 def test_a_missing_file_in_which_something_lives_is_refused_by_name() -> None:

@@ -38,6 +38,15 @@ class History:
         # Ids of the segments that are known to be sealed.
         self._sealed: dict[int, None] = {}
 
+    def forget_graph(self) -> None:
+        """Forget all segments: the controller is asked again.
+
+        In a service that was restored from a backup, scaling gives the same ids to other segments.
+        """
+        self._segments = {}
+        self._before = {}
+        self._sealed = {}
+
     async def carry_number(self, segment: StreamSegment, writer: UUID) -> bool:
         """Copy the number that *writer* had in the predecessors of *segment* to *segment*.
 

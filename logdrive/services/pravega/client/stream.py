@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -15,16 +15,25 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class StreamMap:
-    """The segments of one stream at *service* that take appends.
+    """The segments of one stream at *service* that take appends; *changed* is called before others
+    take their place.
 
     With a controller, `run` must run as a task: it asks for the successors of sealed segments.
-    Without one the segments never change.
+    *changed* is called before the current segments are replaced. Without a controller they never
+    change.
     """
 
-    def __init__(self, segments: Sequence[StreamSegment], service: Cluster) -> None:
+    def __init__(
+        self, segments: Sequence[StreamSegment], service: Cluster, changed: Callable[[], None]
+    ) -> None:
         self._service = service
+        self._on_change = changed
+        # Current segments that are known to be sealed.
         self._sealed: dict[str, None] = {}
-        self._wanted, self._changed = asyncio.Event(), asyncio.Event()
+        # Set when `run` must ask for the current segments.
+        self._wanted = asyncio.Event()
+        # Set and cleared when they were replaced.
+        self._changed = asyncio.Event()
         self._replace(segments)
 
     def _replace(self, segments: Sequence[StreamSegment]) -> None:
@@ -85,6 +94,7 @@ class StreamMap:
             raise TransientError(f"{still[0]} is sealed, and no segment follows it yet")
         for segment in found:
             await self._service.locate_connection(segment)
+        self._on_change()
         self._sealed.clear()
         self._replace(found)
         self._changed.set()
