@@ -24,7 +24,7 @@ from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner, Watcher
 from agent.sources.checkpoint import CheckpointDamagedError, CheckpointFile
 from agent.sources.checkpointer import Checkpointer
-from agent.sources.first_run import Arrival
+from agent.sources.first_run import FirstRunSource
 from agent.sources.identity import Fingerprinter, machine_agent_id
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
@@ -53,7 +53,7 @@ MakeWatcher = Callable[[Callable[[], None]], Watcher]
 
 
 class Agent:
-    """One agent. `run` is its whole life; `status` may be asked at any time of it."""
+    """One agent. `run_agent` is its whole life; `status` may be asked at any time of it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Agent:
     ) -> None:
         self._config, self._clock, self._disk = config, clock, disk
         self._log = log if log is not None else structlog.get_logger("agent")
-        agent, host = agent_id(config, disk), config.agent.host or os.uname().nodename
+        agent, host = resolve_agent_id(config, disk), config.agent.host or os.uname().nodename
         self._namer = Fingerprinter(agent, host, disk)
         self._inputs = FileInputs(config.input)
         self.book = SourceRegistry(host, agent, self._inputs)
@@ -190,7 +190,7 @@ class Agent:
         from_end = self._inputs.first_from_end
         if from_end is not None or any(entry.undecided for entry in entries):
             labels = from_end or InputTable(paths=["/"])
-            arrival = Arrival(
+            arrival = FirstRunSource(
                 self.book, self.demand, self._clock, self._file.path, labels, self._log
             )
             entries = [entry for entry in entries if entry.origin != arrival.origin]
@@ -298,7 +298,7 @@ def _is_outstanding(source: Source, until: float) -> bool:
     return bool(source.kept) or source.has_more
 
 
-def agent_id(config: AgentConfig, disk: Disk) -> str:
+def resolve_agent_id(config: AgentConfig, disk: Disk) -> str:
     """Return who this agent is.
 
     Raises `ConfigError` where neither the configuration nor the machine says so.
@@ -315,7 +315,7 @@ def agent_id(config: AgentConfig, disk: Disk) -> str:
         raise ConfigError("agent", [Mistake("agent.id", "", remedy)]) from error
 
 
-async def run(
+async def run_agent(
     config: AgentConfig,
     *,
     clock: Clock,

@@ -106,7 +106,7 @@ async def ship(
     return await shipment.run(stop or asyncio.Event())
 
 
-def output_to(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
+def output_for(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
     """Return the output of a command line that names one receiver."""
     return OutputTable(hosts=[host], tls=tls, **settings)
 

@@ -7,7 +7,7 @@ import msgspec
 
 from agent.delivery.connection import Connector
 from agent.inputs.files.followed import Followed
-from agent.sources.checkpoint import path_of, shown
+from agent.sources.checkpoint import path_from_text, printable_path
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import SourceState
 
@@ -52,7 +52,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         troubles = {followed.source: followed.trouble for followed in files}
         sources = [
             SourceStatus(
-                path=shown(path_of(entry.path)),
+                path=printable_path(path_from_text(entry.path)),
                 origin=str(source.origin),
                 count=source.count,
                 state=source.state.name.lower()

@@ -8,7 +8,7 @@ from typing import Final
 
 from agent.config import OutputTable
 from agent.delivery.dialect import EndedError, ReceiverRefusedError, SendingDialect, SessionServices
-from agent.delivery.dialect_choice import NATIVE, Choice, choose, offered
+from agent.delivery.dialect_choice import NATIVE, DialectChoice, choose_dialect, offered_protocols
 from agent.delivery.encoders import Encoders, EncodingForm
 from agent.delivery.logdrive1 import Logdrive1Sender
 from agent.delivery.lumberjack import LumberjackSender
@@ -65,7 +65,7 @@ class Connector:
             settings.backoff.initial_seconds, settings.backoff.max_seconds, services.random
         )
         self._patient, self._doubtful = patient, 0
-        self._choice: Choice | None = None
+        self._choice: DialectChoice | None = None
         self._answer_in_1: set[str] = set()
         self.session: SenderSession | None = None
         self.host = ""
@@ -149,14 +149,14 @@ class Connector:
         settings = self._services.settings
         if settings.tls == "off":
             return None
-        return settings.tls.settings(offered(settings.dialect))
+        return settings.tls.settings(offered_protocols(settings.dialect))
 
-    def _choose(self, host: str, peer: Peer) -> Choice:
+    def _choose(self, host: str, peer: Peer) -> DialectChoice:
         """Return the dialect for this peer.
 
         Raises `RejectedError` where there is none that may be spoken.
         """
-        choice = choose(
+        choice = choose_dialect(
             self._services.settings.dialect, peer, answers_in_1=host in self._answer_in_1
         )
         if choice is None:
@@ -166,7 +166,7 @@ class Connector:
             )
         return choice
 
-    def _talk(self, choice: Choice) -> SendingDialect:
+    def _talk(self, choice: DialectChoice) -> SendingDialect:
         """Begin to speak a dialect: what was read for another one is made anew where that has no
         place for it.
         """
@@ -179,7 +179,7 @@ class Connector:
             return Logdrive1Sender(services, _codec(settings))
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
-    def _tell(self, host: str, peer: Peer, choice: Choice) -> None:
+    def _tell(self, host: str, peer: Peer, choice: DialectChoice) -> None:
         """Say what is spoken and why, as a warning where that is news, and less than was hoped
         for.
         """

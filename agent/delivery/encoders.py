@@ -9,7 +9,7 @@ from agent.records.blocks import BlockEncoder, Encoder
 from agent.records.flatten import flat
 from agent.records.full_records import FullEncoder
 from agent.records.pairs import PairEncoder
-from agent.sources.checkpoint import shown
+from agent.sources.checkpoint import printable_path
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 
@@ -47,7 +47,7 @@ class Encoders:
         if self.form == "block" or source.generation is None:
             return self._block
         place, settings = source.generation.place, source.generation.settings
-        path, origin = shown(place.path), source.origin.hex
+        path, origin = printable_path(place.path), source.origin.hex
         if self.form == "pairs":
             return PairEncoder(flat(settings.fields, settings.tags), self._host, path, origin)
         labels: dict[str, Any] = {"fields": settings.fields, "tags": settings.tags}

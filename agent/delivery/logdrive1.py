@@ -10,7 +10,7 @@ from uuid import UUID
 from agent.delivery.dialect import ReceiverRefusedError, SessionServices
 from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
-from agent.sources.checkpoint import path_of, shown
+from agent.sources.checkpoint import path_from_text, printable_path
 from agent.sources.registration import MORE_COUNTS, StoredNumber
 from agent.sources.source import NextStep, Source, SourceState
 from logdrive.errors import ProtocolError, TransientError
@@ -41,7 +41,7 @@ _SOON_SECONDS, _LATER_SECONDS, _LATEST_SECONDS = 1.0, 60.0, 3600.0
 _FEWEST_FREE: Final = 4 * MORE_COUNTS
 
 
-def pause_after(code: int, refusals: int, luck: float) -> float:
+def refusal_pause_seconds(code: int, refusals: int, luck: float) -> float:
     """Return for how long a source waits after its *refusals*-th refusal in a row; *luck* in [0, 1)
     spreads it.
     """
@@ -310,7 +310,7 @@ class Logdrive1Sender:
 
     def _pause(self, source: Source, code: int, reason: str) -> None:
         services = self._services
-        seconds = pause_after(code, source.refusals, services.random.random())
+        seconds = refusal_pause_seconds(code, source.refusals, services.random.random())
         services.log.warning(
             "source refused",
             path=self._path(source),
@@ -325,7 +325,7 @@ class Logdrive1Sender:
         services.demand.changed.set()
 
     def _path(self, source: Source) -> str:
-        return shown(path_of(self._services.book.sources[source].path))
+        return printable_path(path_from_text(self._services.book.sources[source].path))
 
     def end(self) -> None:
         """Take every source off the connection."""

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from agent.delivery.dialect import SessionServices
-from agent.delivery.dialect_choice import Choice
+from agent.delivery.dialect_choice import DialectChoice
 from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
-from agent.sources.first_run import tell_start
+from agent.sources.first_run import log_start_decision
 from agent.sources.source import Source
 from logdrive.model.numbers import NOT_KEPT
 from logdrive.model.units import MIB
@@ -37,7 +37,9 @@ class LumberjackSender:
 
     numbering: Literal["window", "connection"] = "window"
 
-    def __init__(self, services: SessionServices, codec: Codec | None, choice: Choice) -> None:
+    def __init__(
+        self, services: SessionServices, codec: Codec | None, choice: DialectChoice
+    ) -> None:
         self._services = services
         self._fell_back = choice.fell_back
         self.version = choice.version
@@ -54,7 +56,7 @@ class LumberjackSender:
         if decided := services.book.decide_starts(
             here_before=False, now_ms=services.clock.now_ms()
         ):
-            tell_start(services.log, NOT_KEPT, len(decided))
+            log_start_decision(services.log, NOT_KEPT, len(decided))
         services.demand.begin(services.book.sources, services.clock.monotonic())
         waiting = [source for source in services.book.sources if self._waits(source)]
         for source in waiting:

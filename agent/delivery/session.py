@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from agent.delivery.dialect import EndedError, SendingDialect, SentRuns, SessionServices
-from agent.delivery.window import gather, is_light, packed
+from agent.delivery.window import gather_window, pack_window, packs_inline
 from agent.delivery.window_size import WindowSizer
 from agent.failures import first_cause
 from logdrive.host import faults
@@ -97,7 +97,7 @@ class SenderSession:
         if self.in_flight >= services.settings.windows_in_flight or self._due_in() != 0.0:
             return False
         room = replace(talk.room, size=self._pace.size)
-        window = gather(services.demand, services.producer, room, services.clock.monotonic())
+        window = gather_window(services.demand, services.producer, room, services.clock.monotonic())
         if not window.runs:
             return False
         if not window.records:
@@ -109,13 +109,20 @@ class SenderSession:
         )
         self._acks.sent(window.runs, self._last, window.records)
         self._pace.sent(window.size, services.clock.monotonic())
-        if is_light(window, talk.codec):
+        if packs_inline(window, talk.codec):
             await self._outbox.put(
-                packed(frames, window.records, talk.codec, services.settings.level, talk.version)
+                pack_window(
+                    frames, window.records, talk.codec, services.settings.level, talk.version
+                )
             )
         else:
             work = services.executor.run(
-                packed, frames, window.records, talk.codec, services.settings.level, talk.version
+                pack_window,
+                frames,
+                window.records,
+                talk.codec,
+                services.settings.level,
+                talk.version,
             )
             await self._outbox.put(group.create_task(work, name="agent-pack"))
         await asyncio.sleep(0)  # whoever waits to read or send goes first
@@ -149,7 +156,7 @@ class SenderSession:
         item = await self._outbox.get()
         parts = await item if isinstance(item, asyncio.Task) else item
         faults.reach("agent.window.before_send")
-        for slice_ in _slices(parts):
+        for slice_ in _split_writes(parts):
             await self._stream.write(slice_)
             # a slow link is no silence
             self._heard = self._moved = self._services.clock.monotonic()
@@ -219,7 +226,7 @@ class SenderSession:
                 )
 
 
-def _slices(parts: list[bytes]) -> Iterator[list[bytes]]:
+def _split_writes(parts: list[bytes]) -> Iterator[list[bytes]]:
     """Yield *parts* so that no write is long, however slow the link; what is short goes in one."""
     gathered, size = list[bytes](), 0
     for part in parts:

@@ -61,7 +61,7 @@ class WindowRoom:
         )
 
 
-def gather(
+def gather_window(
     demand: SendQueue, producer: SourceReader, room: WindowRoom, now: float
 ) -> OutgoingWindow:
     """Return a window of what is read at once of the sources that have waited longest, then of the
@@ -79,7 +79,7 @@ def gather(
     return window
 
 
-def is_light(window: OutgoingWindow, codec: Codec | None) -> bool:
+def packs_inline(window: OutgoingWindow, codec: Codec | None) -> bool:
     """Tell whether packing is not worth a thread.
 
     Never with zlib, whose levels here are all fast (2 ms for a full window): handing windows over
@@ -89,7 +89,7 @@ def is_light(window: OutgoingWindow, codec: Codec | None) -> bool:
     return codec != "zstd" or window.size <= _SMALL_BYTES
 
 
-def packed(
+def pack_window(
     frames: Sequence[bytes],
     records: int,
     codec: Codec | None,

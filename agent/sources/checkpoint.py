@@ -167,7 +167,7 @@ def _judged(data: bytes, agent: str) -> tuple[str, Checkpoint | None]:
     return "", checkpoint
 
 
-def text_of(path: str) -> str:
+def path_to_text(path: str) -> str:
     """Return a path as JSON can carry it: names that are not UTF-8 as NUL and Base64."""
     data = os.fsencode(path)
     try:
@@ -176,11 +176,11 @@ def text_of(path: str) -> str:
         return "\0" + base64.b64encode(data).decode()
 
 
-def path_of(text: str) -> str:
-    """Return the path that `text_of` made *text* of."""
+def path_from_text(text: str) -> str:
+    """Return the path that `path_to_text` made *text* of."""
     return os.fsdecode(base64.b64decode(text[1:])) if text.startswith("\0") else text
 
 
-def shown(path: str) -> str:
+def printable_path(path: str) -> str:
     """Return a path for people and records: bytes that are not UTF-8 as U+FFFD."""
     return os.fsencode(path).decode(errors="replace")

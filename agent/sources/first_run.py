@@ -24,7 +24,7 @@ from logdrive.host.clock import Clock
 from logdrive.model.numbers import LOST, NOT_KEPT
 
 
-def tell_start(log: Any, number: int, files: int) -> None:
+def log_start_decision(log: Any, number: int, files: int) -> None:
     """Log where *files* begin whose start depended on the answer *number* of the store,
     `record.NOT_KEPT` where none is to be had.
     """
@@ -42,7 +42,7 @@ def tell_start(log: Any, number: int, files: int) -> None:
         log.info("first run: files begin at their end", files=files)
 
 
-class Arrival(Source):
+class FirstRunSource(Source):
     """The source of the agent itself.
 
     It registers first on the first connection; later ones register what `SourceRegistry.ended` has
@@ -76,7 +76,7 @@ class Arrival(Source):
         for source in decided:
             self._demand.want(source, self._clock.monotonic())
         if decided:
-            tell_start(self._log, number, len(decided))
+            log_start_decision(self._log, number, len(decided))
         outcome = super().told(number, store, now_ms)
         if number < 0 and number != NOT_KEPT and not self.kept and not self._deciding:
             self._deciding = True

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from agent.config import InputTable
 from agent.records.batch import FIRST_RUN, REMOVED, Mark, end_run
-from agent.sources.checkpoint import CheckpointEntry, path_of, shown, text_of
+from agent.sources.checkpoint import CheckpointEntry, path_from_text, path_to_text, printable_path
 from agent.sources.identity import FirstLine, Identity
 from agent.sources.incarnations import Incarnations
 from agent.sources.place import FileLocation
@@ -86,9 +86,9 @@ class SourceRegistry:
         self.sources[source] = CheckpointEntry(
             origin=source.origin,
             stem=family.stem,
-            path=text_of(place.path),
-            name=text_of(place.name),
-            mount=text_of(place.mount),
+            path=path_to_text(place.path),
+            name=path_to_text(place.name),
+            mount=path_to_text(place.mount),
             device=place.device,
             inode=place.inode,
             birth_ns=place.birth_ns,
@@ -105,7 +105,7 @@ class SourceRegistry:
         # one object of two that are kept, here and below
         entry.name = entry.path if entry.name == entry.path else entry.name
         entry.origin = family.stem if entry.origin == family.stem else entry.origin
-        path = path_of(entry.path)
+        path = path_from_text(entry.path)
         attributes = self.attributes(
             path,
             generation.settings if generation is not None else self.inputs.of(path) or _NO_LABELS,
@@ -205,7 +205,11 @@ class SourceRegistry:
 
     def attributes(self, path: str, labels: Labels) -> bytes:
         """Return what an S says of a source (rule R4: it goes into every header as it is)."""
-        said: dict[str, Any] = {"host": self.host, "agent": self.agent, "path": shown(path)}
+        said: dict[str, Any] = {
+            "host": self.host,
+            "agent": self.agent,
+            "path": printable_path(path),
+        }
         if labels.fields:
             said["fields"] = labels.fields
         if labels.tags:
@@ -241,7 +245,7 @@ class SourceRegistry:
             entry.last = generation.last if generation.seen > source.position else 0
             entry.modified_ns = generation.modified_ns
             if not generation.over:
-                entry.name = text_of(generation.place.name)
+                entry.name = path_to_text(generation.place.name)
         if source.ended is not None:
             entry.ended, entry.exact = source.ended.reason, source.ended.exact
         return entry

@@ -19,7 +19,7 @@ from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
-from agent.sources.checkpoint import CheckpointEntry, path_of
+from agent.sources.checkpoint import CheckpointEntry, path_from_text
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.place import FileLocation, same_birth
 from agent.sources.readable import SourceTruncatedError
@@ -76,11 +76,11 @@ class Restorer:
             self.restore(entries)
 
     def _living(self, entry: CheckpointEntry, locator: Locator) -> None:
-        path = path_of(entry.path)
+        path = path_from_text(entry.path)
         place = FileLocation(
             path,
-            path_of(entry.name),
-            path_of(entry.mount),
+            path_from_text(entry.name),
+            path_from_text(entry.mount),
             entry.device,
             entry.inode,
             entry.birth_ns,
@@ -182,7 +182,7 @@ class Restorer:
         )
         self._log.warning(
             "file may be another than before: only its first line could be compared",
-            path=path_of(entry.path),
+            path=path_from_text(entry.path),
         )
         self._ended(lost, Mark(UNSURE, exact=False))
 
@@ -203,7 +203,7 @@ class Restorer:
         return Identity(
             self._namer.agent,
             self._namer.host,
-            path_of(entry.mount),
+            path_from_text(entry.mount),
             entry.inode,
             entry.birth_ns,
             entry.first,

@@ -26,7 +26,7 @@ from watchdog.observers.api import ObservedWatch
 
 from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import CheckpointEntry, path_of
+from agent.sources.checkpoint import CheckpointEntry, path_from_text
 from agent.sources.place import same_birth
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Counting
@@ -187,7 +187,7 @@ class Scanner:
         directory = os.path.dirname(self._disk.real_path(found.path))
         return same_birth(found.stat.birth_ns, entry.birth_ns) and self._disk.mount_point(
             directory
-        ) == path_of(entry.mount)
+        ) == path_from_text(entry.mount)
 
     async def run(self, watcher: Watcher, retry: Callable[[], None]) -> None:
         """Scan again and again, for ever; *retry* is called before each scan."""

@@ -4,7 +4,7 @@ codes of E).
 
 import pytest
 
-from agent.delivery.logdrive1 import pause_after
+from agent.delivery.logdrive1 import refusal_pause_seconds
 from agent.sources.queue import SendQueue
 from logdrive.net.stream import ByteStream
 from tests.agent.world import LOG, World, contents, lines
@@ -160,10 +160,10 @@ def test_refusals_do_not_let_more_be_unanswered_than_readers_bear__D9_D1() -> No
 
 
 def test_pauses_grow_and_differ_by_reason__E() -> None:
-    assert [pause_after(3, n, 0.0) for n in range(4)] == [1, 2, 4, 8]
-    assert [pause_after(6, n, 0.0) for n in range(3)] == [60, 120, 240]
-    assert pause_after(77, 0, 0.0) == 1, "unknown codes are taken as 9"
-    assert pause_after(5, 40, 0.999) <= 3600 * 1.5
+    assert [refusal_pause_seconds(3, n, 0.0) for n in range(4)] == [1, 2, 4, 8]
+    assert [refusal_pause_seconds(6, n, 0.0) for n in range(3)] == [60, 120, 240]
+    assert refusal_pause_seconds(77, 0, 0.0) == 1, "unknown codes are taken as 9"
+    assert refusal_pause_seconds(5, 40, 0.999) <= 3600 * 1.5
 
 
 def test_a_line_leaves_at_once_while_nothing_is_in_flight_else_it_may_wait__D9() -> None:

@@ -15,9 +15,9 @@ from agent.sources.checkpoint import (
     CheckpointDamagedError,
     CheckpointEntry,
     CheckpointFile,
-    path_of,
-    shown,
-    text_of,
+    path_from_text,
+    path_to_text,
+    printable_path,
 )
 from logdrive.errors import StorageError
 from logdrive.host import faults
@@ -97,8 +97,11 @@ def test_every_crash_leaves_the_old_or_the_new_one() -> None:
 def test_names_that_are_not_utf8_survive() -> None:
     for name in (b"/var/log/\xff\xfe.log", "/var/log/ä.log".encode(), b"/plain"):
         path = os.fsdecode(name)
-        assert path_of(msgspec.json.decode(msgspec.json.encode(text_of(path)), type=str)) == path
-        shown(path).encode()
+        assert (
+            path_from_text(msgspec.json.decode(msgspec.json.encode(path_to_text(path)), type=str))
+            == path
+        )
+        printable_path(path).encode()
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbage", "removed"])
