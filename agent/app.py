@@ -73,26 +73,26 @@ class Agent:
         agent, host = resolve_agent_id(config, disk), config.agent.host or os.uname().nodename
         self._namer = Fingerprinter(agent, host, disk)
         self._inputs = FileInputs(config.input)
-        self.book = SourceRegistry(host, agent, self._inputs)
-        self.demand = SendQueue()
+        self.registry = SourceRegistry(host, agent, self._inputs)
+        self.send_queue = SendQueue()
         encoders = Encoders(agent, host, clock)
         self.tailer = Tailer(
-            self.book,
-            self.demand,
+            self.registry,
+            self.send_queue,
             namer=self._namer,
             disk=disk,
             clock=clock,
-            encoder_of=encoders.of,
+            encoder_of=encoders.encoder_for,
             max_open_files=config.agent.max_open_files,
             close_idle_seconds=config.agent.close_idle_seconds,
             handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
             held=DeletedFiles(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
             log=self._log,
         )
-        producer = SourceReader(self.tailer, clock, encoders.of)
+        producer = SourceReader(self.tailer, clock, encoders.encoder_for)
         services = SessionServices(
-            self.book,
-            self.demand,
+            self.registry,
+            self.send_queue,
             self.tailer,
             producer,
             clock,
@@ -104,7 +104,7 @@ class Agent:
         self.connection = Connector(services, transport, encoders)
         self._scanner = Scanner(
             self._inputs,
-            self.book,
+            self.registry,
             self.tailer,
             disk=disk,
             clock=clock,
@@ -112,14 +112,14 @@ class Agent:
             log=self._log,
         )
         self._restorer = Restorer(
-            self._inputs, self.book, self.tailer, self._namer, disk, clock, self._log
+            self._inputs, self.registry, self.tailer, self._namer, disk, clock, self._log
         )
         self._summary = AgentSummary(
-            self.book, self.tailer.living, clock, self._log, when_idle=when_idle
+            self.registry, self.tailer.living, clock, self._log, when_idle=when_idle
         )
         self._file = CheckpointFile(disk, config.agent.state_dir)
         self._keeper = Checkpointer(
-            self.book,
+            self.registry,
             self._file,
             clock=clock,
             executor=executor,
@@ -170,7 +170,7 @@ class Agent:
 
     def status(self) -> Status:
         """Return how every source stands."""
-        return Status.of(self.book, self.tailer.living.values(), self.connection)
+        return Status.collect(self.registry, self.tailer.living.values(), self.connection)
 
     # Beginning -----------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Agent:
         """Find out what there is, and where to start, before anything is read (rules G1, P2)."""
         first_run = True
         try:
-            checkpoint = self._file.read(self.book.agent)
+            checkpoint = self._file.load_checkpoint(self.registry.agent)
         except CheckpointDamagedError as error:
             self._log.warning(
                 "checkpoint can't be used: starting as without one",
@@ -191,7 +191,7 @@ class Agent:
         if from_end is not None or any(entry.undecided for entry in entries):
             labels = from_end or InputTable(paths=["/"])
             arrival = FirstRunSource(
-                self.book, self.demand, self._clock, self._file.path, labels, self._log
+                self.registry, self.send_queue, self._clock, self._file.path, labels, self._log
             )
             entries = [entry for entry in entries if entry.origin != arrival.origin]
         self._restorer.restore(entries)
@@ -202,7 +202,7 @@ class Agent:
         self._log.info(
             "files found",
             living=len(self.tailer.living),
-            ended=len(self.book.ended),
+            ended=len(self.registry.ended),
             checkpoint=checkpoint is not None,
         )
 
@@ -220,7 +220,7 @@ class Agent:
             assert followed.source is not None, "it has a first line"
             followed.source.undecided = True
         if skipping:
-            await self._keeper.write()
+            await self._keeper.write_now()
 
     # Living and ending ---------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class Agent:
             await self._clock.sleep(nap if wait != 0.0 else 0.0)
 
     def _outstanding(self, until: float) -> bool:
-        return any(_is_outstanding(source, until) for source in self.book.sources)
+        return any(_is_outstanding(source, until) for source in self.registry.sources)
 
     async def _drain(self) -> None:
         """Go on until all that is there now is acknowledged, for as long as the configuration
@@ -278,17 +278,17 @@ class Agent:
         self.tailer.poll_all()
         while self._clock.monotonic() < until:
             waiting = self.tailer.poll_waiting()
-            if self.connection.settled and not waiting and not self._outstanding(until):
+            if self.connection.is_settled and not waiting and not self._outstanding(until):
                 break
             await self._clock.sleep(_DRAIN_LOOK_SECONDS)
-        if left := self._summary.left(self.connection.problem):
+        if left := self._summary.undelivered(self.connection.problem):
             self._log.warning(
                 "ended with lines undelivered: they follow after the next start",
                 **left,
-                **self._summary.total(),
+                **self._summary.totals(),
             )
         else:
-            self._log.info("drained", **self._summary.total())
+            self._log.info("drained", **self._summary.totals())
 
 
 def _is_outstanding(source: Source, until: float) -> bool:

@@ -112,7 +112,7 @@ def _state_dir(path: str, disk: Disk) -> Finding:
 def _checkpoint(config: AgentConfig, disk: Disk) -> tuple[Checkpoint | None, Finding]:
     file = CheckpointFile(disk, config.agent.state_dir)
     try:
-        checkpoint = file.read(resolve_agent_id(config, disk), touch=False)
+        checkpoint = file.load_checkpoint(resolve_agent_id(config, disk), touch=False)
     except CheckpointDamagedError as error:
         # it has been here before, which is all that is known
         left = Checkpoint(agent="") if error.ours else None
@@ -137,7 +137,7 @@ def _file(
     try:
         file = disk.open(found.path)
         try:
-            named = FirstLine.of(file.pread(FIRST_LINE_BYTES, 0)) is not None
+            named = FirstLine.find_in(file.pread(FIRST_LINE_BYTES, 0)) is not None
         finally:
             file.close()
         plan = (

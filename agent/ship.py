@@ -91,7 +91,7 @@ async def ship(
         namer=namer,
         disk=disk,
         clock=clock,
-        encoder_of=encoders.of,
+        encoder_of=encoders.encoder_for,
         max_open_files=len(files),
         close_idle_seconds=0.0,
         held=DeletedFiles(math.inf, sys.maxsize),
@@ -99,7 +99,7 @@ async def ship(
         log=log,
     )
     _follow(files, settings, tailer, namer, disk)
-    producer = SourceReader(tailer, clock, encoders.of)
+    producer = SourceReader(tailer, clock, encoders.encoder_for)
     services = SessionServices(book, demand, tailer, producer, clock, executor, random, output, log)
     connection = Connector(services, transport, encoders, patient=False)
     shipment = _Shipment(services, tailer, connection, give_up_seconds, progress)
@@ -182,9 +182,9 @@ class _Shipment:
     async def run(self, stop: asyncio.Event) -> Shipped:
         services = self._services
         self._tailer.poll_all()
-        for source in services.book.sources:
+        for source in services.registry.sources:
             source.must_register = True  # only the receiver knows what it has
-        if not services.book.sources:
+        if not services.registry.sources:
             return self._shipped()
         try:
             async with asyncio.TaskGroup() as group:
@@ -228,7 +228,7 @@ class _Shipment:
         return next(
             (
                 source.problem
-                for source in self._services.book.sources
+                for source in self._services.registry.sources
                 if source.state is SourceState.IDLE and source.problem
             ),
             "",
@@ -238,7 +238,7 @@ class _Shipment:
         """Raise `TransientError` where a source is refused for longer than we are willing to
         wait.
         """
-        for source in self._services.book.sources:
+        for source in self._services.registry.sources:
             if (
                 source.state is SourceState.PAUSED
                 and source.retry_at - self._services.clock.monotonic() > self._give_up_seconds / 2
@@ -246,7 +246,7 @@ class _Shipment:
                 raise TransientError(source.problem)
 
     def _shipped(self) -> Shipped:
-        book = self._services.book
+        book = self._services.registry
         total = Acknowledged()
         total.add(book.finished)
         for source in book.sources:

@@ -45,7 +45,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[SourceStatus]
 
     @classmethod
-    def of(
+    def collect(
         cls, book: SourceRegistry, files: Collection[Followed], connection: Connector
     ) -> "Status":
         """Return how *book*, the *files* that are followed and *connection* stand now."""

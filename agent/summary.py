@@ -29,7 +29,7 @@ class DeliveryProgress:
     unread_bytes: int
 
     @classmethod
-    def of(
+    def measure(
         cls, book: SourceRegistry, followed: Mapping[tuple[int, int], Followed]
     ) -> "DeliveryProgress":
         """Return how *book* and the files *followed* stand. About 1 µs a source."""
@@ -45,7 +45,7 @@ class DeliveryProgress:
 class AgentSummary:
     """Tells how far the agent is.
 
-    *lines* and *bytes* are those of the minute; `total` tells those since the start.
+    *lines* and *bytes* are those of the minute; `totals` tells those since the start.
 
     *when_idle* is called after the first minute in which nothing was acknowledged, and so again
     after each spell of work.
@@ -63,13 +63,13 @@ class AgentSummary:
         self._book, self._followed, self._clock, self._log = book, followed, clock, log
         self._when_idle = when_idle
         self._idle = False
-        self._last = DeliveryProgress.of(book, followed)
+        self._last = DeliveryProgress.measure(book, followed)
 
     async def run(self) -> None:
         """Tell each minute, for ever, unless nothing was acknowledged and nothing is left."""
         while True:
             await self._clock.sleep(_SECONDS)
-            last, now = self._last, DeliveryProgress.of(self._book, self._followed)
+            last, now = self._last, DeliveryProgress.measure(self._book, self._followed)
             self._last = now
             moved = (now.lines, now.bytes, now.gap_bytes) != (
                 last.lines,
@@ -89,12 +89,12 @@ class AgentSummary:
                     unread_bytes=now.unread_bytes,
                 )
 
-    def total(self) -> dict[str, int]:
+    def totals(self) -> dict[str, int]:
         """Return what was acknowledged since the start."""
-        now = DeliveryProgress.of(self._book, self._followed)
+        now = DeliveryProgress.measure(self._book, self._followed)
         return {"lines": now.lines, "bytes": now.bytes, "files": now.files}
 
-    def left(self, problem: str) -> dict[str, Any]:
+    def undelivered(self, problem: str) -> dict[str, Any]:
         """Return what is not acknowledged, refused sources included, and why: the connection's
         *problem*, if any. {} for nothing.
         """
@@ -106,7 +106,7 @@ class AgentSummary:
         )
         return {
             "sources_left": len(sources),
-            "bytes_left": sum(source.unacknowledged for source in sources),
+            "bytes_left": sum(source.unacknowledged_bytes for source in sources),
             "reason": why,
         }
 

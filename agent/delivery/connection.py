@@ -72,9 +72,9 @@ class Connector:
         self.problem = ""
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether nothing is in flight or awaited."""
-        return self.session is None or self.session.settled
+        return self.session is None or self.session.is_settled
 
     async def run(self) -> None:
         """Keep a connection for as long as the agent runs."""
@@ -109,7 +109,7 @@ class Connector:
             if (
                 not choice.fell_back
                 or choice.version == VERSION_1
-                or talk.reader.version != VERSION_1
+                or talk.frame_reader.version != VERSION_1
             ):
                 raise
             self._answer_in_1.add(host)
@@ -117,8 +117,8 @@ class Connector:
         except TransientError as error:
             if (
                 session is None
-                or session.heard
-                or session.settled
+                or session.frame_received
+                or session.is_settled
                 or isinstance(error, RejectedError)
             ):
                 raise
@@ -172,9 +172,9 @@ class Connector:
         """
         services, settings = self._services, self._services.settings
         form = settings.records if choice.dialect == NATIVE else _PLAIN_FORMS[choice.dialect]
-        if self._encoders.change(form):
-            for source in services.book.sources:
-                recast(source, self._encoders.of(source))
+        if self._encoders.set_form(form):
+            for source in services.registry.sources:
+                recast(source, self._encoders.encoder_for(source))
         if choice.dialect == NATIVE:
             return Logdrive1Sender(services, _codec(settings))
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
@@ -241,7 +241,7 @@ class Connector:
         await services.clock.sleep(seconds)
 
     async def _wanted(self) -> None:
-        demand = self._services.demand
+        demand = self._services.send_queue
         while not demand:
             demand.changed.clear()
             await demand.changed.wait()

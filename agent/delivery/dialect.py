@@ -28,10 +28,10 @@ SentRuns = list[tuple[Source, int, Run]]
 class SessionServices:
     """What every session of an agent works with."""
 
-    book: SourceRegistry
-    demand: SendQueue
+    registry: SourceRegistry
+    send_queue: SendQueue
     input: Input
-    producer: SourceReader
+    source_reader: SourceReader
     clock: Clock
     executor: Executor
     random: Random
@@ -66,12 +66,12 @@ class SendingDialect(Protocol):
     """The version byte of its frames."""
     codec: Codec | None
     room: WindowRoom
-    reader: FrameReader
-    until: float | None
+    frame_reader: FrameReader
+    reconnect_at: float | None
     """When to end the connection once it is settled, to look for a better one."""
 
     @property
-    def awaiting(self) -> bool:
+    def awaits_answer(self) -> bool:
         """Whether the peer owes an answer other than an acknowledgement."""
         ...
 
@@ -80,30 +80,30 @@ class SendingDialect(Protocol):
         """How many sources may send."""
         ...
 
-    def begin(self) -> None:
+    def on_connected(self) -> None:
         """Start on the connection."""
         ...
 
-    def greet(self) -> list[bytes]:
+    def registration_frames(self) -> list[bytes]:
         """Return frames that register sources, as many as may be unanswered."""
         ...
 
-    def next_retry(self) -> float | None:
+    def retry_refused(self) -> float | None:
         """Let refused sources whose pause is over ask again; return when the next one is."""
         ...
 
-    def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
         """Return the frames of a window's runs, and take their sequence numbers."""
         ...
 
-    def take(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """Act on a frame that is no acknowledgement."""
         ...
 
-    def finished(self, source: Source) -> None:
+    def on_source_finished(self, source: Source) -> None:
         """Take notice that *source* was acknowledged to its end."""
         ...
 
-    def end(self) -> None:
+    def on_disconnected(self) -> None:
         """Let go of everything: the connection is over."""
         ...

@@ -37,12 +37,12 @@ class Encoders:
         }
         self._metadata = {"@metadata": {"beat": "logdrive", "type": "_doc", "version": ours}}
 
-    def change(self, form: EncodingForm) -> bool:
+    def set_form(self, form: EncodingForm) -> bool:
         """Make *form* from now on; tell whether what was made before can't be sent beside it."""
         before, self.form = self.form, form
         return before != form and not (before in _NATIVE and form in _NATIVE)
 
-    def of(self, source: Source) -> Encoder:
+    def encoder_for(self, source: Source) -> Encoder:
         """Return the encoder for *source* on the connection there is."""
         if self.form == "block" or source.generation is None:
             return self._block

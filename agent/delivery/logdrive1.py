@@ -66,13 +66,13 @@ class Logdrive1Sender:
 
     numbering: Literal["window", "connection"] = "connection"
     version = VERSION_2
-    until: float | None = None
+    reconnect_at: float | None = None
 
     def __init__(self, services: SessionServices, codec: Codec | None) -> None:
         self._services = services
         self.codec = codec
         self.room = WindowRoom(services.settings.window_bytes)
-        self.reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
+        self.frame_reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
         self._indices: dict[int, _Index] = {}
         self._of: dict[Source, list[int]] = {}
         self._next_index = 0
@@ -87,7 +87,7 @@ class Logdrive1Sender:
     # Registering ---------------------------------------------------------------------------------
 
     @property
-    def awaiting(self) -> bool:
+    def awaits_answer(self) -> bool:
         """Whether a P is owed."""
         return self._unanswered > 0
 
@@ -96,30 +96,33 @@ class Logdrive1Sender:
         """How many sources are registered."""
         return len(self._of)
 
-    def begin(self) -> None:
+    def on_connected(self) -> None:
         """Register what has something to send, and, to notice a step back, what was acknowledged
         last (D9).
         """
         services = self._services
         now_ms = services.clock.now_ms()
-        for source in (*services.book.acknowledged_last(now_ms), *services.book.arrived(now_ms)):
+        for source in (
+            *services.registry.last_acknowledged(now_ms),
+            *services.registry.revive_first_run(now_ms),
+        ):
             source.must_register = True
         now = services.clock.monotonic()
-        services.demand.begin(services.book.sources, now)
+        services.send_queue.rebuild(services.registry.sources, now)
         self._paused = dict.fromkeys(
-            source for source in services.book.sources if source.state is SourceState.PAUSED
+            source for source in services.registry.sources if source.state is SourceState.PAUSED
         )
 
-    def greet(self) -> list[bytes]:
+    def registration_frames(self) -> list[bytes]:
         """Return S frames, and those that free indices."""
         frames, self._to_free = self._to_free, []
         while (
             self._unanswered + MORE_COUNTS <= UNANSWERED_SOURCES
-            and (source := self._services.demand.next_waiting()) is not None
+            and (source := self._services.send_queue.next_to_register()) is not None
         ):
             if len(self._indices) > LIVE_INDICES - _FEWEST_FREE:
                 self._rest_idle(frames)
-            for count, origin in source.questions():
+            for count, origin in source.next_registrations():
                 self._indices[self._next_index] = _Index(source, count, origin)
                 self._of.setdefault(source, []).append(self._next_index)
                 frames.append(SourceFrame(self._next_index, origin, source.attributes).encode())
@@ -127,14 +130,14 @@ class Logdrive1Sender:
                 self._unanswered += 1
         return frames
 
-    def next_retry(self) -> float | None:
+    def retry_refused(self) -> float | None:
         """Let sources ask again whose pause is over."""
         now = self._services.clock.monotonic()
         for source in list(self._paused):
-            source.connected(now)
+            source.end_pause_if_due(now)
             if source.state is not SourceState.PAUSED:
                 del self._paused[source]
-                self._services.demand.ask(source)
+                self._services.send_queue.enqueue_registration(source)
         return min((source.retry_at for source in self._paused), default=None)
 
     def _rest_idle(self, frames: list[bytes]) -> None:
@@ -142,7 +145,7 @@ class Logdrive1Sender:
         for source in list(self._of):
             if source.state is SourceState.OPEN and not source.kept and not source.has_more:
                 self._free(source)
-                source.disconnected()
+                source.on_disconnected()
         frames += self._to_free
         self._to_free = []
 
@@ -160,7 +163,7 @@ class Logdrive1Sender:
         if known.answered and known.source is None:
             del self._indices[index]
             self._to_free.append(SourceFrame(index, known.origin, b"").encode())
-            self._services.demand.changed.set()
+            self._services.send_queue.changed.set()
 
     def _answered(self, index: int) -> _Index | None:
         """Count the answer for *index*, the first one; return whom it names, None where nobody
@@ -176,7 +179,7 @@ class Logdrive1Sender:
 
     # Sending -------------------------------------------------------------------------------------
 
-    def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
         """Return B and J frames.
 
         Raises `TransientError` where the connection's sequence numbers are used up.
@@ -198,7 +201,7 @@ class Logdrive1Sender:
 
     # Answers -------------------------------------------------------------------------------------
 
-    def take(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """Act on a P or an E.
 
         Raises `ReceiverRefusedError` for an E that ends the connection, `ProtocolError` for an
@@ -211,7 +214,7 @@ class Logdrive1Sender:
         if frame.index >= self._next_index:
             raise ProtocolError(
                 f"an answer for the index {frame.index}, which names no source",
-                offset=self.reader.offset,
+                offset=self.frame_reader.offset,
             )
         if (
             isinstance(frame, PositionFrame)
@@ -219,7 +222,7 @@ class Logdrive1Sender:
             and frame.number not in (ABSENT, NOT_KEPT, LOST)
         ):
             raise ProtocolError(
-                f"the number {frame.number}, which no store has", offset=self.reader.offset
+                f"the number {frame.number}, which no store has", offset=self.frame_reader.offset
             )
         if isinstance(frame, PositionFrame):
             self._position(frame)
@@ -231,7 +234,7 @@ class Logdrive1Sender:
         if known is None or known.source is None:
             return
         services, source = self._services, known.source
-        if not source.awaits_others and not services.input.prepare(source):
+        if not source.awaits_more_answers and not services.input.verify_source(source):
             self._pause(source, RefusalCode.TRY_LATER, "its file can't be read")
             return
         old_number, old_store = source.number, source.store
@@ -240,7 +243,7 @@ class Logdrive1Sender:
         except OSError as error:  # the bytes that tell whether the number fits
             self._pause(source, RefusalCode.TRY_LATER, f"its file can't be read: {words_of(error)}")
             return
-        services.book.changed = True
+        services.registry.changed = True
         self._act(source, outcome, known.count, frame.index)
         if outcome is NextStep.GO_ON:
             self._compare_stores(source, old_number, old_store)
@@ -253,32 +256,32 @@ class Logdrive1Sender:
         now_ms = self._services.clock.now_ms()
         store = self._told.setdefault(frame.store, frame.store)
         if source.state is SourceState.ASKING:
-            return source.answer(StoredNumber(count, frame.number, store), now_ms)
-        return source.told(frame.number, store, now_ms)
+            return source.on_answer(StoredNumber(count, frame.number, store), now_ms)
+        return source.on_position(frame.number, store, now_ms)
 
     def _act(self, source: Source, outcome: NextStep, count: int, index: int) -> None:
         services = self._services
         if outcome is NextStep.ASK_MORE:
-            services.demand.ask(source)
+            services.send_queue.enqueue_registration(source)
         elif outcome is NextStep.ASK_NEXT:
             services.log.error(
                 "position does not fit", path=self._path(source), count=count, reason=source.problem
             )
             self._free(source)
-            services.demand.ask(source)
+            services.send_queue.enqueue_registration(source)
         elif outcome is NextStep.DONE:
-            self.finished(source)
+            self.on_source_finished(source)
         elif outcome is NextStep.GO_ON:
             own = next(i for i in self._of[source] if self._indices[i].count == source.count)
             self._free(source, keep=own)
             if source.has_more:
-                services.demand.want(source, services.clock.monotonic())
+                services.send_queue.enqueue(source, services.clock.monotonic())
 
-    def finished(self, source: Source) -> None:
+    def on_source_finished(self, source: Source) -> None:
         """Forget a source that was acknowledged to its end."""
-        self._services.demand.forget(source)
+        self._services.send_queue.remove(source)
         self._free(source)
-        self._services.book.finish(source, self._services.clock.now_ms())
+        self._services.registry.finish_source(source, self._services.clock.now_ms())
 
     def _compare_stores(self, source: Source, number: int, store: UUID | None) -> None:
         """Let everything register that a store which stepped back, or is another one, concerns
@@ -287,7 +290,7 @@ class Logdrive1Sender:
         services, current = self._services, source.store
         if source.stepped_back and current is not None:
             services.log.warning("store stepped back", store=str(current), position=source.position)
-            services.book.revive(current, services.clock.now_ms())
+            services.registry.revive_ended(current, services.clock.now_ms())
             self._register_again(lambda other: other.store == current)
         elif current not in self._stores and number and store != current:
             services.log.info("another store", store=str(current), before=str(store))
@@ -298,10 +301,10 @@ class Logdrive1Sender:
     def _register_again(self, concerned: Callable[[Source], bool]) -> None:
         services = self._services
         now = services.clock.monotonic()
-        for source in services.book.sources:
+        for source in services.registry.sources:
             if source.state is SourceState.IDLE and (source.must_register or concerned(source)):
                 source.must_register = True
-                services.demand.want(source, now)
+                services.send_queue.enqueue(source, now)
 
     def _refusal(self, frame: RefusalFrame) -> None:
         known = self._answered(frame.index)
@@ -318,17 +321,19 @@ class Logdrive1Sender:
             reason=reason,
             again_in=round(seconds, 1),
         )
-        services.demand.forget(source)
+        services.send_queue.remove(source)
         self._free(source)
-        source.refused(reason, services.clock.monotonic() + seconds)
+        source.on_refused(reason, services.clock.monotonic() + seconds)
         self._paused[source] = None
-        services.demand.changed.set()
+        services.send_queue.changed.set()
 
     def _path(self, source: Source) -> str:
-        return printable_path(path_from_text(self._services.book.sources[source].path))
+        return printable_path(path_from_text(self._services.registry.sources[source].path))
 
-    def end(self) -> None:
+    def on_disconnected(self) -> None:
         """Take every source off the connection."""
-        for source in self._services.book.sources:
-            source.disconnected()
-        self._services.demand.begin(self._services.book.sources, self._services.clock.monotonic())
+        for source in self._services.registry.sources:
+            source.on_disconnected()
+        self._services.send_queue.rebuild(
+            self._services.registry.sources, self._services.clock.monotonic()
+        )

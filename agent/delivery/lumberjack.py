@@ -45,42 +45,42 @@ class LumberjackSender:
         self.version = choice.version
         self.codec = codec
         self.room = WindowRoom(4 * MIB, _WINDOW_EVENTS, marks=False)
-        self.reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
-        self.until: float | None = None
-        self.awaiting = False
+        self.frame_reader = FrameReader(PLAIN_LUMBERJACK, side="writer", dialect="lumberjack")
+        self.reconnect_at: float | None = None
+        self.awaits_answer = False
         self.open_sources = 0
 
-    def begin(self) -> None:
+    def on_connected(self) -> None:
         """Let all sources send that may."""
         services = self._services
-        if decided := services.book.decide_starts(
+        if decided := services.registry.decide_starts(
             here_before=False, now_ms=services.clock.now_ms()
         ):
             log_start_decision(services.log, NOT_KEPT, len(decided))
-        services.demand.begin(services.book.sources, services.clock.monotonic())
-        waiting = [source for source in services.book.sources if self._waits(source)]
+        services.send_queue.rebuild(services.registry.sources, services.clock.monotonic())
+        waiting = [source for source in services.registry.sources if self._waits(source)]
         for source in waiting:
             source.problem = WAITS
         if waiting:
             services.log.warning("sources wait for logdrive/1", sources=len(waiting))
-            self.until = services.clock.monotonic() + _LOOK_AGAIN_SECONDS
+            self.reconnect_at = services.clock.monotonic() + _LOOK_AGAIN_SECONDS
 
-    def greet(self) -> list[bytes]:
+    def registration_frames(self) -> list[bytes]:
         """Open sources; there is nothing to send for that."""
         services, now = self._services, self._services.clock.monotonic()
-        while (source := services.demand.next_waiting()) is not None:
+        while (source := services.send_queue.next_to_register()) is not None:
             if not self._waits(source):
-                source.open_without_asking()
+                source.open_unregistered()
                 self.open_sources += 1
                 if source.has_more:
-                    services.demand.want(source, now)
+                    services.send_queue.enqueue(source, now)
         return []
 
-    def next_retry(self) -> float | None:
+    def retry_refused(self) -> float | None:
         """Nobody is refused here."""
         return None
 
-    def frames(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
+    def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
         """Return the J or D frames of one window."""
         frames: list[bytes] = []
         first = 1
@@ -90,19 +90,21 @@ class LumberjackSender:
                 first += len(run.records)
         return frames
 
-    def take(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """There is no frame but acknowledgements."""
 
-    def finished(self, source: Source) -> None:
+    def on_source_finished(self, source: Source) -> None:
         """Forget a source that was acknowledged to its end."""
-        self._services.demand.forget(source)
-        self._services.book.finish(source, self._services.clock.now_ms())
+        self._services.send_queue.remove(source)
+        self._services.registry.finish_source(source, self._services.clock.now_ms())
 
-    def end(self) -> None:
+    def on_disconnected(self) -> None:
         """Take every source off the connection."""
-        for source in self._services.book.sources:
-            source.disconnected()
-        self._services.demand.begin(self._services.book.sources, self._services.clock.monotonic())
+        for source in self._services.registry.sources:
+            source.on_disconnected()
+        self._services.send_queue.rebuild(
+            self._services.registry.sources, self._services.clock.monotonic()
+        )
 
     def _waits(self, source: Source) -> bool:
         return self._fell_back and source.store is not None

@@ -23,12 +23,12 @@ class SourceReader:
     ) -> None:
         self._input, self._clock, self._encoder_of = source_input, clock, encoder_of
 
-    def next_run(self, source: Source) -> Run | None:
+    def read_next_run(self, source: Source) -> Run | None:
         """Return the next run of *source* and count it as sent, None where there is none now."""
-        run = source.next_run()
+        run = source.next_unsent_run()
         if run is None and source.has_more:
             self._read(source)
-            run = source.next_run()
+            run = source.next_unsent_run()
         return run
 
     def _read(self, source: Source) -> None:
@@ -36,18 +36,18 @@ class SourceReader:
         assert generation is not None
         try:
             self._input.open_source(source)
-            if source.opens_with_gap:
+            if source.gap_is_due:
                 number = generation.number_at(generation.start)
-                source.keep([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
-                generation.go_to(number)
-            elif (chunk := generation.read(self._clock.monotonic())) is not None:
+                source.add_runs([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
+                generation.resume_from(number)
+            elif (chunk := generation.read_lines(self._clock.monotonic())) is not None:
                 runs = data_runs(
                     chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms
                 )
-                source.keep(runs)
+                source.add_runs(runs)
                 if runs[-1].position < generation.position:  # the encoder had enough
-                    generation.take_back(chunk, runs[-1].position)
-            elif source.must_end:
-                source.end(Mark(SHIPPED), now_ms)
+                    generation.give_back(chunk, runs[-1].position)
+            elif source.end_is_due:
+                source.end_generation(Mark(SHIPPED), now_ms)
         except (SourceTruncatedError, OSError) as error:
-            self._input.failed(source, error)
+            self._input.on_read_failed(source, error)

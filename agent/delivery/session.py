@@ -47,7 +47,7 @@ class SenderSession:
         self._last = 0  # sequence number sent last
         self._heard = self._moved = services.clock.monotonic()
         self.progress = 0
-        self.heard = False
+        self.frame_received = False
         """Whether the peer has said anything."""
 
     @property
@@ -56,13 +56,13 @@ class SenderSession:
         return len(self._acks)
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether nothing is in flight or awaited."""
-        return not self.in_flight and not self._talk.awaiting
+        return not self.in_flight and not self._talk.awaits_answer
 
     async def run(self) -> None:
         """Serve until the connection ends, which raises `LogdriveError` with the reason."""
-        self._talk.begin()
+        self._talk.on_connected()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(), name="agent-read")
@@ -74,16 +74,16 @@ class SenderSession:
         except ExceptionGroup as failures:
             raise first_cause(failures) from failures
         finally:
-            self._talk.end()
+            self._talk.on_disconnected()
 
     # Out -----------------------------------------------------------------------------------------
 
     async def _build(self, group: asyncio.TaskGroup) -> None:
-        demand, talk = self._services.demand, self._talk
+        demand, talk = self._services.send_queue, self._talk
         while True:
             demand.changed.clear()
-            retry = talk.next_retry()
-            if greeting := talk.greet():
+            retry = talk.retry_refused()
+            if greeting := talk.registration_frames():
                 await self._outbox.put([b"".join(greeting)])
             if await self._build_window(group):
                 continue
@@ -97,18 +97,20 @@ class SenderSession:
         if self.in_flight >= services.settings.windows_in_flight or self._due_in() != 0.0:
             return False
         room = replace(talk.room, size=self._pace.size)
-        window = gather_window(services.demand, services.producer, room, services.clock.monotonic())
+        window = gather_window(
+            services.send_queue, services.source_reader, room, services.clock.monotonic()
+        )
         if not window.runs:
             return False
         if not window.records:
             self._acknowledge_untold(window.runs)
             return True
-        frames = talk.frames(window.runs)
+        frames = talk.encode_runs(window.runs)
         self._last = (
             self._last + window.records if talk.numbering == "connection" else window.records
         )
         self._acks.sent(window.runs, self._last, window.records)
-        self._pace.sent(window.size, services.clock.monotonic())
+        self._pace.on_window_sent(window.size, services.clock.monotonic())
         if packs_inline(window, talk.codec):
             await self._outbox.put(
                 pack_window(
@@ -130,7 +132,7 @@ class SenderSession:
 
     def _due_in(self) -> float | None:
         services = self._services
-        return services.demand.due_in(
+        return services.send_queue.seconds_until_due(
             services.clock.monotonic(),
             in_flight=self.in_flight > 0,
             open_sources=self._talk.open_sources,
@@ -165,21 +167,21 @@ class SenderSession:
     # In ------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        reader = self._talk.reader
+        reader = self._talk.frame_reader
         while data := await self._stream.read():
-            self._heard, self.heard = self._services.clock.monotonic(), True
+            self._heard, self.frame_received = self._services.clock.monotonic(), True
             for frame in reader.feed(data):
                 if isinstance(frame, AckFrame):
                     self._acknowledged(frame, reader.offset)
                 else:
-                    self._talk.take(frame)
+                    self._talk.on_frame(frame)
                     self._move()
-        raise EndedError("the receiver closed the connection", idle=self.settled)
+        raise EndedError("the receiver closed the connection", idle=self.is_settled)
 
     def _acknowledged(self, ack: AckFrame, offset: int) -> None:
         for runs in self._acks.ack(ack.sequence, version=ack.version, offset=offset):
             faults.reach("agent.ack.before_apply")
-            self._pace.acknowledged(self._services.clock.monotonic())
+            self._pace.on_window_acknowledged(self._services.clock.monotonic())
             self._apply(runs)
             faults.reach("agent.ack.after_apply")
             self._move()
@@ -187,9 +189,9 @@ class SenderSession:
     def _apply(self, runs: SentRuns) -> None:
         now_ms = self._services.clock.now_ms()
         for source, epoch, run in runs:
-            if source.acknowledge(epoch, run, now_ms) and source.finished:
-                self._talk.finished(source)
-        self._services.book.changed = True
+            if source.on_acknowledged(epoch, run, now_ms) and source.is_finished:
+                self._talk.on_source_finished(source)
+        self._services.registry.changed = True
 
     def _acknowledge_untold(self, runs: SentRuns) -> None:
         """Let runs that can't be told be acknowledged with what went before them."""
@@ -201,7 +203,7 @@ class SenderSession:
     def _move(self) -> None:
         self.progress += 1
         self._moved = self._heard
-        self._services.demand.changed.set()
+        self._services.send_queue.changed.set()
 
     async def _watch(self) -> None:
         """End a connection whose peer owes us something and is silent, or says nothing but
@@ -211,9 +213,9 @@ class SenderSession:
         while True:
             await clock.sleep(settings.timeout_seconds / _LOOKS)
             now = clock.monotonic()
-            if self.settled:
+            if self.is_settled:
                 self._heard = self._moved = now
-                if self._talk.until is not None and now >= self._talk.until:
+                if self._talk.reconnect_at is not None and now >= self._talk.reconnect_at:
                     raise EndedError("looking for logdrive/1 again", idle=False)
             if now - self._heard > settings.timeout_seconds:
                 raise EndedError(

@@ -30,7 +30,7 @@ class OutgoingWindow:
     records: int = 0
     size: int = 0
 
-    def add(self, source: Source, run: Run, *, told: bool) -> None:
+    def add_run(self, source: Source, run: Run, *, told: bool) -> None:
         """Enter a run; its frames are the dialect's to make.
 
         One that is not *told* is only acknowledged, in its turn.
@@ -52,7 +52,7 @@ class WindowRoom:
     marks: bool = True
     """Gaps and ends can be told."""
 
-    def left(self, window: OutgoingWindow) -> bool:
+    def has_room_for(self, window: OutgoingWindow) -> bool:
         """Tell whether another run may be added."""
         return (
             window.size < self.size * _FULL
@@ -68,14 +68,14 @@ def gather_window(
     same again while there is room.
     """
     window = OutgoingWindow()
-    while room.left(window) and (source := demand.next_ready()) is not None:
-        first = run = producer.next_run(source)
+    while room.has_room_for(window) and (source := demand.next_to_send()) is not None:
+        first = run = producer.read_next_run(source)
         while run is not None:
-            window.add(source, run, told=room.marks or run.mark is None)
+            window.add_run(source, run, told=room.marks or run.mark is None)
             # what was read goes first: else each source would keep some
-            run = source.next_run() if room.left(window) else None
+            run = source.next_unsent_run() if room.has_room_for(window) else None
         if first is not None and source.has_more:
-            demand.want(source, now)
+            demand.enqueue(source, now)
     return window
 
 

@@ -27,11 +27,11 @@ class WindowSizer:
         self._flying: deque[tuple[float, int]] = deque()  # when each window was made, and how large
         self._moved = 0.0  # when the last one was acknowledged
 
-    def sent(self, size: int, now: float) -> None:
+    def on_window_sent(self, size: int, now: float) -> None:
         """Take notice of a window of *size* bytes."""
         self._flying.append((now, size))
 
-    def acknowledged(self, now: float) -> None:
+    def on_window_acknowledged(self, now: float) -> None:
         """Take notice that the oldest window is stored: the time it took is counted from where it
         was alone on its way.
         """

@@ -109,7 +109,7 @@ class CheckpointFile:
         self._disk = disk
         self.path = os.path.join(directory, FILE_NAME)
 
-    def read(self, agent: str, *, touch: bool = True) -> Checkpoint | None:
+    def load_checkpoint(self, agent: str, *, touch: bool = True) -> Checkpoint | None:
         """Return it, None where there is none.
 
         Raises `CheckpointDamagedError`, having moved aside what can't be used, unless *touch*
@@ -143,7 +143,7 @@ class CheckpointFile:
                 f"{self.path}: {reason}; nor can it be moved aside: {error.strerror or error}"
             ) from error
 
-    def write(self, snapshot: bytes) -> None:
+    def write_snapshot(self, snapshot: bytes) -> None:
         """Replace it, durably, by a checkpoint's *snapshot*."""
         faults.reach("agent.checkpoint.before_write")
         write_atomically(

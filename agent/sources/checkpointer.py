@@ -42,18 +42,18 @@ class Checkpointer:
         self._keep_ms = int(keep_days * _DAY_MS)
         self._trouble = ""  # that was told
 
-    async def write(self) -> None:
+    async def write_now(self) -> None:
         """Write it now. Raises `StorageError`."""
         now_ms = self._clock.now_ms()
         checkpoint = Checkpoint(
             agent=self._book.agent,
             written=now_ms,
-            entries=self._book.entries(now_ms, self._keep_ms),
+            entries=self._book.checkpoint_entries(now_ms, self._keep_ms),
         )
         then, self._book.after_write = self._book.after_write, []
         self._book.changed = False
         try:
-            await self._executor.run(self._file.write, checkpoint.snapshot())
+            await self._executor.run(self._file.write_snapshot, checkpoint.snapshot())
         except OSError as error:
             self._book.changed = True
             self._book.after_write = then + self._book.after_write
@@ -81,7 +81,7 @@ class Checkpointer:
         began = self._clock.monotonic()
         if self._book.changed:
             try:
-                await self.write()
+                await self.write_now()
                 trouble = ""
             except StorageError as error:
                 trouble = str(error)

@@ -60,24 +60,27 @@ class FirstRunSource(Source):
     ) -> None:
         identity = Identity(book.agent, book.host, "", 0, 0, b"")
         super().__init__(
-            None, book.family(identity.stem, identity), book.attributes(path, labels), count=0
+            None,
+            book.incarnations_of(identity.stem, identity),
+            book.encode_attributes(path, labels),
+            count=0,
         )
         self._book, self._demand, self._clock, self._log = book, demand, clock, log
         self._deciding = False
         self.ended = Mark(FIRST_RUN)
         self.must_register = True
-        book.add(self, FileLocation(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
+        book.add_source(self, FileLocation(path, path, "", 0, 0, 0), FirstLine(b"", 0, 0))
 
-    def told(self, number: int, store: UUID, now_ms: int) -> NextStep:
+    def on_position(self, number: int, store: UUID, now_ms: int) -> NextStep:
         """Take the store's answer: decide where files begin, and leave a record where it has
         none.
         """
         decided = self._book.decide_starts(here_before=number >= 0, now_ms=now_ms)
         for source in decided:
-            self._demand.want(source, self._clock.monotonic())
+            self._demand.enqueue(source, self._clock.monotonic())
         if decided:
             log_start_decision(self._log, number, len(decided))
-        outcome = super().told(number, store, now_ms)
+        outcome = super().on_position(number, store, now_ms)
         if number < 0 and number != NOT_KEPT and not self.kept and not self._deciding:
             self._deciding = True
             if decided:
@@ -89,5 +92,5 @@ class FirstRunSource(Source):
     def _leave(self) -> None:
         """Send the record by which the next run without a checkpoint will know."""
         self._deciding = False
-        self.keep([end_run(0, Mark(FIRST_RUN), self._clock.now_ms())])
-        self._demand.want(self, self._clock.monotonic())
+        self.add_runs([end_run(0, Mark(FIRST_RUN), self._clock.now_ms())])
+        self._demand.enqueue(self, self._clock.monotonic())

@@ -20,7 +20,7 @@ class FirstLine:
     crc: int
 
     @classmethod
-    def of(cls, head: bytes, *, ended: bool = False) -> "FirstLine | None":
+    def find_in(cls, head: bytes, *, ended: bool = False) -> "FirstLine | None":
         """Return the first line in *head*, the file's first bytes; None where it has no end yet.
 
         With *ended* the life is over and whatever there is counts, unless there is nothing.
@@ -45,7 +45,7 @@ class Identity:
     birth_ns: int
     first_line: bytes
 
-    def origin(self, count: int) -> UUID:
+    def origin_for(self, count: int) -> UUID:
         """Return the origin id of the life numbered *count*."""
         return origin_id(
             agent=self.agent,
@@ -60,7 +60,7 @@ class Identity:
     @property
     def stem(self) -> UUID:
         """One name for all counts: that of count 0."""
-        return self.origin(0)
+        return self.origin_for(0)
 
 
 class Fingerprinter:
@@ -74,7 +74,7 @@ class Fingerprinter:
         """Return the mount point of *directory*."""
         return self._disk.mount_point(directory)
 
-    def identity(self, stat: FileStat, mount: str, first_line: FirstLine) -> Identity:
+    def identify(self, stat: FileStat, mount: str, first_line: FirstLine) -> Identity:
         """Return what names the file that *stat* describes."""
         return Identity(self.agent, self.host, mount, stat.inode, stat.birth_ns, first_line.text)
 

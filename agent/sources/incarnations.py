@@ -18,11 +18,11 @@ class Incarnations:
         self.members: list[Source] = []
         self.highest_ended = -1
 
-    def origin(self, count: int) -> UUID:
+    def origin_for(self, count: int) -> UUID:
         """Return the origin id of the life numbered *count*."""
         if self.identity is None:
             return self.stem  # of a file that is gone: its id came with the checkpoint
-        origin = self.identity.origin(count)
+        origin = self.identity.origin_for(count)
         return self.stem if origin == self.stem else origin  # one object of two that are kept
 
     def next_count(self, source: Source | None = None) -> int:
@@ -37,7 +37,7 @@ class Incarnations:
             + 1
         )
 
-    def decided(self, source: Source | None = None) -> bool:
+    def counts_known(self, source: Source | None = None) -> bool:
         """Tell whether the counts of all of them but *source* are known."""
         return not any(
             member.counting is Counting.MANY for member in self.members if member is not source

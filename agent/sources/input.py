@@ -16,13 +16,13 @@ class Input(Protocol):
         """Make *source*, which is readable, ready for the next read. Raises OSError."""
         ...
 
-    def prepare(self, source: Source) -> bool:
+    def verify_source(self, source: Source) -> bool:
         """Make sure that *source* can be read and still is what it was; it may have ended by that.
 
         False where neither can be told.
         """
         ...
 
-    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
+    def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Act on what reading *source* raised."""
         ...

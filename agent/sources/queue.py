@@ -32,7 +32,7 @@ class SendQueue:
     def __bool__(self) -> bool:
         return bool(self.waiting or self.ready)
 
-    def want(self, source: Source, now: float) -> None:
+    def enqueue(self, source: Source, now: float) -> None:
         """Take notice that *source* has something to send or to ask; while it awaits an answer,
         that comes first.
         """
@@ -44,32 +44,32 @@ class SendQueue:
             if source not in self.ready:
                 self.ready[source] = now
                 self.changed.set()
-            if source not in self._bulk and source.backlog >= BULK_BYTES:
+            if source not in self._bulk and source.backlog_bytes >= BULK_BYTES:
                 self._bulk[source] = None
                 self.changed.set()
 
-    def forget(self, source: Source) -> None:
+    def remove(self, source: Source) -> None:
         """Take notice that *source* wants nothing now."""
         self.waiting.pop(source, None)
         self.ready.pop(source, None)
         self._bulk.pop(source, None)
 
-    def begin(self, sources: Iterable[Source], now: float) -> None:
+    def rebuild(self, sources: Iterable[Source], now: float) -> None:
         """Start on a new connection, on which nobody is registered."""
         self.waiting.clear()
         self.ready.clear()
         self._bulk.clear()
         for source in sources:
-            source.connected(now)
+            source.end_pause_if_due(now)
             if source.has_more or source.must_register:
-                self.want(source, now)
+                self.enqueue(source, now)
 
-    def ask(self, source: Source) -> None:
+    def enqueue_registration(self, source: Source) -> None:
         """Let *source* ask (again), whatever it has to send."""
         self.waiting[source] = None
         self.changed.set()
 
-    def next_waiting(self) -> Source | None:
+    def next_to_register(self) -> Source | None:
         """Take out the source that has waited longest to be registered and can be now."""
         for source in self.waiting:
             if source.may_register:
@@ -77,7 +77,7 @@ class SendQueue:
                 return source
         return None
 
-    def next_ready(self) -> Source | None:
+    def next_to_send(self) -> Source | None:
         """Take out the source that has been ready for longest."""
         for source in self.ready:
             del self.ready[source]
@@ -85,7 +85,7 @@ class SendQueue:
             return source
         return None
 
-    def due_in(self, now: float, *, in_flight: bool, open_sources: int) -> float | None:
+    def seconds_until_due(self, now: float, *, in_flight: bool, open_sources: int) -> float | None:
         """Return in how many seconds the next window is due, None while nobody is ready (rule
         D9).
         """

@@ -30,7 +30,7 @@ class Labels(Protocol):
 class LabelsByPath(Protocol):
     """Finds the labels of a source whose bytes are gone: only its path is left."""
 
-    def of(self, path: str) -> Labels | None:
+    def settings_for(self, path: str) -> Labels | None:
         """Return the labels of the input that names *path*, None where none does."""
         ...
 
@@ -78,12 +78,12 @@ class Readable(Protocol):
         ...
 
     @property
-    def over(self) -> bool:
+    def retired(self) -> bool:
         """Whether nothing will be read from it again."""
         ...
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         """The number of the last position before which the bytes are known, 0 where there is
         none.
         """
@@ -94,11 +94,11 @@ class Readable(Protocol):
         """When it was changed last, as the checkpoint keeps it; 0 where nothing tells."""
         ...
 
-    def go_to(self, number: int) -> None:
+    def resume_from(self, number: int) -> None:
         """Read on from *number*."""
         ...
 
-    def fits(self, number: int) -> bool:
+    def matches_number(self, number: int) -> bool:
         """Tell whether a stored *number* can be this life's (rule D4).
 
         Raises OSError where the bytes can't be had.
@@ -112,17 +112,17 @@ class Readable(Protocol):
         """
         ...
 
-    def read(self, now: float) -> TextChunk | None:
+    def read_lines(self, now: float) -> TextChunk | None:
         """Return the next lines, None where there are none.
 
         Raises `SourceTruncatedError` or OSError; *now* is the clock's, in seconds.
         """
         ...
 
-    def take_back(self, chunk: TextChunk, position: int) -> None:
+    def give_back(self, chunk: TextChunk, position: int) -> None:
         """Give out again what of *chunk*, the last one read, lies behind *position*."""
         ...
 
-    def end(self) -> None:
+    def retire(self) -> None:
         """Note that nothing will be read from it again."""
         ...

@@ -23,11 +23,11 @@ def recast(source: Source, encoder: Encoder) -> None:
     """Let *source*, which has nothing in flight, keep nothing but what *encoder* would make."""
     if not source.kept:
         return
-    source.read_again()
+    source.drop_rereadable_runs()
     kept = list(source.kept)
     source.kept.clear()
     for run in kept:
-        source.keep([run] if run.mark is not None else _anew(run, encoder))
+        source.add_runs([run] if run.mark is not None else _anew(run, encoder))
 
 
 def _anew(run: Run, encoder: Encoder) -> list[Run]:

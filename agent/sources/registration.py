@@ -34,7 +34,7 @@ class IncarnationSearch:
         self._asked: list[int] = []
         self._answers: dict[int, StoredNumber] = {}
 
-    def questions(self) -> list[int]:
+    def next_counts(self) -> list[int]:
         """Return the counts to ask for now."""
         size = 1 if not self._many else MORE_COUNTS if self._asked else FIRST_COUNTS
         counts = list(range(self._next, self._next + size))
@@ -43,20 +43,20 @@ class IncarnationSearch:
         return counts
 
     @property
-    def lacking(self) -> int:
+    def unanswered(self) -> int:
         """How many answers are still to come."""
         return len(self._asked) - len(self._answers)
 
     @property
     def waiting(self) -> bool:
         """Whether answers are still to come."""
-        return self.lacking > 0
+        return self.unanswered > 0
 
-    def answer(self, answer: StoredNumber) -> None:
+    def add_answer(self, answer: StoredNumber) -> None:
         """Take the answer for one of the counts asked for."""
         self._answers[answer.count] = answer
 
-    def decide(self, fits: Callable[[int], bool]) -> StoredNumber | None:
+    def decide_count(self, fits: Callable[[int], bool]) -> StoredNumber | None:
         """Return the count to take and its number, None where more must be asked first; *fits*
         judges closed numbers, too.
         """

@@ -37,7 +37,7 @@ class SourceRegistry:
     sources: dict[Source, CheckpointEntry] = field(default_factory=dict)
     ended: dict[UUID, CheckpointEntry] = field(default_factory=dict)
     absent: dict[UUID, CheckpointEntry] = field(default_factory=dict)
-    families: dict[UUID, Incarnations] = field(default_factory=dict)
+    incarnations: dict[UUID, Incarnations] = field(default_factory=dict)
     finished: Acknowledged = field(default_factory=Acknowledged)
     """What was acknowledged of sources that have ended since the start."""
     after_write: list[Callable[[], None]] = field(default_factory=list)
@@ -47,41 +47,41 @@ class SourceRegistry:
 
     # Sources -------------------------------------------------------------------------------------
 
-    def family(self, stem: UUID, identity: Identity | None = None) -> Incarnations:
+    def incarnations_of(self, stem: UUID, identity: Identity | None = None) -> Incarnations:
         """Return the lives that look alike under *stem*."""
-        family = self.families.setdefault(stem, Incarnations(stem, identity))
+        family = self.incarnations.setdefault(stem, Incarnations(stem, identity))
         family.identity = family.identity or identity
         return family
 
-    def begin(
+    def add_generation(
         self, generation: Readable, first_line: FirstLine, identity: Identity, counting: Counting
     ) -> Source:
         """Make the source of a life whose first line is known.
 
         *counting* is how it comes by its count, should it be the first.
         """
-        family = self.family(identity.stem, identity)
+        family = self.incarnations_of(identity.stem, identity)
         counting = (
             counting
             if not family.members
             else Counting.KNOWN
-            if family.decided()
+            if family.counts_known()
             else Counting.AFTER
         )
         count = 0 if counting is Counting.MANY else family.next_count()
         source = Source(
             generation,
             family,
-            self.attributes(generation.place.path, generation.settings),
+            self.encode_attributes(generation.place.path, generation.settings),
             count=count,
             counting=counting,
         )
-        self.add(source, generation.place, first_line)
+        self.add_source(source, generation.place, first_line)
         return source
 
-    def add(self, source: Source, place: FileLocation, first_line: FirstLine) -> None:
+    def add_source(self, source: Source, place: FileLocation, first_line: FirstLine) -> None:
         """Enter a source."""
-        family = self.family(source.names.stem)
+        family = self.incarnations_of(source.incarnations.stem)
         family.members.append(source)
         self.sources[source] = CheckpointEntry(
             origin=source.origin,
@@ -97,18 +97,20 @@ class SourceRegistry:
         )
         self.changed = True
 
-    def restored(
+    def restore_source(
         self, entry: CheckpointEntry, generation: Readable | None, identity: Identity | None
     ) -> Source:
         """Make the source of a checkpoint's *entry*; without *generation* its bytes are gone."""
-        family = self.family(entry.stem, identity)
+        family = self.incarnations_of(entry.stem, identity)
         # one object of two that are kept, here and below
         entry.name = entry.path if entry.name == entry.path else entry.name
         entry.origin = family.stem if entry.origin == family.stem else entry.origin
         path = path_from_text(entry.path)
-        attributes = self.attributes(
+        attributes = self.encode_attributes(
             path,
-            generation.settings if generation is not None else self.inputs.of(path) or _NO_LABELS,
+            generation.settings
+            if generation is not None
+            else self.inputs.settings_for(path) or _NO_LABELS,
         )
         source = Source(
             generation, family, attributes, count=entry.count, counting=Counting(entry.counting)
@@ -117,7 +119,7 @@ class SourceRegistry:
         source.origin = entry.origin
         source.number, source.store, source.undecided = entry.number, entry.store, entry.undecided
         if entry.resend:
-            source.sends_again()
+            source.mark_resent()
         source.acknowledged.at_ms = entry.acknowledged
         family.members.append(source)
         self.sources[source] = entry
@@ -139,23 +141,23 @@ class SourceRegistry:
             self.changed = True
         return waiting
 
-    def enter_ended(self, entry: CheckpointEntry) -> None:
+    def add_ended(self, entry: CheckpointEntry) -> None:
         """Enter a source whose end record was acknowledged."""
         self.ended[entry.origin] = entry
-        family = self.family(entry.stem)
+        family = self.incarnations_of(entry.stem)
         family.highest_ended = max(family.highest_ended, entry.count)
 
-    def finish(self, source: Source, now_ms: int) -> None:
+    def finish_source(self, source: Source, now_ms: int) -> None:
         """Take notice that the end record of *source* is stored."""
-        entry = self.entry(source)
+        entry = self.update_entry(source)
         entry.done = now_ms
         del self.sources[source]
         self.finished.add(source.acknowledged)
-        self.family(entry.stem).members.remove(source)
-        self.enter_ended(entry)
+        self.incarnations_of(entry.stem).members.remove(source)
+        self.add_ended(entry)
         self.changed = True
 
-    def revive(self, store: UUID, now_ms: int) -> list[Source]:
+    def revive_ended(self, store: UUID, now_ms: int) -> list[Source]:
         """Return the ended sources of *store* as sources that must register again: it has stepped
         back (rule G6).
         """
@@ -165,7 +167,7 @@ class SourceRegistry:
             if entry.store == store
         ]
 
-    def acknowledged_last(self, now_ms: int) -> list[Source]:
+    def last_acknowledged(self, now_ms: int) -> list[Source]:
         """Return the source that was acknowledged last, revived if it has ended (rule D9); a few
         where several were at that moment.
         """
@@ -182,7 +184,7 @@ class SourceRegistry:
         few = max(0, _FEW - len(living))
         return living[:_FEW] + [self._revived(entry, now_ms) for entry in ended[:few]]
 
-    def arrived(self, now_ms: int) -> list[Source]:
+    def revive_first_run(self, now_ms: int) -> list[Source]:
         """Return the source of the agent itself, if it has ended: each store that is met is to know
         it, and to go on knowing it.
         """
@@ -195,15 +197,15 @@ class SourceRegistry:
     def _revived(self, entry: CheckpointEntry, now_ms: int) -> Source:
         del self.ended[entry.origin]
         entry.done = None
-        source = self.restored(entry, None, None)
+        source = self.restore_source(entry, None, None)
         if is_closed(source.number):
             source.number -= CLOSED
         source.ended = Mark(entry.ended or REMOVED, entry.exact)
-        source.keep([end_run(source.number, source.ended, now_ms)])
+        source.add_runs([end_run(source.number, source.ended, now_ms)])
         source.must_register = True
         return source
 
-    def attributes(self, path: str, labels: Labels) -> bytes:
+    def encode_attributes(self, path: str, labels: Labels) -> bytes:
         """Return what an S says of a source (rule R4: it goes into every header as it is)."""
         said: dict[str, Any] = {
             "host": self.host,
@@ -222,7 +224,7 @@ class SourceRegistry:
 
     # The checkpoint ------------------------------------------------------------------------------
 
-    def entry(self, source: Source) -> CheckpointEntry:
+    def update_entry(self, source: Source) -> CheckpointEntry:
         """Return the checkpoint's entry of a source as it stands now."""
         entry = self.sources[source]
         entry.origin, entry.count, entry.counting = (
@@ -233,7 +235,7 @@ class SourceRegistry:
         entry.number, entry.store = source.number, source.store
         entry.undecided, entry.resend = source.undecided, source.resend
         entry.acknowledged = source.acknowledged.at_ms
-        identity = self.family(entry.stem).identity
+        identity = self.incarnations_of(entry.stem).identity
         entry.first = (
             identity.first_line
             if identity is not None and source.counting is not Counting.KNOWN
@@ -242,15 +244,15 @@ class SourceRegistry:
         generation = source.generation
         if generation is not None:
             entry.start, entry.seen = generation.start, generation.seen
-            entry.last = generation.last if generation.seen > source.position else 0
+            entry.last = generation.last_number if generation.seen > source.position else 0
             entry.modified_ns = generation.modified_ns
-            if not generation.over:
+            if not generation.retired:
                 entry.name = path_to_text(generation.place.name)
         if source.ended is not None:
             entry.ended, entry.exact = source.ended.reason, source.ended.exact
         return entry
 
-    def entries(self, now_ms: int, keep_ms: int) -> list[CheckpointEntry]:
+    def checkpoint_entries(self, now_ms: int, keep_ms: int) -> list[CheckpointEntry]:
         """Return all that goes into the checkpoint; what ended more than *keep_ms* ago is
         dropped.
         """
@@ -260,7 +262,7 @@ class SourceRegistry:
             if (e.done or 0) < now_ms - keep_ms and e.ended != FIRST_RUN
         ]:
             del self.ended[entry.origin]
-            if not self.families[entry.stem].members:
-                del self.families[entry.stem]
-        living = [self.entry(source) for source in self.sources]
+            if not self.incarnations[entry.stem].members:
+                del self.incarnations[entry.stem]
+        living = [self.update_entry(source) for source in self.sources]
         return [*living, *self.ended.values(), *self.absent.values()]

@@ -33,7 +33,7 @@ class Names(Protocol):
         """What lives that look alike have in common."""
         ...
 
-    def origin(self, count: int) -> UUID:
+    def origin_for(self, count: int) -> UUID:
         """Return the origin id of the life numbered *count*."""
         ...
 
@@ -43,7 +43,7 @@ class Names(Protocol):
         """
         ...
 
-    def decided(self, source: "Source") -> bool:
+    def counts_known(self, source: "Source") -> bool:
         """Tell whether the counts of all of them but *source* are known."""
         ...
 
@@ -111,9 +111,9 @@ class Source:
         "ended",
         "epoch",
         "generation",
+        "incarnations",
         "kept",
         "must_register",
-        "names",
         "number",
         "origin",
         "problem",
@@ -137,11 +137,11 @@ class Source:
         counting: Counting = Counting.KNOWN,
     ) -> None:
         self.generation = generation
-        self.names = names
+        self.incarnations = names
         self.attributes = attributes
         self.count = count
         self.counting = counting
-        self.origin = names.origin(count)
+        self.origin = names.origin_for(count)
         self.number = 0
         self.store: UUID | None = None
         # no deque: an empty one takes 760 bytes, and a list of these few is as fast
@@ -190,10 +190,10 @@ class Source:
     @property
     def readable(self) -> bool:
         """Whether its bytes can be read anew."""
-        return self.generation is not None and not self.generation.over and self.ended is None
+        return self.generation is not None and not self.generation.retired and self.ended is None
 
     @property
-    def opens_with_gap(self) -> bool:
+    def gap_is_due(self) -> bool:
         """Whether the bytes before its start stand to be told as not wanted (rule P2)."""
         return (
             self.readable
@@ -206,12 +206,12 @@ class Source:
         """Whether there is something to send or to read."""
         if self.state is SourceState.DONE:
             return False
-        if self.sent < len(self.kept) or self.opens_with_gap or self.must_end:
+        if self.sent < len(self.kept) or self.gap_is_due or self.end_is_due:
             return True
         return self.readable and self.generation is not None and self.generation.has_lines
 
     @property
-    def must_end(self) -> bool:
+    def end_is_due(self) -> bool:
         """Whether its end record is due: it closes when complete, and is (`ship`, history 16)."""
         return (
             self.closes_when_complete
@@ -221,7 +221,7 @@ class Source:
         )
 
     @property
-    def backlog(self) -> int:
+    def backlog_bytes(self) -> int:
         """Bytes that wait to be sent."""
         kept = sum(self.kept[index].size for index in range(self.sent, len(self.kept)))
         return kept + (
@@ -229,14 +229,14 @@ class Source:
         )
 
     @property
-    def unacknowledged(self) -> int:
+    def unacknowledged_bytes(self) -> int:
         """Bytes of its file that were seen and that no acknowledgement covers yet."""
         if self.generation is None or not self.readable:
             return position_of(self.cursor) - self.position
         return max(0, self.generation.seen - max(self.position, self.generation.start))
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the store has all of it, its end record included."""
         return self.state is SourceState.DONE
 
@@ -244,49 +244,49 @@ class Source:
     def may_register(self) -> bool:
         """Whether its questions can be asked: not while they depend on another source's answers."""
         return not self.undecided and (
-            self.counting is not Counting.AFTER or self.names.decided(self)
+            self.counting is not Counting.AFTER or self.incarnations.counts_known(self)
         )
 
     # Registering ---------------------------------------------------------------------------------
 
-    def questions(self) -> list[tuple[int, UUID]]:
+    def next_registrations(self) -> list[tuple[int, UUID]]:
         """Return the counts to register now, with their origins."""
         if self.counting is Counting.AFTER:
-            self._take_count(self.names.next_count(self))
+            self._take_count(self.incarnations.next_count(self))
         if self._claims is None:
             many = self.counting is Counting.MANY
             self._claims = IncarnationSearch(0 if many else self.count, many=many)
         self.state = SourceState.ASKING
         return [
-            (count, self.origin if count == self.count else self.names.origin(count))
-            for count in self._claims.questions()
+            (count, self.origin if count == self.count else self.incarnations.origin_for(count))
+            for count in self._claims.next_counts()
         ]
 
     @property
-    def awaits_others(self) -> bool:
+    def awaits_more_answers(self) -> bool:
         """Whether the next answer decides nothing, as more are to come: its file need not be looked
         at for that.
         """
         return (
             self.state is SourceState.ASKING
             and self._claims is not None
-            and self._claims.lacking > 1
+            and self._claims.unanswered > 1
         )
 
-    def answer(self, answer: StoredNumber, now_ms: int) -> NextStep:
-        """Take one answer to `questions`."""
+    def on_answer(self, answer: StoredNumber, now_ms: int) -> NextStep:
+        """Take one answer to `next_registrations`."""
         assert self._claims is not None
-        self._claims.answer(answer)
+        self._claims.add_answer(answer)
         if self._claims.waiting:
             return NextStep.WAIT
-        decided = self._claims.decide(self._claimable)
+        decided = self._claims.decide_count(self._claimable)
         if decided is None:
             return NextStep.ASK_MORE
         self._claims = None
         self._take_count(decided.count)
-        return self.told(decided.number, decided.store, now_ms)
+        return self.on_position(decided.number, decided.store, now_ms)
 
-    def told(self, number: int, store: UUID, now_ms: int) -> NextStep:
+    def on_position(self, number: int, store: UUID, now_ms: int) -> NextStep:
         """Take a P for the count decided on, the first or a later one (rule D3)."""
         self.epoch += 1
         self.sent = 0
@@ -323,7 +323,7 @@ class Source:
                     and self.generation is not None
                     and self.generation.position != position_of(self.cursor)
                 ):
-                    self.generation.go_to(self.cursor)
+                    self.generation.resume_from(self.cursor)
                 return NextStep.GO_ON
 
     def _forget_start(self, told: int) -> None:
@@ -345,9 +345,9 @@ class Source:
         if self.ended is not None:  # and nothing was read of it: all there is are gaps, told anew
             seen = position_of(self.kept[-1].previous)
             self.kept.clear()
-            self.end_at(self.ended, 0, seen, now_ms)
+            self.end_generation_at(self.ended, 0, seen, now_ms)
 
-    def open_without_asking(self) -> None:
+    def open_unregistered(self) -> None:
         """Begin to send on a connection that keeps no numbers: plain Lumberjack, from what was
         acknowledged last.
         """
@@ -358,22 +358,22 @@ class Source:
             and self.generation is not None
             and self.generation.position != position_of(self.cursor)
         ):
-            self.generation.go_to(self.cursor)
+            self.generation.resume_from(self.cursor)
 
     def _next_count(self) -> None:
         """Begin anew under the next count: what the store has under this one is another's (rule
         D4).
         """
-        self._take_count(max(self.count + 1, self.names.next_count(self)))
-        self.sends_again()
+        self._take_count(max(self.count + 1, self.incarnations.next_count(self)))
+        self.mark_resent()
         self.number, self.store = 0, None
         self.kept.clear()
         self.state = SourceState.IDLE
         self._claims = None
         if self.generation is not None and self.readable:
-            self.generation.go_to(0)
+            self.generation.resume_from(0)
 
-    def sends_again(self) -> None:
+    def mark_resent(self) -> None:
         """Say of all that is sent that it may be there twice, so that the audit looks (rule A4)."""
         if not self.resend:
             self.resend = True
@@ -382,13 +382,15 @@ class Source:
     def _take_count(self, count: int) -> None:
         self.counting = Counting.KNOWN
         if count != self.count:
-            self.count, self.origin = count, self.names.origin(count)
+            self.count, self.origin = count, self.incarnations.origin_for(count)
 
     def _claimable(self, number: int) -> bool:
         return self._complete_at(number) if is_closed(number) else self._fits(number)
 
     def _fits(self, number: int) -> bool:
-        return not self.readable or self.generation is None or self.generation.fits(number)
+        return (
+            not self.readable or self.generation is None or self.generation.matches_number(number)
+        )
 
     def _complete_at(self, number: int) -> bool:
         generation = self.generation
@@ -396,16 +398,16 @@ class Source:
             self.closes_when_complete
             and generation is not None
             and position_of(number) == generation.seen
-            and generation.fits(number)
+            and generation.matches_number(number)
         )
 
     # Sending -------------------------------------------------------------------------------------
 
-    def keep(self, runs: list[Run]) -> None:
+    def add_runs(self, runs: list[Run]) -> None:
         """Add runs that were just read."""
         self.kept += runs
 
-    def next_run(self) -> Run | None:
+    def next_unsent_run(self) -> Run | None:
         """Return the next kept run that is not in flight and count it as sent, None where there is
         none.
         """
@@ -415,7 +417,7 @@ class Source:
         self.sent += 1
         return run
 
-    def end(self, mark: Mark, now_ms: int) -> None:
+    def end_generation(self, mark: Mark, now_ms: int) -> None:
         """Take notice that nothing more can be read: what was seen and not read is a gap, then the
         end record (rules G3, P4).
         """
@@ -424,9 +426,9 @@ class Source:
             if self.generation is not None
             else (0, self.position)
         )
-        self.end_at(mark, start, seen, now_ms)
+        self.end_generation_at(mark, start, seen, now_ms)
 
-    def end_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
+    def end_generation_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
         """End a life that was wanted from *start* on, and of which bytes up to *seen* are known to
         have been.
         """
@@ -437,7 +439,7 @@ class Source:
         self.kept.append(end_run(self.cursor, mark, now_ms))
         self.ended = mark
 
-    def acknowledge(self, epoch: int, run: Run, now_ms: int) -> bool:
+    def on_acknowledged(self, epoch: int, run: Run, now_ms: int) -> bool:
         """Take the acknowledgement of a run sent in *epoch*; return whether it says anything."""
         if epoch != self.epoch:
             return False
@@ -459,12 +461,12 @@ class Source:
 
     # What goes wrong -----------------------------------------------------------------------------
 
-    def connected(self, now: float) -> None:
+    def end_pause_if_due(self, now: float) -> None:
         """Take notice of a new connection, or that time has passed: a pause may be over."""
         if self.state is SourceState.PAUSED and now >= self.retry_at:
             self.state = SourceState.IDLE
 
-    def disconnected(self) -> None:
+    def on_disconnected(self) -> None:
         """Take notice that the connection is gone: what was in flight may or may not be stored."""
         self.epoch += 1
         self.sent = 0
@@ -472,19 +474,19 @@ class Source:
         if self.state in (SourceState.ASKING, SourceState.OPEN):
             self.state = SourceState.IDLE
 
-    def refused(self, reason: str, retry_at: float) -> None:
+    def on_refused(self, reason: str, retry_at: float) -> None:
         """Take an E: the source is dead until *retry_at*.
 
         What can be read again is not kept in memory meanwhile.
         """
-        self.disconnected()
+        self.on_disconnected()
         self.problem = reason
         self.refusals += 1
         self.retry_at = retry_at
-        self.read_again()
+        self.drop_rereadable_runs()
         self.state = SourceState.PAUSED
 
-    def read_again(self) -> None:
+    def drop_rereadable_runs(self) -> None:
         """Keep nothing that can be read again from what was acknowledged last.
 
         Nothing may be in flight.
@@ -492,11 +494,11 @@ class Source:
         if self.readable:
             self.kept.clear()
             if self.generation is not None and self.generation.position != self.position:
-                self.generation.go_to(self.number)
+                self.generation.resume_from(self.number)
 
     def _finish(self) -> None:
         self.kept.clear()
         self.sent = 0
         self.state = SourceState.DONE
         if self.generation is not None:
-            self.generation.end()
+            self.generation.retire()

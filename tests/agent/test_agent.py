@@ -28,7 +28,7 @@ def test_a_chunk_that_is_encoded_bit_by_bit_arrives_whole__P1_R2() -> None:
         world = World()
         await world.ships(b"\xff\n" * 80_000 + lines(0, 10))
         assert world.agent is not None
-        assert [source.position for source in world.agent.book.sources] == [160_120]
+        assert [source.position for source in world.agent.registry.sources] == [160_120]
         assert contents(world.stored()) == [world.disk.content(LOG)]
         await world.stop()
 
@@ -126,7 +126,7 @@ def test_what_was_read_is_sent_before_more_is_read__D1() -> None:
             await world.clock.sleep(0.1)
             unsent = [
                 run.size
-                for source in agent.book.sources
+                for source in agent.registry.sources
                 for run in list(source.kept)[source.sent :]
             ]
             most = max(most, sum(unsent))
@@ -152,7 +152,7 @@ def test_large_files_go_in_windows_that_are_bounded__D1() -> None:
             await world.clock.sleep(0.01)
             if agent.connection.session is not None:
                 most = max(most, agent.connection.session.in_flight)
-            kept = sum(run.size for source in agent.book.sources for run in source.kept)
+            kept = sum(run.size for source in agent.registry.sources for run in source.kept)
             assert kept <= 5 * 1_700_000
         assert most == 4
         await world.settle(100)

@@ -205,8 +205,8 @@ class AgentHost(Process):
             return False
         if any(followed.trouble for followed in agent.tailer.living.values()):
             return False  # it can't be read just now: for want of a handle, for example
-        return agent.connection.settled and not any(
-            source.kept or source.has_more for source in agent.book.sources
+        return agent.connection.is_settled and not any(
+            source.kept or source.has_more for source in agent.registry.sources
         )
 
     @property

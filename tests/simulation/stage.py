@@ -196,7 +196,9 @@ class Stage:
         for host in self.agents:
             if not host.settled and host.agent is not None:
                 sources = [
-                    source for source in host.agent.book.sources if source.kept or source.has_more
+                    source
+                    for source in host.agent.registry.sources
+                    if source.kept or source.has_more
                 ]
                 waiting.append(
                     f"{host.name} ({host.agent.connection.problem}; "

@@ -35,9 +35,9 @@ class Generation:
         "grown_at",
         "impatient",
         "modified_ns",
-        "over",
         "place",
         "position",
+        "retired",
         "seen",
         "settings",
         "start",
@@ -63,7 +63,7 @@ class Generation:
         """When it was last seen to have grown."""
         self.unnamed_since: float | None = None
         """Since when it has been known to have no name any more (link count 0)."""
-        self.over = False
+        self.retired = False
         """Nothing will be read from it again."""
         self.final = False
         """A last line without newline is given out, too; until it grows (rule P3)."""
@@ -102,15 +102,15 @@ class Generation:
             self.file.close()
             self.file = None
 
-    def end(self) -> None:
+    def retire(self) -> None:
         """Note that nothing will be read from it again."""
-        self.over = True
+        self.retired = True
         self.close()
 
     def successor(self) -> "Generation":
         """Return the next life of the same file, and hand the handle over to it."""
         generation = Generation(self.place, self.settings)
-        generation.file, self.file, self.over = self.file, None, True
+        generation.file, self.file, self.retired = self.file, None, True
         generation.impatient = self.impatient
         return generation
 
@@ -122,7 +122,7 @@ class Generation:
         return max(0, self.seen - self.position)
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         """The number of the last place before which the bytes are known: the end seen last, or the
         position; 0 where there is none.
         """
@@ -185,7 +185,7 @@ class Generation:
 
     # Reading -------------------------------------------------------------------------------------
 
-    def go_to(self, number: int) -> None:
+    def resume_from(self, number: int) -> None:
         """Read on from *number*, whose check is compared before the next read."""
         self.position = position_of(number)
         self._check = check_in(number)
@@ -193,7 +193,7 @@ class Generation:
         self._more = True
         self.seen = max(self.seen, self.position)
 
-    def fits(self, number: int) -> bool:
+    def matches_number(self, number: int) -> bool:
         """Tell whether a stored *number* can be this life's (rule D4)."""
         position, check = position_of(number), check_in(number)
         assert self.file is not None
@@ -211,7 +211,7 @@ class Generation:
             raise SourceTruncatedError
         return number_of(position, tail)
 
-    def read(self, now: float, *, limit: int = CHUNK_BYTES) -> TextChunk | None:
+    def read_lines(self, now: float, *, limit: int = CHUNK_BYTES) -> TextChunk | None:
         """Return the next lines, None where there are none.
 
         Raises `SourceTruncatedError` before giving out a wrong byte.
@@ -238,7 +238,7 @@ class Generation:
             self._end = None  # the same bytes as the tail
         return chunk
 
-    def take_back(self, chunk: TextChunk, position: int) -> None:
+    def give_back(self, chunk: TextChunk, position: int) -> None:
         """Give out again what of *chunk*, the last one read, lies behind *position*."""
         self.position, self._tail, self._more = position, chunk.tail_at(position), True
 
@@ -268,8 +268,8 @@ class Generation:
             raise SourceTruncatedError
 
     def _known_tail(self) -> bytes:
-        """Return the bytes before the position as they were read, or, after `go_to`, as their check
-        says they were.
+        """Return the bytes before the position as they were read, or, after `resume_from`, as their
+        check says they were.
         """
         if self._tail is None:
             tail = self._before(self.position)

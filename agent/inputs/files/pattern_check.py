@@ -69,7 +69,11 @@ def _outside(inputs: FileInputs, checkpoint: Checkpoint | None) -> list[str]:
         for entry in entries
         if entry.done is None and entry.ended is None
     ]
-    return [path for path, name in living if inputs.of(path) is None and inputs.of(name) is None]
+    return [
+        path
+        for path, name in living
+        if inputs.settings_for(path) is None and inputs.settings_for(name) is None
+    ]
 
 
 def _few(paths: Iterable[str]) -> str:

@@ -60,7 +60,7 @@ class Restorer:
         self._doubtful = []
         for entry in entries:
             if entry.done is not None:
-                self._book.enter_ended(entry)
+                self._book.add_ended(entry)
             elif entry.ended is not None:
                 self._ended(entry, Mark(entry.ended, entry.exact))
             else:
@@ -87,11 +87,11 @@ class Restorer:
         )
         inputs = self._inputs
         try:
-            asked = inputs.of(path)
+            asked = inputs.settings_for(path)
             found = locator.find(place, moved=True)
             if found is None and asked is not None:
                 found = locator.find_elsewhere(place)
-            settings = asked or (inputs.of(found[0]) if found is not None else None)
+            settings = asked or (inputs.settings_for(found[0]) if found is not None else None)
             if settings is None:
                 self._book.absent[entry.origin] = entry
             elif found is None:
@@ -125,16 +125,16 @@ class Restorer:
 
         With *reborn* its birth time changed, too: then it is another file, for the scan to find.
         """
-        generation.go_to(entry.number)
+        generation.resume_from(entry.number)
         generation.seen = max(generation.seen, entry.seen)
         generation.grown_at = self._clock.monotonic()
         self._tailer.open(generation)
         try:
             generation.look(stat, self._clock.monotonic())
             generation.verify()
-            if entry.last and not generation.fits(entry.last):
+            if entry.last and not generation.matches_number(entry.last):
                 raise SourceTruncatedError
-            first_line = FirstLine.of(generation.head())
+            first_line = FirstLine.find_in(generation.head())
             if first_line is None or first_line.crc != entry.crc:  # it was truncated just now
                 raise SourceTruncatedError
         except OSError:
@@ -153,8 +153,8 @@ class Restorer:
                 self._tailer.follow(Followed(generation.successor()))
             return
         generation.first_line = first_line
-        identity = self._namer.identity(stat, generation.place.mount, first_line)
-        source = self._book.restored(entry, generation, identity)
+        identity = self._namer.identify(stat, generation.place.mount, first_line)
+        source = self._book.restore_source(entry, generation, identity)
         entry.device, entry.birth_ns = stat.device, stat.birth_ns or entry.birth_ns
         if _like_others(entry, stat):
             self._doubtful.append(entry)
@@ -165,10 +165,10 @@ class Restorer:
         """Tell of the life that may have been before what is there now (rule P4): of no byte, with
         an end that nobody saw.
         """
-        family = self._book.family(entry.stem)
+        family = self._book.incarnations_of(entry.stem)
         counting = Counting.KNOWN if entry.counting == Counting.KNOWN.value else Counting.AFTER
         count = family.next_count()
-        name = {"origin": family.origin(count), "count": count, "counting": counting.value}
+        name = {"origin": family.origin_for(count), "count": count, "counting": counting.value}
         lost = msgspec.structs.replace(
             entry,
             **name,
@@ -190,8 +190,10 @@ class Restorer:
         """Enter a source whose bytes are gone: what was seen of them and not acknowledged is a gap,
         then the end record.
         """
-        source = self._book.restored(entry, None, self._identity(entry))
-        source.end_at(mark, entry.start, max(entry.seen, source.position), self._clock.now_ms())
+        source = self._book.restore_source(entry, None, self._identity(entry))
+        source.end_generation_at(
+            mark, entry.start, max(entry.seen, source.position), self._clock.now_ms()
+        )
         # found out late, while a connection stands that would not ask it again
         self._tailer.want(source)
         self._book.changed = True

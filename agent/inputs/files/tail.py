@@ -144,7 +144,7 @@ class Tailer:
         """Let *source* be asked what it has to tell: its file is gone, so that no look at it
         will.
         """
-        self._demand.want(source, self._clock.monotonic())
+        self._demand.enqueue(source, self._clock.monotonic())
 
     # Looking -------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Tailer:
         else:
             self._end_if_due(followed, now)
             if followed.source is not None and followed.source.has_more:
-                self._demand.want(followed.source, now)
+                self._demand.enqueue(followed.source, now)
 
     def _stat(self, followed: Followed) -> FileStat | None:
         """Return what the file is now, opened where possible; None where it is not found in its
@@ -369,15 +369,15 @@ class Tailer:
         if not followed.head.startswith(head):
             followed.head = head
             raise SourceTruncatedError
-        first_line = FirstLine.of(followed.head, ended=followed.ships_unfinished)
+        first_line = FirstLine.find_in(followed.head, ended=followed.ships_unfinished)
         if first_line is None:
             return
-        identity = self._namer.identity(stat, generation.place.mount, first_line)
+        identity = self._namer.identify(stat, generation.place.mount, first_line)
         generation.first_line = first_line
-        source = followed.source = self._book.begin(
+        source = followed.source = self._book.add_generation(
             generation, first_line, identity, followed.counting
         )
-        source.closes_when_complete = FirstLine.of(followed.head) is None
+        source.closes_when_complete = FirstLine.find_in(followed.head) is None
         followed.head = b""
 
     def _end_if_due(self, followed: Followed, now: float) -> None:
@@ -406,7 +406,7 @@ class Tailer:
             )
             self.removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
 
-    def prepare(self, source: Source) -> bool:
+    def verify_source(self, source: Source) -> bool:
         """Make sure that *source* can be read and still is what it was; it may have ended by that.
 
         False where neither can be told.
@@ -421,10 +421,10 @@ class Tailer:
                 self.open(generation)
                 generation.verify()
             except (SourceTruncatedError, OSError) as error:
-                self.failed(source, error)
+                self.on_read_failed(source, error)
         return not followed.trouble
 
-    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
+    def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
         """Act on what reading *source* raised."""
         followed = self._followed(source)
         if followed is None:
@@ -463,7 +463,7 @@ class Tailer:
         followed.dropped = True
         if self.living.get(generation.place.key) is followed:
             del self.living[generation.place.key]
-        generation.end()
+        generation.retire()
         self._finish(generation, followed.source, followed.head, mark)
         self._log.info(
             "file removed",
@@ -479,7 +479,7 @@ class Tailer:
         only line (P3).
         """
         now_ms = self._clock.now_ms()
-        first_line = FirstLine.of(head, ended=True)
+        first_line = FirstLine.find_in(head, ended=True)
         if source is None and first_line is not None:
             place = generation.place
             identity = Identity(
@@ -491,14 +491,14 @@ class Tailer:
                 first_line.text,
             )
             generation.first_line = first_line
-            source = self._book.begin(generation, first_line, identity, Counting.KNOWN)
+            source = self._book.add_generation(generation, first_line, identity, Counting.KNOWN)
             chunk = TextChunk.whole(head)
             generation.position = generation.seen = len(head)
-            source.keep(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
+            source.add_runs(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
         if source is not None:
-            source.end(mark, now_ms)
+            source.end_generation(mark, now_ms)
             self._book.changed = True
-            self._demand.want(source, self._clock.monotonic())
+            self._demand.enqueue(source, self._clock.monotonic())
 
     def _trouble(self, followed: Followed, error: OSError) -> None:
         text = error.strerror or str(error)

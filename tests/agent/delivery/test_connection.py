@@ -197,20 +197,26 @@ def test_demand_is_due_by_age_or_amount__D9() -> None:
         agent = world.start()
         await world.clock.sleep(1)
         await world.kill()
-        small, big = agent.book.sources
+        small, big = agent.registry.sources
         for source in (small, big):
-            source.open_without_asking()
+            source.open_unregistered()
         demand = SendQueue()
-        assert demand.due_in(0.0, in_flight=False, open_sources=1) is None
-        demand.want(small, 10.0)
-        assert demand.due_in(10.0, in_flight=False, open_sources=1) == 0.0
-        assert demand.due_in(10.05, in_flight=True, open_sources=1) == pytest.approx(0.15)
-        assert demand.due_in(10.05, in_flight=True, open_sources=5000) == pytest.approx(0.95)
-        assert demand.due_in(10.05, in_flight=True, open_sources=50_000) == pytest.approx(1.95)
-        demand.want(big, 10.05)
-        assert demand.due_in(10.05, in_flight=True, open_sources=50_000) == 0.0
-        assert demand.next_ready() is small
-        assert demand.next_ready() is big
+        assert demand.seconds_until_due(0.0, in_flight=False, open_sources=1) is None
+        demand.enqueue(small, 10.0)
+        assert demand.seconds_until_due(10.0, in_flight=False, open_sources=1) == 0.0
+        assert demand.seconds_until_due(10.05, in_flight=True, open_sources=1) == pytest.approx(
+            0.15
+        )
+        assert demand.seconds_until_due(10.05, in_flight=True, open_sources=5000) == pytest.approx(
+            0.95
+        )
+        assert demand.seconds_until_due(
+            10.05, in_flight=True, open_sources=50_000
+        ) == pytest.approx(1.95)
+        demand.enqueue(big, 10.05)
+        assert demand.seconds_until_due(10.05, in_flight=True, open_sources=50_000) == 0.0
+        assert demand.next_to_send() is small
+        assert demand.next_to_send() is big
         assert not demand
 
     run(main())

@@ -61,7 +61,7 @@ class Lines:
     bytes.
     """
 
-    state, epoch, backlog = SourceState.OPEN, 1, 0
+    state, epoch, backlog_bytes = SourceState.OPEN, 1, 0
 
     def __init__(self, size: int, records: int, left: int = 1_000_000, ahead: int = 1) -> None:
         self._size, self._records, self.left, self._ahead = size, records, left, ahead
@@ -71,7 +71,7 @@ class Lines:
     def has_more(self) -> bool:
         return self.left > 0
 
-    def next_run(self) -> Run | None:
+    def next_unsent_run(self) -> Run | None:
         """Return the next run of those that were read."""
         if self._read == 0:
             return None
@@ -85,16 +85,16 @@ class Lines:
 class Reads:
     """Stands for the producer."""
 
-    def next_run(self, source: Lines) -> Run | None:
+    def read_next_run(self, source: Lines) -> Run | None:
         source.read()
-        return source.next_run()
+        return source.next_unsent_run()
 
 
 def gathered(room: WindowRoom, *sources: Lines) -> OutgoingWindow:
     """Return the window that *sources*, all ready, make in *room*."""
     demand = SendQueue()
     for source in sources:
-        demand.want(cast("Source", source), 0.0)
+        demand.enqueue(cast("Source", source), 0.0)
     return gather_window(demand, cast("SourceReader", Reads()), room, 0.0)
 
 
@@ -122,7 +122,7 @@ def test_a_window_takes_runs_until_it_is_full_and_none_more__D1(
 def test_many_sources_with_a_line_each_make_windows_of_512_runs() -> None:
     demand, sources = SendQueue(), [Lines(100, 1, left=1) for _ in range(1100)]
     for source in sources:
-        demand.want(cast("Source", source), 0.0)
+        demand.enqueue(cast("Source", source), 0.0)
     windows = [
         gather_window(demand, cast("SourceReader", Reads()), WindowRoom(MIB), 0.0) for _ in range(4)
     ]

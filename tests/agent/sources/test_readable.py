@@ -35,7 +35,7 @@ class Bytes:
         self.settings = InputTable(paths=["/"])
         self.start = self.position = self.modified_ns = 0
         self.seen = len(text)
-        self.over = self.lost = False
+        self.retired = self.lost = False
 
     @property
     def unread(self) -> int:
@@ -46,30 +46,30 @@ class Bytes:
         return self.unread > 0
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         return self.number_at(self.seen)
 
-    def go_to(self, number: int) -> None:
+    def resume_from(self, number: int) -> None:
         self.position = position_of(number)
 
-    def fits(self, number: int) -> bool:
+    def matches_number(self, number: int) -> bool:
         before = self._text[: position_of(number)][-TAIL_BYTES:]
         return position_of(number) <= self.seen and check_in(number) in (0, check_of(before))
 
     def number_at(self, position: int) -> int:
         return number_of(position, self._text[:position][-TAIL_BYTES:])
 
-    def read(self, now: float) -> TextChunk | None:
+    def read_lines(self, now: float) -> TextChunk | None:
         if self.lost:
             raise SourceTruncatedError
         begin, self.position = self.position, self._text.index(b"\n", self.position) + 1
         return TextChunk(begin, self._text, begin, self.position)
 
-    def take_back(self, chunk: TextChunk, position: int) -> None:
+    def give_back(self, chunk: TextChunk, position: int) -> None:
         self.position = position
 
-    def end(self) -> None:
-        self.over = True
+    def retire(self) -> None:
+        self.retired = True
 
 
 class BytesInput:
@@ -78,28 +78,28 @@ class BytesInput:
     def open_source(self, source: Source) -> None:
         pass
 
-    def prepare(self, source: Source) -> bool:
+    def verify_source(self, source: Source) -> bool:
         return True
 
-    def failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
-        source.end(Mark(TRUNCATED), 0)
+    def on_read_failed(self, source: Source, error: SourceTruncatedError | OSError) -> None:
+        source.end_generation(Mark(TRUNCATED), 0)
 
 
 class NoInputs:
-    def of(self, path: str) -> None:
+    def settings_for(self, path: str) -> None:
         return None
 
 
 def begun(text: bytes, number: int) -> tuple[Bytes, Source, SourceReader]:
     """Return a source of *text* for which the store has *number*."""
-    readable, first_line = Bytes(text), FirstLine.of(text)
+    readable, first_line = Bytes(text), FirstLine.find_in(text)
     assert first_line is not None
     identity = Identity("a", "h", "", 0, 0, first_line.text)
-    source = SourceRegistry("h", "a", NoInputs()).begin(
+    source = SourceRegistry("h", "a", NoInputs()).add_generation(
         readable, first_line, identity, Counting.KNOWN
     )
-    ((count, _),) = source.questions()
-    assert source.answer(StoredNumber(count, number, STORE), 0) is NextStep.GO_ON
+    ((count, _),) = source.next_registrations()
+    assert source.on_answer(StoredNumber(count, number, STORE), 0) is NextStep.GO_ON
     return (
         readable,
         source,
@@ -108,7 +108,7 @@ def begun(text: bytes, number: int) -> tuple[Bytes, Source, SourceReader]:
 
 
 def runs(producer: SourceReader, source: Source) -> list[Run]:
-    return list(iter(lambda: producer.next_run(source), None))
+    return list(iter(lambda: producer.read_next_run(source), None))
 
 
 def test_a_source_is_read_to_its_end_from_what_is_no_file__D3() -> None:
@@ -121,7 +121,7 @@ def test_a_source_is_read_to_its_end_from_what_is_no_file__D3() -> None:
     ]
     assert sum(run.events for run in sent) == 3
     for run in sent:
-        assert source.acknowledge(source.epoch, run, 0)
+        assert source.on_acknowledged(source.epoch, run, 0)
     assert not source.has_more
 
 

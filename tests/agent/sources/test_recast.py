@@ -33,7 +33,7 @@ class _Names:
 
     stem: Any = None
 
-    def origin(self, count: int) -> Any:
+    def origin_for(self, count: int) -> Any:
         return count
 
 
@@ -41,8 +41,8 @@ def gone(runs: list[Run]) -> Source:
     """Return a source whose file is gone, which keeps *runs* and its end."""
     source: Source = Source(None, _Names(), b"", count=0)  # type: ignore[arg-type]
     source.number = runs[0].previous
-    source.keep(runs)
-    source.end(Mark(REMOVED), 0)
+    source.add_runs(runs)
+    source.end_generation(Mark(REMOVED), 0)
     return source
 
 

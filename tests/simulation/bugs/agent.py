@@ -173,7 +173,7 @@ AGENT = (
         "agent.sources.source",
         (
             (
-                "                if (\n                    self.readable\n                    and self.generation is not None\n                    and self.generation.position != position_of(self.cursor)\n                ):\n                    self.generation.go_to(self.cursor)\n",
+                "                if (\n                    self.readable\n                    and self.generation is not None\n                    and self.generation.position != position_of(self.cursor)\n                ):\n                    self.generation.resume_from(self.cursor)\n",
                 "",
             ),
         ),

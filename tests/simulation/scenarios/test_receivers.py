@@ -240,7 +240,7 @@ def _source_of(world: Scene, path: str) -> Source:
     assert world.agent.agent is not None
     return next(
         one
-        for one in world.agent.agent.book.sources
+        for one in world.agent.agent.registry.sources
         if one.generation is not None and one.generation.place.path == path
     )
 

@@ -232,7 +232,7 @@ async def test_history_13_to_another_embedded_store_and_back() -> None:
 
 def _sources(world: Scene) -> list[Source]:
     assert world.agent.agent is not None
-    return list(world.agent.agent.book.sources)
+    return list(world.agent.agent.registry.sources)
 
 
 def _source(world: Scene) -> Source:
