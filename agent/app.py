@@ -26,9 +26,10 @@ from agent.sources.checkpoint import CheckpointDamagedError, CheckpointFile
 from agent.sources.checkpointer import Checkpointer
 from agent.sources.first_run import FirstRunSource
 from agent.sources.identity import Fingerprinter, machine_agent_id
+from agent.sources.incarnation_search import Counting
 from agent.sources.queue import SendQueue
+from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting, Source, SourceState
 from agent.status import Status
 from agent.summary import AgentSummary
 from logdrive.errors import ConfigError, Mistake, UnavailableError
@@ -38,22 +39,35 @@ from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
 
 _POLLS_AT_ONCE: Final = 256
-_SHORTEST_NAP_SECONDS, _LONGEST_NAP_SECONDS = 0.01, 0.25
-_FILES_PER_NAP_SECOND, _LONGEST_SHORTEST_NAP_SECONDS = 200_000, 0.1
-"""With thousands of files one is due at any time: they are looked at in batches, a fortieth of the
-least interval apart.
+"""Files that are looked at before other tasks run."""
+_SHORTEST_NAP_SECONDS: Final = 0.01
+"""Shortest time between two looks at files, with few of them."""
+_LONGEST_NAP_SECONDS: Final = 0.25
+"""Longest time."""
+_FILES_PER_NAP_SECOND: Final = 200_000
+"""With thousands of files some are due at any time. They are looked at in batches, a fortieth of
+the least interval apart: the shortest time grows by a second for this many files.
 """
-_DRAIN_LOOK_SECONDS: Final = 0.02
+_LONGEST_SHORTEST_NAP_SECONDS: Final = 0.1
+"""Limit on that."""
+_REST_SECONDS: Final = 0.02
+"""While draining, what is left is looked at no more often than this: a look at a file that lacks a
+handle may itself be the next change.
+"""
+_HANDLE_LOOK_SECONDS: Final = 0.1
+"""While draining, files that lack a handle are looked at this often."""
 _RESERVED_HANDLES: Final = 128
-"""Of those the process may have: for its connection, its checkpoint and its watches, however many
-files there are.
-"""
+"""Handles that no file takes: for the connection, the checkpoint and the watches."""
 
 MakeWatcher = Callable[[Callable[[], None]], Watcher]
 
 
 class Agent:
-    """One agent. `run_agent` is its whole life; `status` may be asked at any time of it."""
+    """One agent. Call `run` once; `status` may be called while it runs.
+
+    *open_files* is how many files the process may open. *when_idle* is called when nothing was
+    acknowledged for a minute after something was.
+    """
 
     def __init__(
         self,
@@ -68,10 +82,13 @@ class Agent:
         when_idle: Callable[[], None] = lambda: None,
         log: Any = None,
     ) -> None:
-        self._config, self._clock, self._disk = config, clock, disk
+        self._config = config
+        self._clock = clock
+        self._disk = disk
         self._log = log if log is not None else structlog.get_logger("agent")
-        agent, host = resolve_agent_id(config, disk), config.agent.host or os.uname().nodename
-        self._namer = Fingerprinter(agent, host, disk)
+        agent = resolve_agent_id(config, disk)
+        host = config.agent.host or os.uname().nodename
+        self._fingerprinter = Fingerprinter(agent, host, disk)
         self._inputs = FileInputs(config.input)
         self.registry = SourceRegistry(host, agent, self._inputs)
         self.send_queue = SendQueue()
@@ -79,7 +96,7 @@ class Agent:
         self.tailer = Tailer(
             self.registry,
             self.send_queue,
-            namer=self._namer,
+            namer=self._fingerprinter,
             disk=disk,
             clock=clock,
             encoder_of=encoders.encoder_for,
@@ -89,17 +106,16 @@ class Agent:
             held=DeletedFiles(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
             log=self._log,
         )
-        producer = SourceReader(self.tailer, clock, encoders.encoder_for)
         services = SessionServices(
-            self.registry,
-            self.send_queue,
-            self.tailer,
-            producer,
-            clock,
-            executor,
-            random,
-            config.output,
-            self._log,
+            registry=self.registry,
+            send_queue=self.send_queue,
+            input=self.tailer,
+            source_reader=SourceReader(self.tailer, clock, encoders.encoder_for),
+            clock=clock,
+            executor=executor,
+            random=random,
+            settings=config.output,
+            log=self._log,
         )
         self.connection = Connector(services, transport, encoders)
         self._scanner = Scanner(
@@ -112,13 +128,13 @@ class Agent:
             log=self._log,
         )
         self._restorer = Restorer(
-            self._inputs, self.registry, self.tailer, self._namer, disk, clock, self._log
+            self._inputs, self.registry, self.tailer, self._fingerprinter, disk, clock, self._log
         )
         self._summary = AgentSummary(
             self.registry, self.tailer.living, clock, self._log, when_idle=when_idle
         )
         self._file = CheckpointFile(disk, config.agent.state_dir)
-        self._keeper = Checkpointer(
+        self._checkpointer = Checkpointer(
             self.registry,
             self._file,
             clock=clock,
@@ -128,9 +144,9 @@ class Agent:
         )
 
     async def run(self, stop: asyncio.Event, make_watcher: MakeWatcher = DirectoryWatcher) -> None:
-        """Ship until *stop*, then drain.
+        """Deliver until *stop* is set, then drain.
 
-        Raises `ConfigError` or `StorageError` where it can't go on.
+        Raises `ConfigError` or `StorageError` if it can't start or go on.
         """
         with contextlib.ExitStack() as held:
             self._hold_state_dir(held)
@@ -154,9 +170,7 @@ class Agent:
             ) from error
 
     def _watcher(self, make: MakeWatcher) -> Watcher:
-        """Return a watcher, or one that sees nothing where the kernel gives none: scans find all
-        that it would.
-        """
+        """Return a watcher, or `NoWatcher` where the kernel gives none: scans find files, too."""
         try:
             return make(self._scanner.woken.set)
         except OSError as error:
@@ -169,13 +183,13 @@ class Agent:
             return NoWatcher()
 
     def status(self) -> Status:
-        """Return how every source stands."""
+        """Return the status of the agent and of every source."""
         return Status.collect(self.registry, self.tailer.living.values(), self.connection)
 
     # Beginning -----------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        """Find out what there is, and where to start, before anything is read (rules G1, P2)."""
+        """Restore the checkpoint and find files and their starts, before any is read (G1, P2)."""
         first_run = True
         try:
             checkpoint = self._file.load_checkpoint(self.registry.agent)
@@ -207,9 +221,9 @@ class Agent:
         )
 
     async def _propose_starts(self) -> None:
-        """Find where to start, should the store not know this agent: at the end.
+        """Find the end of each file, to start there if the store does not know this agent.
 
-        Durable before the store is asked (rule P2).
+        The checkpoint holds that before the store is asked (rule P2).
         """
         skipping = [
             followed
@@ -218,9 +232,9 @@ class Agent:
         ]
         for followed in skipping:
             assert followed.source is not None, "it has a first line"
-            followed.source.undecided = True
+            followed.source.await_start_decision()
         if skipping:
-            await self._keeper.write_now()
+            await self._checkpointer.write_now()
 
     # Living and ending ---------------------------------------------------------------------------
 
@@ -228,7 +242,7 @@ class Agent:
         ended = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._keeper.run(ended), name="agent-checkpoint")
+                group.create_task(self._checkpointer.run(ended), name="agent-checkpoint")
                 summary = group.create_task(self._summary.run(), name="agent-summary")
                 connection = group.create_task(self.connection.run(), name="agent-connection")
                 finding = [
@@ -252,7 +266,7 @@ class Agent:
             watcher.close()
 
     async def _tail(self) -> None:
-        """Look at files as they are due, several at each waking."""
+        """Look at files as they are due, a batch at a time."""
         while True:
             wait = self.tailer.poll_due(_POLLS_AT_ONCE)
             batch = min(
@@ -265,43 +279,43 @@ class Agent:
             )
             await self._clock.sleep(nap if wait != 0.0 else 0.0)
 
-    def _outstanding(self, until: float) -> bool:
-        return any(_is_outstanding(source, until) for source in self.registry.sources)
-
     async def _drain(self) -> None:
-        """Go on until all that is there now is acknowledged, for as long as the configuration
-        allows.
-        """
+        """Deliver what is there now, for at most `drain_seconds`."""
         until = self._clock.monotonic() + self._config.agent.drain_seconds
         self._log.info("draining", seconds=self._config.agent.drain_seconds)
         await self._scanner.scan()
         self.tailer.poll_all()
-        while self._clock.monotonic() < until:
-            waiting = self.tailer.poll_waiting()
-            if self.connection.is_settled and not waiting and not self._outstanding(until):
+        while (left := until - self._clock.monotonic()) > 0:
+            # Files that were read give their handles to those that lack one.
+            lacking = self.tailer.poll_waiting()
+            if self.connection.is_settled and not lacking and not self._is_outstanding(until):
                 break
-            await self._clock.sleep(_DRAIN_LOOK_SECONDS)
-        if left := self._summary.undelivered(self.connection.problem):
+            await self.connection.wait_for_change(
+                min(left, _HANDLE_LOOK_SECONDS) if lacking else left
+            )
+            await self._clock.sleep(_REST_SECONDS)
+        if undelivered := self._summary.undelivered(self.connection.problem):
             self._log.warning(
                 "ended with lines undelivered: they follow after the next start",
-                **left,
+                **undelivered,
                 **self._summary.totals(),
             )
         else:
             self._log.info("drained", **self._summary.totals())
 
-
-def _is_outstanding(source: Source, until: float) -> bool:
-    """Tell whether *source* has something to send that can still be sent."""
-    if source.state is SourceState.PAUSED and source.retry_at > until:
-        return False
-    return bool(source.kept) or source.has_more
+    def _is_outstanding(self, until: float) -> bool:
+        """Return whether a source has something that can still be sent before *until*."""
+        return any(
+            source.is_behind
+            and not (source.state is SourceState.PAUSED and source.registration.retry_at > until)
+            for source in self.registry.sources
+        )
 
 
 def resolve_agent_id(config: AgentConfig, disk: Disk) -> str:
-    """Return who this agent is.
+    """Return the agent's id: the configured one, else one made from the machine id.
 
-    Raises `ConfigError` where neither the configuration nor the machine says so.
+    Raises `ConfigError` if there is neither.
     """
     if config.agent.id is not None:
         return config.agent.id
@@ -328,12 +342,7 @@ async def run_agent(
     open_files: int = sys.maxsize,
     when_idle: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run an agent until *stop* is set and it has drained.
-
-    *open_files* is how many the process may have.
-
-    *when_idle* is called when nothing was acknowledged for a minute after something was.
-    """
+    """Run an agent until *stop* is set and it has drained; see `Agent`."""
     agent = Agent(
         config,
         clock=clock,

@@ -15,10 +15,9 @@ from agent.sources.checkpoint import (
     CheckpointDamagedError,
     CheckpointEntry,
     CheckpointFile,
-    path_from_text,
-    printable_path,
 )
 from agent.sources.identity import FirstLine
+from agent.sources.paths import path_from_text, printable_path
 from logdrive.address import host_port
 from logdrive.errors import LogdriveError, StorageError
 from logdrive.host.disk import Disk, words_of

@@ -1,4 +1,4 @@
-"""What a session does that depends on the dialect."""
+"""Port to a dialect: what a session leaves to `logdrive/1` or to plain Lumberjack."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ SentRuns = list[tuple[Source, int, Run]]
 
 @dataclass(frozen=True, slots=True)
 class SessionServices:
-    """What every session of an agent works with."""
+    """The parts of an agent that each of its sessions works with."""
 
     registry: SourceRegistry
     send_queue: SendQueue
@@ -40,7 +40,7 @@ class SessionServices:
 
 
 class ReceiverRefusedError(TransientError):
-    """The receiver ended the connection with an E; *code* is its reason."""
+    """The receiver ended the connection with an E frame; *code* is its reason (`RefusalCode`)."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"refused by the receiver (E {code}): {text}")
@@ -48,10 +48,7 @@ class ReceiverRefusedError(TransientError):
 
 
 class EndedError(TransientError):
-    """The connection ended.
-
-    *idle*: while nothing was awaited, as receivers do with connections that rest.
-    """
+    """The connection ended; *idle*: while no answer was awaited, as receivers close idle ones."""
 
     def __init__(self, reason: str, *, idle: bool) -> None:
         super().__init__(reason)
@@ -59,16 +56,25 @@ class EndedError(TransientError):
 
 
 class SendingDialect(Protocol):
-    """One dialect on one connection."""
+    """One dialect on one connection. A `SenderSession` makes all the calls, from one task each.
+
+    `on_connected` comes first and `on_disconnected` last. In between, the session asks for frames
+    whenever it may send, in the order `retry_refused`, `registration_frames`, `encode_runs`, and
+    hands over what it reads.
+    """
 
     numbering: Literal["window", "connection"]
+    """Whether sequence numbers start at 1 in each window, or run on over the connection."""
     version: bytes
     """The version byte of its frames."""
     codec: Codec | None
+    """How windows are compressed; None for not at all."""
     room: WindowRoom
+    """The limits of a window."""
     frame_reader: FrameReader
+    """Cuts what is read into frames."""
     reconnect_at: float | None
-    """When to end the connection once it is settled, to look for a better one."""
+    """When to end a settled connection and look for a better dialect (monotonic seconds)."""
 
     @property
     def awaits_answer(self) -> bool:
@@ -81,29 +87,38 @@ class SendingDialect(Protocol):
         ...
 
     def on_connected(self) -> None:
-        """Start on the connection."""
+        """Fill the send queue for this connection, on which no source is registered."""
         ...
 
     def registration_frames(self) -> list[bytes]:
-        """Return frames that register sources, as many as may be unanswered."""
+        """Return frames that register sources of the send queue, as many as may be unanswered."""
         ...
 
     def retry_refused(self) -> float | None:
-        """Let refused sources whose pause is over ask again; return when the next one is."""
+        """Let refused sources register again whose pause is over.
+
+        Return when the next pause ends (monotonic seconds); None without one.
+        """
         ...
 
     def encode_runs(self, runs: Sequence[tuple[Source, int, Run]]) -> list[bytes]:
-        """Return the frames of a window's runs, and take their sequence numbers."""
+        """Return the frames of a window's *runs*, which take the next sequence numbers.
+
+        Raises `TransientError` if the connection has no sequence numbers left.
+        """
         ...
 
     def on_frame(self, frame: Frame) -> None:
-        """Act on a frame that is no acknowledgement."""
+        """Handle a *frame* that is no acknowledgement.
+
+        Raises `ReceiverRefusedError` or `ProtocolError`, which end the connection.
+        """
         ...
 
     def on_source_finished(self, source: Source) -> None:
-        """Take notice that *source* was acknowledged to its end."""
+        """Forget *source*, whose end record was acknowledged, and finish it in the registry."""
         ...
 
     def on_disconnected(self) -> None:
-        """Let go of everything: the connection is over."""
+        """Unregister all sources: the connection is over, for whatever reason."""
         ...

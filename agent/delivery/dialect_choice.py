@@ -1,4 +1,4 @@
-"""Which dialect is spoken with a peer, and why (rule D8, docs/adr/0018)."""
+"""Choice of the dialect that is spoken with a peer, and the reason for it (rule D8, ADR 18)."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -16,14 +16,12 @@ DialectName = Literal["logdrive/1", "lumberjack/2", "lumberjack/1"]
 
 @dataclass(frozen=True, slots=True)
 class DialectChoice:
-    """*dialect* is spoken for this *reason*.
-
-    *fell_back*: logdrive/1 was wanted and was not to be had.
-    """
+    """The *dialect* to speak, and the *reason*, for the log."""
 
     dialect: DialectName
     reason: str
     fell_back: bool = False
+    """`logdrive/1` was wanted, and the peer does not speak it."""
 
     @property
     def version(self) -> bytes:
@@ -32,9 +30,9 @@ class DialectChoice:
 
 
 def offered_protocols(configured: DialectSetting) -> tuple[str, ...]:
-    """Return what to offer in the TLS handshake, the best first.
+    """Return the protocols to offer by ALPN in the TLS handshake, the best first.
 
-    Plain readers may know nothing of ALPN, so it is not asked of them.
+    None for a plain dialect: its readers may not know ALPN.
     """
     if configured == "auto":
         return (NATIVE, _V2, _V1)
@@ -44,13 +42,14 @@ def offered_protocols(configured: DialectSetting) -> tuple[str, ...]:
 def choose_dialect(
     configured: DialectSetting, peer: Peer, *, answers_in_1: bool = False
 ) -> DialectChoice | None:
-    """Return what to speak with *peer*, None where that would not be what was *configured*.
+    """Return the dialect to speak with *peer*; None if it does not speak the *configured* one.
 
-    *answers_in_1*: it answered a window of version 2 in version 1 before.
+    *answers_in_1*: this host answered a window of version 2 in version 1 before.
     """
     if peer.alpn == NATIVE and configured in (NATIVE, "auto"):
         return DialectChoice(NATIVE, "agreed on in the TLS handshake")
     if configured == NATIVE:
+        # Without TLS there is nothing to agree in: trust the configuration.
         return None if peer.secure else DialectChoice(NATIVE, "configured")
     if configured != "auto":
         return DialectChoice(configured, "configured")

@@ -1,6 +1,6 @@
-"""From a source to its next run: what is kept already, else read and encoded now.
+"""Source reader: returns the next run of a source, read and encoded only when it is asked for.
 
-The only place where reading happens.
+All reading for delivery happens here.
 """
 
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from logdrive.host.clock import Clock
 
 
 class SourceReader:
-    """Reads only when asked for a run, so that nothing is in memory that the connection has no room
-    for.
-    """
+    """Reads a chunk at a time, so that memory holds no more than the connection has room for."""
 
     def __init__(
         self, source_input: Input, clock: Clock, encoder_of: Callable[[Source], Encoder]
     ) -> None:
-        self._input, self._clock, self._encoder_of = source_input, clock, encoder_of
+        self._input = source_input
+        self._clock = clock
+        self._encoder_of = encoder_of
 
     def read_next_run(self, source: Source) -> Run | None:
-        """Return the next run of *source* and count it as sent, None where there is none now."""
+        """Return the next run of *source* and count it as sent; None if there is none now."""
         run = source.next_unsent_run()
         if run is None and source.has_more:
             self._read(source)
@@ -32,6 +32,7 @@ class SourceReader:
         return run
 
     def _read(self, source: Source) -> None:
+        """Add the next runs to *source*: the gap before its start, lines, or its end record."""
         generation, now_ms = source.generation, self._clock.now_ms()
         assert generation is not None
         try:
@@ -41,11 +42,11 @@ class SourceReader:
                 source.add_runs([gap_run(source.cursor, number, Mark(NOT_WANTED), now_ms)])
                 generation.resume_from(number)
             elif (chunk := generation.read_lines(self._clock.monotonic())) is not None:
-                runs = data_runs(
-                    chunk, self._encoder_of(source).encode(chunk), source.cursor, now_ms
-                )
+                encoder = self._encoder_of(source)
+                runs = data_runs(chunk, encoder.encode(chunk), source.cursor, now_ms)
                 source.add_runs(runs)
-                if runs[-1].position < generation.position:  # the encoder had enough
+                # The encoder stops early where the runs get too many: the rest is read again.
+                if runs[-1].position < generation.position:
                     generation.give_back(chunk, runs[-1].position)
             elif source.end_is_due:
                 source.end_generation(Mark(SHIPPED), now_ms)

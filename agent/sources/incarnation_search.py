@@ -1,24 +1,58 @@
-"""Which of the lives that look alike this one is (rule G3).
+"""Search for the count of a source among generations that look alike (rule G3).
 
-With a checkpoint, or in memory, the count is known: one question. Without, the counts 0 to 7 are
-asked for at once, then 56 more, and so on until one was never seen: the life is the highest open
-one that fits the file, else the first never seen.
+With a checkpoint, or in memory, the count is known, and one count is asked for. Without, counts 0
+to 7 are asked for at once, then 56 more, and so on until the store has never seen one of them. The
+source takes the highest open count whose number fits its bytes, else the lowest one never seen.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from enum import Enum
+from typing import Final, Protocol
 from uuid import UUID
 
 FIRST_COUNTS: Final = 8
+"""Counts asked for at first where the count is not known."""
 MORE_COUNTS: Final = 56
+"""Counts asked for each further time."""
 MOST_COUNTS: Final = 4096
-"""Beyond these one is asked for after the other."""
+"""After this many counts the search ends, even where the store has seen all of them."""
+
+
+class Counting(Enum):
+    """How sure a source's count is. The values are in the checkpoint."""
+
+    KNOWN = "known"
+    MANY = "many"
+    """It was begun without a checkpoint: several counts have to be asked for."""
+    AFTER = "after"
+    """It follows a generation whose own count is still being asked for."""
+
+
+class IncarnationIds(Protocol):
+    """Origin ids by count, of the generations that look alike."""
+
+    @property
+    def stem(self) -> UUID:
+        """The id that they have in common: that of count 0."""
+        ...
+
+    def origin_for(self, count: int) -> UUID:
+        """Return the origin id of the generation with this *count*."""
+        ...
+
+    def next_count(self, source: object) -> int:
+        """Return the lowest count above those of all known sources, *source* itself left out."""
+        ...
+
+    def counts_known(self, source: object) -> bool:
+        """Return whether the counts of all sources but *source* are known."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNumber:
-    """The number stored for one count, and where."""
+    """The number that *store* has for one count; negative for `ABSENT` and the like."""
 
     count: int
     number: int
@@ -26,11 +60,11 @@ class StoredNumber:
 
 
 class IncarnationSearch:
-    """The questions of one source on one connection, and their answers."""
+    """Counts asked for by one source on one connection, and the answers to them."""
 
     def __init__(self, first: int, *, many: bool) -> None:
-        self._next = first
-        self._many = many
+        self._next = first  # the lowest count not asked for
+        self._many = many  # whether the count is not known
         self._asked: list[int] = []
         self._answers: dict[int, StoredNumber] = {}
 
@@ -47,20 +81,17 @@ class IncarnationSearch:
         """How many answers are still to come."""
         return len(self._asked) - len(self._answers)
 
-    @property
-    def waiting(self) -> bool:
-        """Whether answers are still to come."""
-        return self.unanswered > 0
-
     def add_answer(self, answer: StoredNumber) -> None:
-        """Take the answer for one of the counts asked for."""
+        """Add the answer for one of the counts asked for."""
         self._answers[answer.count] = answer
 
     def decide_count(self, fits: Callable[[int], bool]) -> StoredNumber | None:
-        """Return the count to take and its number, None where more must be asked first; *fits*
-        judges closed numbers, too.
+        """Return the count to take, with its number; None while more answers are needed.
+
+        None after all answers have come means that `next_counts` has more to ask for. *fits* judges
+        a stored number, a closed one, too; it may raise OSError.
         """
-        if self.waiting:
+        if self.unanswered:
             return None
         answers = [self._answers[count] for count in self._asked]
         if not self._many:

@@ -127,7 +127,7 @@ def test_what_was_read_is_sent_before_more_is_read__D1() -> None:
             unsent = [
                 run.size
                 for source in agent.registry.sources
-                for run in list(source.kept)[source.sent :]
+                for run in source.unacknowledged.runs[source.unacknowledged.sent :]
             ]
             most = max(most, sum(unsent))
         assert 0 < most < 10 * MIB
@@ -152,7 +152,9 @@ def test_large_files_go_in_windows_that_are_bounded__D1() -> None:
             await world.clock.sleep(0.01)
             if agent.connection.session is not None:
                 most = max(most, agent.connection.session.in_flight)
-            kept = sum(run.size for source in agent.registry.sources for run in source.kept)
+            kept = sum(
+                run.size for source in agent.registry.sources for run in source.unacknowledged.runs
+            )
             assert kept <= 5 * 1_700_000
         assert most == 4
         await world.settle(100)

@@ -114,7 +114,7 @@ class World:
                 self._task.result()
             await asyncio.sleep(0.3)
             busy = (
-                any(source.kept or source.has_more for source in agent.registry.sources)
+                any(source.is_behind for source in agent.registry.sources)
                 or not agent.connection.is_settled
             )
             quiet = 0 if busy else quiet + 1

@@ -206,7 +206,7 @@ class AgentHost(Process):
         if any(followed.trouble for followed in agent.tailer.living.values()):
             return False  # it can't be read just now: for want of a handle, for example
         return agent.connection.is_settled and not any(
-            source.kept or source.has_more for source in agent.registry.sources
+            source.is_behind for source in agent.registry.sources
         )
 
     @property

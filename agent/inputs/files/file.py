@@ -51,6 +51,7 @@ class Generation:
         *,
         start: int = 0,
         first_line: FirstLine | None = None,
+        impatient: bool = False,
     ) -> None:
         self.place, self.settings = place, settings
         self.start = start
@@ -67,7 +68,7 @@ class Generation:
         """Nothing will be read from it again."""
         self.final = False
         """A last line without newline is given out, too; until it grows (rule P3)."""
-        self.impatient = False
+        self.impatient = impatient
         """The same, always: for `agent ship`, whose files are as long as they are."""
         # the bytes before the position; None where only their check is known
         self._tail: bytes | None = b""
@@ -109,9 +110,8 @@ class Generation:
 
     def successor(self) -> "Generation":
         """Return the next life of the same file, and hand the handle over to it."""
-        generation = Generation(self.place, self.settings)
+        generation = Generation(self.place, self.settings, impatient=self.impatient)
         generation.file, self.file, self.retired = self.file, None, True
-        generation.impatient = self.impatient
         return generation
 
     # Looking -------------------------------------------------------------------------------------
@@ -178,12 +178,33 @@ class Generation:
         except OSError:
             return False  # the close look will say what is the matter
 
+    def set_first_line(self, first_line: FirstLine) -> None:
+        """Set the first line, as soon as it is known: reads compare it from now on."""
+        self.first_line = first_line
+
+    def restore_seen(self, seen: int, now: float) -> None:
+        """Take over from the checkpoint the largest size seen; it counts as grown now."""
+        self.seen = max(self.seen, seen)
+        self.grown_at = now
+
+    def release_last_line(self) -> None:
+        """Let `read_lines` return a last line without newline, until the file grows (rule P3)."""
+        self.final = True
+
     def head(self) -> bytes:
         """Return the file's first bytes, as many as a first line may have."""
         assert self.file is not None
         return self.file.pread(FIRST_LINE_BYTES, 0)
 
     # Reading -------------------------------------------------------------------------------------
+
+    def set_start(self, position: int) -> None:
+        """Set the position from which bytes are wanted (rule P2)."""
+        self.start = position
+
+    def take_all(self, size: int) -> None:
+        """Count all *size* bytes of the file as seen and read: they were read at once."""
+        self.position = self.seen = size
 
     def resume_from(self, number: int) -> None:
         """Read on from *number*, whose check is compared before the next read."""

@@ -12,7 +12,8 @@ from typing import Final
 
 from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.locate import ROTATED
-from agent.sources.checkpoint import Checkpoint, path_from_text, printable_path
+from agent.sources.checkpoint import Checkpoint
+from agent.sources.paths import path_from_text, printable_path
 
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".Z")
 _SHOWN: Final = 10

@@ -19,12 +19,13 @@ from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
-from agent.sources.checkpoint import CheckpointEntry, path_from_text
+from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.incarnation_search import Counting
+from agent.sources.paths import path_from_text
 from agent.sources.place import FileLocation, same_birth
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 from logdrive.model.numbers import position_of
@@ -71,9 +72,7 @@ class Restorer:
     def retry(self) -> None:
         """Try once more to find what is absent."""
         if self._book.absent:
-            entries = list(self._book.absent.values())
-            self._book.absent.clear()
-            self.restore(entries)
+            self.restore(self._book.take_absent())
 
     def _living(self, entry: CheckpointEntry, locator: Locator) -> None:
         path = path_from_text(entry.path)
@@ -93,7 +92,7 @@ class Restorer:
                 found = locator.find_elsewhere(place)
             settings = asked or (inputs.settings_for(found[0]) if found is not None else None)
             if settings is None:
-                self._book.absent[entry.origin] = entry
+                self._book.add_absent(entry)
             elif found is None:
                 self._log.warning(
                     "file gone while the agent was away",
@@ -114,7 +113,7 @@ class Restorer:
                 self._open(entry, generation, stat, reborn=reborn)
         except OSError as error:
             self._log.warning("file can't be looked for", path=path, reason=str(error))
-            self._book.absent[entry.origin] = entry
+            self._book.add_absent(entry)
 
     def _open(
         self, entry: CheckpointEntry, generation: Generation, stat: FileStat, *, reborn: bool
@@ -126,8 +125,7 @@ class Restorer:
         With *reborn* its birth time changed, too: then it is another file, for the scan to find.
         """
         generation.resume_from(entry.number)
-        generation.seen = max(generation.seen, entry.seen)
-        generation.grown_at = self._clock.monotonic()
+        generation.restore_seen(entry.seen, self._clock.monotonic())
         self._tailer.open(generation)
         try:
             generation.look(stat, self._clock.monotonic())
@@ -152,7 +150,7 @@ class Restorer:
             else:
                 self._tailer.follow(Followed(generation.successor()))
             return
-        generation.first_line = first_line
+        generation.set_first_line(first_line)
         identity = self._namer.identify(stat, generation.place.mount, first_line)
         source = self._book.restore_source(entry, generation, identity)
         entry.device, entry.birth_ns = stat.device, stat.birth_ns or entry.birth_ns
@@ -196,7 +194,7 @@ class Restorer:
         )
         # found out late, while a connection stands that would not ask it again
         self._tailer.want(source)
-        self._book.changed = True
+        self._book.mark_changed()
 
     def _identity(self, entry: CheckpointEntry) -> Identity | None:
         """Return what names the lives of a file that is gone, where that may still be asked for."""

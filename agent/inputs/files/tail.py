@@ -24,11 +24,12 @@ from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, 
 from agent.records.blocks import Encoder
 from agent.records.chunk import TextChunk
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
+from agent.sources.incarnation_search import Counting
 from agent.sources.place import FileLocation
 from agent.sources.queue import SendQueue
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting, Source
+from agent.sources.source import Source
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 
@@ -117,7 +118,7 @@ class Tailer:
         known = path in (place.path, place.name) and place.key not in self.missing
         if not known and not self._at(place):
             place.name = self._disk.real_path(path)
-            self._book.changed = True
+            self._book.mark_changed()
 
     def _at(self, place: FileLocation) -> bool:
         """Tell whether a file still is where it is thought to be."""
@@ -214,7 +215,7 @@ class Tailer:
             return
         if followed.generation.seen != seen and not followed.trouble:
             followed.interval = shortest(len(self.living))
-            self._book.changed = True
+            self._book.mark_changed()
         else:
             self._slowed(followed, now)
         soon = max(_CLOSE_LOOK_SECONDS, _POLLS_A_CLOSE_LOOK * followed.interval)
@@ -312,7 +313,7 @@ class Tailer:
         if not (self._lacking or (idle and self._open > self._max_open)):
             return
         # of an empty file nothing is known, and nothing lost
-        waits = source.kept if source is not None else stat.size
+        waits = source.unacknowledged if source is not None else stat.size
         if waits or not stat.links or stat.size != generation.position:
             return
         if (idle and self._lacking) or self._at(generation.place):
@@ -373,11 +374,14 @@ class Tailer:
         if first_line is None:
             return
         identity = self._namer.identify(stat, generation.place.mount, first_line)
-        generation.first_line = first_line
-        source = followed.source = self._book.add_generation(
-            generation, first_line, identity, followed.counting
+        generation.set_first_line(first_line)
+        followed.source = self._book.add_generation(
+            generation,
+            first_line,
+            identity,
+            followed.counting,
+            closes_when_complete=FirstLine.find_in(followed.head) is None,
         )
-        source.closes_when_complete = FirstLine.find_in(followed.head) is None
         followed.head = b""
 
     def _end_if_due(self, followed: Followed, now: float) -> None:
@@ -387,13 +391,13 @@ class Tailer:
         generation, settings = followed.generation, followed.generation.settings
         quiet = now - generation.grown_at
         if generation.unread and quiet >= settings.quiet_seconds:
-            generation.final = True
+            generation.release_last_line()
         if generation.unnamed_since is None:
             self._held.forget(generation.place.key)
             return
         rests = min(quiet, now - generation.unnamed_since) >= settings.end_after_seconds
         if rests:
-            generation.final = True
+            generation.release_last_line()
         if rests and (followed.source is None or generation.unread == 0):
             self.removed(followed, Mark(REMOVED))
             return
@@ -490,14 +494,14 @@ class Tailer:
                 place.birth_ns,
                 first_line.text,
             )
-            generation.first_line = first_line
+            generation.set_first_line(first_line)
             source = self._book.add_generation(generation, first_line, identity, Counting.KNOWN)
             chunk = TextChunk.whole(head)
-            generation.position = generation.seen = len(head)
+            generation.take_all(len(head))
             source.add_runs(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
         if source is not None:
             source.end_generation(mark, now_ms)
-            self._book.changed = True
+            self._book.mark_changed()
             self._demand.enqueue(source, self._clock.monotonic())
 
     def _trouble(self, followed: Followed, error: OSError) -> None:

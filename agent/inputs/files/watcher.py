@@ -26,10 +26,11 @@ from watchdog.observers.api import ObservedWatch
 
 from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.tail import Tailer
-from agent.sources.checkpoint import CheckpointEntry, path_from_text
+from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.incarnation_search import Counting
+from agent.sources.paths import path_from_text
 from agent.sources.place import same_birth
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 

@@ -11,7 +11,8 @@ from agent.delivery.session import _split_writes
 from agent.delivery.window import OutgoingWindow, WindowRoom, gather_window, pack_window
 from agent.records.batch import Run
 from agent.sources.queue import SendQueue
-from agent.sources.source import Source, SourceState
+from agent.sources.registration import SourceState
+from agent.sources.source import Source
 from logdrive.model.limits import RUN_RECORDS
 from logdrive.model.records import DATA
 from logdrive.model.units import KIB, MIB

@@ -15,10 +15,8 @@ from agent.sources.checkpoint import (
     CheckpointDamagedError,
     CheckpointEntry,
     CheckpointFile,
-    path_from_text,
-    path_to_text,
-    printable_path,
 )
+from agent.sources.paths import path_from_text, path_to_text, printable_path
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from tests.agent.world import LOG, World, contents, lines

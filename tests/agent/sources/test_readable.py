@@ -10,11 +10,12 @@ from agent.records.batch import TRUNCATED, Mark, Run
 from agent.records.blocks import BlockEncoder
 from agent.records.chunk import TextChunk
 from agent.sources.identity import FirstLine, Identity
+from agent.sources.incarnation_search import Counting, StoredNumber
 from agent.sources.place import FileLocation
 from agent.sources.readable import SourceTruncatedError
-from agent.sources.registration import StoredNumber
+from agent.sources.registration import NextStep
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting, NextStep, Source
+from agent.sources.source import Source
 from logdrive.host.clock import SystemClock
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import ABSENT, check_in, check_of, number_of, position_of
@@ -48,6 +49,9 @@ class Bytes:
     @property
     def last_number(self) -> int:
         return self.number_at(self.seen)
+
+    def set_start(self, position: int) -> None:
+        self.start = position
 
     def resume_from(self, number: int) -> None:
         self.position = position_of(number)

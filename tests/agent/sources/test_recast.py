@@ -71,14 +71,14 @@ def test_the_bytes_and_where_they_lead_stay_the_same(
     chunk = TextChunk(start, head + data, start, start + len(data), open_end)
     kept = data_runs(chunk, ENCODERS[before].encode(chunk), number_of(start, head), 7)
     source = gone(kept)
-    end = source.kept[-1]
+    end = source.unacknowledged.runs[-1]
     recast(source, ENCODERS[after])
-    runs = [run for run in source.kept if run.mark is None]
+    runs = [run for run in source.unacknowledged.runs if run.mark is None]
     assert b"".join(map(content, runs)) == data
     assert all(
         isinstance(run.records, PairRecords | PairList) == (after == "pairs") for run in runs
     )
-    assert (runs[0].previous, runs[-1].number, source.kept[-1]) == (
+    assert (runs[0].previous, runs[-1].number, source.unacknowledged.runs[-1]) == (
         kept[0].previous,
         kept[-1].number,
         end,

@@ -28,7 +28,9 @@ def opened(content: bytes) -> tuple[MemoryDisk, Generation]:
         FileLocation(PATH, PATH, "/", stat.device, stat.inode, stat.birth_ns), SETTINGS
     )
     generation.open(disk)
-    generation.first_line = FirstLine.find_in(content, ended=True)
+    first_line = FirstLine.find_in(content, ended=True)
+    assert first_line is not None
+    generation.set_first_line(first_line)
     generation.look(stat, 0.0)
     return disk, generation
 
@@ -66,7 +68,7 @@ def test_only_whole_lines_are_given_out_and_the_rest_when_it_is_whole__P3() -> N
 
 def test_a_final_read_gives_out_the_last_line_until_the_file_grows__P3() -> None:
     disk, generation = opened(b"one\ntw")
-    generation.final = True
+    generation.release_last_line()
     chunk = generation.read_lines(0.0)
     assert chunk is not None
     assert chunk.text == b"one\ntw"

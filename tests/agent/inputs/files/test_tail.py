@@ -14,9 +14,10 @@ from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import Scanner
 from agent.records.blocks import BlockEncoder
 from agent.sources.identity import Fingerprinter
+from agent.sources.incarnation_search import Counting
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
-from agent.sources.source import Counting, Source
+from agent.sources.source import Source
 from logdrive.host.disk import FileStat
 from tests.agent.world import World, contents, lines
 from tests.support.memory_disk import MemoryDisk, MemoryFile
