@@ -6,6 +6,7 @@ record. That happens seldom.
 """
 
 import base64
+from dataclasses import replace
 
 import orjson
 
@@ -17,7 +18,7 @@ from agent.records.pairs import PairList, PairRecords, pairs_of
 from agent.sources.source import Source
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
-from logdrive.model.records import DATA, file_bytes
+from logdrive.model.records import file_bytes
 
 
 def recast(source: Source, encoder: Encoder) -> None:
@@ -38,10 +39,12 @@ def _reencode(run: Run, encoder: Encoder) -> list[Run]:
     start, at, previous = position_of(run.previous), 0, run.previous
     runs = list[Run]()
     while at < len(text):  # an encoder may stop early, where the runs get too many
-        for cut in encoder.encode(TextChunk(start + at, text, at, len(text), open_end)):
-            at = cut.end - start
-            number = run.number if at == len(text) else _number(cut.end, text[:at][-TAIL_BYTES:])
-            runs.append(Run(DATA, previous, number, cut.records, cut.events, cut.size, run.read_ms))
+        rest = TextChunk(start + at, text, at, len(text), open_end)
+        for made in encoder.encode(rest, previous, run.read_ms):
+            # The bytes before the run are not in the text, so numbers may need another check.
+            at = made.position - start
+            number = run.number if at == len(text) else _number(made.position, text[:at])
+            runs.append(replace(made, previous=previous, number=number))
             previous = number
     return runs
 
@@ -51,9 +54,8 @@ def _number(position: int, before: bytes) -> int:
 
     Where these are too few for the check, the number says that its bytes are gone.
     """
-    return (
-        number_of(position, before) if len(before) == min(position, TAIL_BYTES) else gone(position)
-    )
+    tail = before[-TAIL_BYTES:]
+    return number_of(position, tail) if len(tail) == min(position, TAIL_BYTES) else gone(position)
 
 
 def _bytes_of(run: Run, payload: bytes) -> tuple[bytes, bool]:

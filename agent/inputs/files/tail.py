@@ -20,7 +20,7 @@ from agent.inputs.files.handle_shortage import CODES, HandleShortage
 from agent.inputs.files.locate import Locator
 from agent.inputs.files.missing import MissingFiles
 from agent.inputs.files.poll_intervals import shortest, slowed
-from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark, data_runs
+from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark
 from agent.records.blocks import Encoder
 from agent.records.chunk import TextChunk
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
@@ -498,7 +498,7 @@ class Tailer:
             source = self._book.add_generation(generation, first_line, identity, Counting.KNOWN)
             chunk = TextChunk.whole(head)
             generation.take_all(len(head))
-            source.add_runs(data_runs(chunk, self._encoder_of(source).encode(chunk), 0, now_ms))
+            source.add_runs(self._encoder_of(source).encode(chunk, 0, now_ms))
         if source is not None:
             source.end_generation(mark, now_ms)
             self._book.mark_changed()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.records.batch import REMOVED, Mark, Run, data_runs
+from agent.records.batch import REMOVED, Mark, Run
 from agent.records.blocks import PIECE_BYTES, BlockEncoder, Encoder
 from agent.records.chunk import TextChunk
 from agent.records.full_records import FullEncoder
@@ -69,7 +69,7 @@ def test_the_bytes_and_where_they_lead_stay_the_same(
 ) -> None:
     head = random.Random(start).randbytes(start)
     chunk = TextChunk(start, head + data, start, start + len(data), open_end)
-    kept = data_runs(chunk, ENCODERS[before].encode(chunk), number_of(start, head), 7)
+    kept = ENCODERS[before].encode(chunk, number_of(start, head), 7)
     source = gone(kept)
     end = source.unacknowledged.runs[-1]
     recast(source, ENCODERS[after])
