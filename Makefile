@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: help install demo test test-pravega check bench simulate mutants proto clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## make .venv with all of logdrive in it, as .venv/bin/logdrive
 

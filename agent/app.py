@@ -24,6 +24,7 @@ from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner, Watcher
 from agent.sources.checkpoint import CheckpointDamagedError, CheckpointFile
 from agent.sources.checkpointer import Checkpointer
+from agent.sources.file_log import FileLog
 from agent.sources.first_run import FirstRunSource
 from agent.sources.identity import Fingerprinter, machine_agent_id
 from agent.sources.incarnation_search import Counting
@@ -32,9 +33,9 @@ from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
 from agent.status import Status
 from agent.summary import AgentSummary
-from logdrive.errors import ConfigError, Mistake, UnavailableError
+from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text, os_error_text
 from logdrive.host.clock import Clock
-from logdrive.host.disk import Disk, words_of
+from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
 from logdrive.net.stream import Transport
 
@@ -93,6 +94,7 @@ class Agent:
         self.registry = SourceRegistry(host, agent, self._inputs)
         self.send_queue = SendQueue()
         encoders = Encoders(agent, host, clock)
+        self._file_log = FileLog(self._log, clock)
         self.tailer = Tailer(
             self.registry,
             self.send_queue,
@@ -105,6 +107,7 @@ class Agent:
             handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
             held=DeletedFiles(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
             log=self._log,
+            file_log=self._file_log,
         )
         services = SessionServices(
             registry=self.registry,
@@ -116,6 +119,7 @@ class Agent:
             random=random,
             settings=config.output,
             log=self._log,
+            file_log=self._file_log,
         )
         self.connection = Connector(services, transport, encoders)
         self._scanner = Scanner(
@@ -125,10 +129,17 @@ class Agent:
             disk=disk,
             clock=clock,
             rescan_seconds=config.agent.rescan_seconds,
-            log=self._log,
+            file_log=self._file_log,
         )
         self._restorer = Restorer(
-            self._inputs, self.registry, self.tailer, self._fingerprinter, disk, clock, self._log
+            self._inputs,
+            self.registry,
+            self.tailer,
+            self._fingerprinter,
+            disk,
+            clock,
+            self._log,
+            self._file_log,
         )
         self._summary = AgentSummary(
             self.registry, self.tailer.living, clock, self._log, when_idle=when_idle
@@ -150,6 +161,7 @@ class Agent:
         """
         with contextlib.ExitStack() as held:
             self._hold_state_dir(held)
+            held.callback(self._file_log.flush)
             await self._begin()
             await self._live(stop, self._watcher(make_watcher))
 
@@ -164,7 +176,7 @@ class Agent:
                 "agent", [Mistake("agent.state_dir", state_dir, remedy)]
             ) from None
         except OSError as error:
-            remedy = f"it can't be used ({error.strerror or error}): {STATE_DIR_REMEDY}"
+            remedy = f"it can't be used ({os_error_text(error)}): {STATE_DIR_REMEDY}"
             raise UnavailableError(
                 "agent", [Mistake("agent.state_dir", state_dir, remedy)]
             ) from error
@@ -177,7 +189,7 @@ class Agent:
             rescan = self._config.agent.rescan_seconds
             self._log.warning(
                 "the kernel does not tell of new files: scans find them",
-                reason=words_of(error),
+                reason=file_error_text(error),
                 rescan_seconds=rescan,
             )
             return NoWatcher()
@@ -209,6 +221,7 @@ class Agent:
             )
             entries = [entry for entry in entries if entry.origin != arrival.origin]
         self._restorer.restore(entries)
+        self._file_log.flush()  # all that the checkpoint brings is known now
         await self._scanner.scan(Counting.KNOWN if checkpoint is not None else Counting.MANY)
         self.tailer.poll_all()
         if checkpoint is None and first_run:
@@ -323,7 +336,7 @@ def resolve_agent_id(config: AgentConfig, disk: Disk) -> str:
         return machine_agent_id(disk)
     except OSError as error:
         remedy = (
-            f"this machine has no id to make one from ({error.strerror or error}): write one, "
+            f"this machine has no id to make one from ({os_error_text(error)}): write one, "
             "different on each host"
         )
         raise ConfigError("agent", [Mistake("agent.id", "", remedy)]) from error

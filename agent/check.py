@@ -19,8 +19,8 @@ from agent.sources.checkpoint import (
 from agent.sources.identity import FirstLine
 from agent.sources.paths import path_from_text, printable_path
 from logdrive.address import host_port
-from logdrive.errors import LogdriveError, StorageError
-from logdrive.host.disk import Disk, words_of
+from logdrive.errors import LogdriveError, StorageError, file_error_text, os_error_text
+from logdrive.host.disk import Disk
 from logdrive.model.limits import FIRST_LINE_BYTES
 from logdrive.model.numbers import position_of
 from logdrive.net.stream import Transport
@@ -75,7 +75,7 @@ async def check(config: AgentConfig, *, disk: Disk, transport: Transport) -> Che
     files = [_file(config, each, checkpoint, disk) for each in found]
     findings = [_state_dir(config.agent.state_dir, disk), finding]
     findings += [
-        Finding("directory", ok=False, detail=f"{path}: {error.strerror or error}")
+        Finding("directory", ok=False, detail=f"{path}: {os_error_text(error)}")
         for path, error in sorted(listing.troubles.items())
     ]
     findings += [
@@ -103,7 +103,7 @@ def _state_dir(path: str, disk: Disk) -> Finding:
     try:
         disk.try_directory(path)
     except OSError as error:
-        detail = f"{path} can't be used ({words_of(error)}): {STATE_DIR_REMEDY}"
+        detail = f"{path} can't be used ({file_error_text(error)}): {STATE_DIR_REMEDY}"
         return Finding("agent.state_dir", ok=False, detail=detail)
     return Finding("agent.state_dir", ok=True, detail=f"{path} can be written")
 
@@ -145,7 +145,7 @@ def _file(
             else f"waits until its first line ends, or has {FIRST_LINE_BYTES:,} bytes"
         )
     except OSError as error:
-        plan = f"{_UNREADABLE}: {error.strerror or error}"
+        plan = f"{_UNREADABLE}: {os_error_text(error)}"
     return CheckedFile(printable_path(found.path), number, found.stat.size, plan)
 
 
@@ -181,6 +181,7 @@ def _entry(found: MatchedFile, checkpoint: Checkpoint | None) -> CheckpointEntry
 async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Finding:
     settings = config.output
     name, port = host_port(host)
+    label = host if host.endswith(f":{port}") else f"{host}:{port}"
     try:
         tls = (
             None
@@ -193,20 +194,23 @@ async def _receiver(config: AgentConfig, host: str, transport: Transport) -> Fin
         await stream.close()
     except TimeoutError:
         return Finding(
-            host, ok=False, detail=f"no connection within {settings.connect_seconds:g} s"
+            label, ok=False, detail=f"no connection within {settings.connect_seconds:g} s"
         )
     except LogdriveError as error:
         return Finding(
-            host,
+            label,
             ok=False,
             detail=str(error).removeprefix(f"{host}: ").removeprefix(f"{name}:{port}: "),
         )
     choice = choose_dialect(settings.dialect, peer)
     if choice is None:
-        return Finding(host, ok=False, detail="it does not speak logdrive/1")
-    who = f", it is {peer.identity}" if peer.identity else ""
+        return Finding(label, ok=False, detail="it does not speak logdrive/1")
+    if tls is None:
+        who = ", without TLS: if the receiver wants TLS, that shows only once lines are sent"
+    else:
+        who = f", and its certificate speaks for {tls.server_name or name}"
     return Finding(
-        host,
+        label,
         ok=True,
         detail=f"reached{who}; {choice.dialect} would be spoken: {choice.reason}",
         warn=choice.fell_back,

@@ -30,6 +30,7 @@ from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.handle_shortage import CODES
 from agent.inputs.files.tail import Tailer
 from agent.sources.acknowledged import Acknowledged
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, machine_agent_id
 from agent.sources.incarnation_search import Counting
 from agent.sources.place import FileLocation
@@ -37,7 +38,7 @@ from agent.sources.queue import SendQueue
 from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
-from logdrive.errors import ConfigError, Mistake, TransientError
+from logdrive.errors import ConfigError, Mistake, TransientError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.executor import Executor
@@ -97,6 +98,7 @@ async def ship(
     registry = SourceRegistry(fingerprinter.host, agent, FileInputs([settings]))
     send_queue = SendQueue()
     encoders = Encoders(agent, fingerprinter.host, clock)
+    file_log = FileLog(log, clock)
     tailer = Tailer(
         registry,
         send_queue,
@@ -109,6 +111,7 @@ async def ship(
         held=DeletedFiles(math.inf, sys.maxsize),
         scans=False,
         log=log,
+        file_log=file_log,
     )
     _follow(files, settings, tailer, fingerprinter, disk)
     services = SessionServices(
@@ -121,10 +124,14 @@ async def ship(
         random=random,
         settings=output,
         log=log,
+        file_log=file_log,
     )
     connector = Connector(services, transport, encoders, patient=False)
     shipment = _Shipment(services, tailer, connector, give_up_seconds, progress)
-    return await shipment.run(stop or asyncio.Event())
+    try:
+        return await shipment.run(stop or asyncio.Event())
+    finally:
+        file_log.flush()
 
 
 def output_for(host: str, tls: ClientTlsConfig | Literal["off"], **settings: Any) -> OutputTable:
@@ -136,7 +143,7 @@ def _machine_agent(disk: Disk) -> str:
     try:
         return machine_agent_id(disk)
     except OSError as error:
-        remedy = f"this machine has no id to make one from ({error.strerror or error}): name one"
+        remedy = f"this machine has no id to make one from ({os_error_text(error)}): name one"
         raise ConfigError("agent ship", [Mistake("agent id", "", remedy)]) from error
 
 
@@ -182,9 +189,7 @@ def _follow(
                 )
                 mistakes.append(Mistake("files", "", remedy))
                 break
-            mistakes.append(
-                Mistake("file", name, f"it can't be read: {(error.strerror or str(error)).lower()}")
-            )
+            mistakes.append(Mistake("file", name, f"it can't be read: {os_error_text(error)}"))
     if mistakes:
         raise ConfigError("agent ship", mistakes)
 

@@ -151,7 +151,7 @@ async def _append(store: Store, names: Sequence[str], size: int, shape: _Shape) 
             data,
             writer=writer,
             expected=None,
-            number=max(0, store.submitted(name, writer)) + 1,
+            number=max(0, store.submitted_number(name, writer)) + 1,
             events=1,
         )
     if stored is not None:

@@ -17,7 +17,7 @@ from logdrive.net.stream import Transport
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import over_grpc
 from logdrive.services.pravega.server.controller.serving import Serving
-from logdrive.store.running import either
+from logdrive.store.running import wait_for_any
 from receiver.config import ReceiverConfig
 from receiver.counters import Counters
 from receiver.listener import Sessions
@@ -88,7 +88,7 @@ async def run(
             started(Started(listener.address, found.face, services.counters, services.memory))
             async with asyncio.TaskGroup() as group:
                 telling = group.create_task(_summary(services).run(), name="receiver-summary")
-                await either(stop, found.failure.happened)
+                await wait_for_any(stop, found.failure.happened)
                 telling.cancel()
         finally:
             await listener.close()
@@ -103,7 +103,9 @@ def _services(
         listen=config.listen,
         clock=clock,
         random=random,
-        memory=MemoryBudget(config.limits.total_bytes, config.limits.connection_bytes, heap.change),
+        memory=MemoryBudget(
+            config.limits.total_bytes, config.limits.connection_bytes, heap.add_held
+        ),
         heap=heap,
         shares=SourceQuota(config.limits.sources_bytes),
         router=Router(found.sink),

@@ -10,15 +10,20 @@ from uuid import UUID, uuid5
 import msgspec
 
 from logdrive.address import ServiceAddress, StreamAddress, host_port, is_loopback, sink_address
+from logdrive.model.dead_letters import DEAD_STREAM
 from logdrive.model.identity import NAMESPACE
-from logdrive.model.pieces import DEAD_STREAM
 from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.pravega.client.controller import Login
 from logdrive.services.pravega.client.login import LoginConfig
-from logdrive.services.pravega.server.config import ControllerConfig, FaceConfig, check_auth
+from logdrive.services.pravega.server.config import (
+    ControllerConfig,
+    FaceConfig,
+    check_auth,
+    collide,
+)
 from logdrive.store.config import RetentionConfig
 
 ALPN = ("logdrive/1", "lumberjack/2", "lumberjack/1")
@@ -56,6 +61,11 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         if self.controller is not None:
             self.controller.check(self.pravega)
         check_auth(self.auth, self.pravega, self.controller)
+        for face in (self.pravega, self.controller):
+            if face is not None and collide(face.where, self.where):
+                raise ValueError(
+                    f"{face.table}.address is listen.address, too: choose another port"
+                )
 
     @property
     def where(self) -> tuple[str, int]:

@@ -125,7 +125,7 @@ class ConnectionContext:
         if error is not None:
             self.services.counters.sink_failures += 1
         if isinstance(error, StorageError):
-            self.services.failure.tell(error)
+            self.services.failure.set_error(error)
         return error
 
     def _acknowledge(self, numbers: list[int]) -> None:

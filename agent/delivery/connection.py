@@ -134,7 +134,7 @@ class Connector:
             dialect = self._open_dialect(choice)
             session = SenderSession(self._services, dialect, stream, on_idle=self.note_change)
             self.session, self.host, self.problem = session, host, ""
-            self._log_connected(host, stream.peer, choice)
+            self._log_connected(host, choice)
             await session.run()
         except ProtocolError as error:
             # A reader of version 1 answers version 2 in its own version: speak that next time.
@@ -209,18 +209,12 @@ class Connector:
             return Logdrive1Sender(services, _codec(settings))
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
-    def _log_connected(self, host: str, peer: Peer, choice: DialectChoice) -> None:
+    def _log_connected(self, host: str, choice: DialectChoice) -> None:
         """Log the dialect and the reason: as a warning the first time the agent fell back."""
         log = self._services.log
         tell = log.warning if choice.fell_back and choice != self._choice else log.info
         self._choice = choice
-        tell(
-            "connected",
-            host=host,
-            peer=peer.identity,
-            dialect=choice.dialect,
-            because=choice.reason,
-        )
+        tell("connected", host=host, dialect=choice.dialect, because=choice.reason)
 
     def _describe_culprit(self) -> str:
         """Return what a peer that breaks the protocol most likely is, for an error message."""

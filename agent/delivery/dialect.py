@@ -9,6 +9,7 @@ from agent.config import OutputTable
 from agent.delivery.reader import SourceReader
 from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
+from agent.sources.file_log import FileLog
 from agent.sources.input import Input
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
@@ -37,6 +38,7 @@ class SessionServices:
     random: Random
     settings: OutputTable
     log: Any
+    file_log: FileLog
 
 
 class ReceiverRefusedError(TransientError):

@@ -18,8 +18,7 @@ from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
 from agent.sources.paths import path_from_text, printable_path
 from agent.sources.registration import NextStep, SourceState
 from agent.sources.source import Source
-from logdrive.errors import ProtocolError, TransientError
-from logdrive.host.disk import words_of
+from logdrive.errors import ProtocolError, TransientError, file_error_text
 from logdrive.model.numbers import ABSENT, LOST, NOT_KEPT
 from logdrive.wire.lumberjack.envelope import Codec
 from logdrive.wire.lumberjack.frames import (
@@ -102,6 +101,8 @@ class Logdrive1Sender:
         self._paused: dict[Source, None] = {}
         # Stores that are known to have had data of some source before this connection's Ps.
         self._known_stores: set[UUID] = set()
+        # Stores that lost data on this connection.
+        self._stepped_back: set[UUID] = set()
         # One object for each store id, however many sources are stored there.
         self._store_ids: dict[UUID, UUID] = {}
 
@@ -256,7 +257,7 @@ class Logdrive1Sender:
             step = self._apply_position(source, known.count, frame)
         except OSError as error:
             # The bytes that the number is compared with.
-            reason = f"its file can't be read: {words_of(error)}"
+            reason = f"its file can't be read: {file_error_text(error)}"
             self._pause_source(source, RefusalCode.TRY_LATER, reason)
             return
         services.registry.mark_changed()
@@ -278,9 +279,9 @@ class Logdrive1Sender:
         if step is NextStep.ASK_MORE:
             services.send_queue.enqueue_registration(source)
         elif step is NextStep.ASK_NEXT:
-            services.log.error(
+            services.file_log.error(
                 "position does not fit",
-                path=self._path(source),
+                self._path(source),
                 count=count,
                 reason=source.registration.problem,
             )
@@ -308,7 +309,12 @@ class Logdrive1Sender:
         """
         services, current = self._services, source.store
         if source.stepped_back and current is not None:
-            services.log.warning("store stepped back", store=str(current), position=source.position)
+            # Logged once a store: it may concern every source.
+            if current not in self._stepped_back:
+                services.log.warning(
+                    "store stepped back", store=str(current), position=source.position
+                )
+            self._stepped_back.add(current)
             services.registry.revive_ended(current, services.clock.now_ms())
             self._register_again(lambda other: other.store == current)
         elif current not in self._known_stores and number and store != current:
@@ -338,9 +344,9 @@ class Logdrive1Sender:
         services = self._services
         luck = services.random.random()
         seconds = refusal_pause_seconds(code, source.registration.refusals, luck)
-        services.log.warning(
+        services.file_log.warning(
             "source refused",
-            path=self._path(source),
+            self._path(source),
             origin=str(source.origin),
             reason=reason,
             again_in=round(seconds, 1),

@@ -21,7 +21,7 @@ from uuid import UUID
 import msgspec
 
 from agent.sources.identity import FirstLine
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host import faults
 from logdrive.host.disk import Disk, write_atomically
 
@@ -127,7 +127,7 @@ class CheckpointFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"{self.path} can't be read: {error.strerror or error}") from error
+            raise StorageError(f"{self.path} can't be read: {os_error_text(error)}") from error
         reason, checkpoint = _decode_checkpoint(data, agent)
         if reason:
             if touch:
@@ -142,7 +142,7 @@ class CheckpointFile:
             self._disk.replace(self.path, f"{self.path}.damaged")
         except OSError as error:
             raise StorageError(
-                f"{self.path}: {reason}; nor can it be moved aside: {error.strerror or error}"
+                f"{self.path}: {reason}; nor can it be moved aside: {os_error_text(error)}"
             ) from error
 
     def write_snapshot(self, snapshot: bytes) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from agent.sources.checkpoint import Checkpoint, CheckpointFile
 from agent.sources.registry import SourceRegistry
-from logdrive.errors import StorageError
+from logdrive.errors import StorageError, os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.executor import Executor
 
@@ -57,7 +57,7 @@ class Checkpointer:
         except OSError as error:
             self._registry.on_write_failed(actions)
             raise StorageError(
-                f"{self._file.path} can't be written: {error.strerror or error}"
+                f"{self._file.path} can't be written: {os_error_text(error)}"
             ) from error
         for action in actions:
             action()

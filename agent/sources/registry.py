@@ -19,7 +19,7 @@ from agent.sources.place import FileLocation
 from agent.sources.readable import Labels, LabelsByPath, Readable
 from agent.sources.source import Source
 from logdrive.model.limits import ATTRIBUTES_BYTES
-from logdrive.model.records import kept_json
+from logdrive.model.records import compact_json
 
 _FEW = 4
 """Limit on the sources that register only to see whether the store went back (rule D9)."""
@@ -159,10 +159,10 @@ class SourceRegistry:
             values["fields"] = labels.fields
         if labels.tags:
             values["tags"] = labels.tags
-        encoded = kept_json(values)
+        encoded = compact_json(values)
         # Labels have limits of their own, so it is the path that is long, and longer escaped.
         if len(encoded) > ATTRIBUTES_BYTES:
-            encoded = kept_json(values | {"path": values["path"][-_LONGEST_PATH:]})
+            encoded = compact_json(values | {"path": values["path"][-_LONGEST_PATH:]})
         return encoded
 
     # Ended and absent sources --------------------------------------------------------------------

@@ -7,8 +7,7 @@ import sys
 import click
 
 from logdrive.cli.output import complain
-from logdrive.errors import ConfigError, LogdriveError, UnavailableError
-from logdrive.host.disk import words_of
+from logdrive.errors import ConfigError, LogdriveError, UnavailableError, file_error_text
 from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
@@ -81,7 +80,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except OSError as error:  # a full disk, a missing permission: a traceback says no more
-        complain(words_of(error))
+        complain(file_error_text(error))
         code = FAILED
     sys.exit(code if isinstance(code, int) else 0)
 

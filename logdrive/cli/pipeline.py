@@ -18,6 +18,7 @@ from logdrive.cli.output import emit_json, escaped, set_up_logging
 from logdrive.cli.pipeline_progress import shown, starting_spark
 from logdrive.cli.runtime import ending_signals
 from logdrive.config.load import load
+from logdrive.errors import StorageError, os_error_text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
@@ -146,10 +147,19 @@ def report(directory: str, out: Path) -> None:
     """Write what the tables in DIRECTORY say as one page: verdict, throughput, delay, every
     source's cover, gaps.
     """
+    # before an audit of half an hour
+    if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+        raise click.BadParameter(
+            f"nothing can be written in {out.parent}: make that directory, or name another",
+            param_hint="--out",
+        )
     found = _audited(directory)
     from logdrive.pipeline.audit.report import page
 
-    out.write_text(page(directory, found), encoding="utf-8")
+    try:
+        out.write_text(page(directory, found), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{out} can't be written: {os_error_text(error)}") from error
     print(
         f"{out}: {'complete' if found.complete else 'not complete'}, {found.sources:,} "
         f"sources, {found.events:,} events"

@@ -23,7 +23,7 @@ import msgspec
 
 from logdrive.config.check import check
 from logdrive.config.environment import override
-from logdrive.errors import ConfigError, Mistake, UnavailableError
+from logdrive.errors import ConfigError, Mistake, UnavailableError, os_error_text
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PLACE = re.compile(
@@ -110,7 +110,7 @@ def _read(path: str) -> str:
     except OSError as error:
         raise ConfigError(
             path,
-            [Mistake("file", "", f"it can't be read: {(error.strerror or str(error)).lower()}")],
+            [Mistake("file", "", f"it can't be read: {os_error_text(error)}")],
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(
@@ -125,15 +125,13 @@ def _parsed(path: str, text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = _PLACE.fullmatch(str(error))
         lines = text.splitlines()
-        line, column = (
-            (int(found["line"]), found["column"])
-            if found and found["line"]
-            else (max(len(lines), 1), "end")
-        )
+        at_end = not (found and found["line"])
+        line = max(len(lines), 1) if found is None or at_end else int(found["line"])
+        column = ", at its end" if found is None or at_end else f", column {found['column']}"
         reason = found["reason"] if found else str(error)
         shown = lines[line - 1].strip() if line <= len(lines) else ""
         raise ConfigError(
-            path, [Mistake(f"line {line}, column {column}", shown, f"this is not TOML: {reason}")]
+            path, [Mistake(f"line {line}{column}", shown, f"this is not TOML: {reason}")]
         ) from error
 
 

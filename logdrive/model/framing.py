@@ -1,6 +1,4 @@
-"""Events in a segment: an int32 of zero, an int32 length, and the payload, as Pravega's clients
-write them.
-"""
+"""Pravega events in a segment: an int32 of zero, an int32 length, and the payload."""
 
 import struct
 from collections.abc import Sequence
@@ -9,25 +7,24 @@ from typing import Final
 _EVENT = struct.Struct("!ii")
 EVENT_HEAD: Final = _EVENT.size
 Part = bytes | memoryview
-"""One of the pieces, written one after the other, that an append is handed over in: a view is of
-what will not change.
+"""One of the buffers of an append, which are written one after the other.
+
+A memoryview's bytes must not change.
 """
 
 
 def event_head(length: int) -> bytes:
-    """Return what stands before a payload of *length* bytes in a Pravega event."""
+    """Return the bytes that precede a payload of *length* bytes."""
     return _EVENT.pack(0, length)
 
 
-def framed(payload: bytes) -> bytes:
+def frame_event(payload: bytes) -> bytes:
     """Return *payload* as one Pravega event."""
     return event_head(len(payload)) + payload
 
 
-def framed_all(payloads: Sequence[bytes]) -> bytes:
-    """Return *payloads* as Pravega events, back to back; one join, so cheap for a thousand of
-    them.
-    """
+def frame_events(payloads: Sequence[bytes]) -> bytes:
+    """Return *payloads* as Pravega events back to back; one join, cheap for a thousand of them."""
     parts: list[bytes] = []
     for payload in payloads:
         parts += (_EVENT.pack(0, len(payload)), payload)
@@ -35,12 +32,12 @@ def framed_all(payloads: Sequence[bytes]) -> bytes:
 
 
 def event_size(events: Part, at: int) -> int:
-    """Return how many bytes the Pravega event at *at* takes, its head included."""
+    """Return the size in bytes of the Pravega event at *at*, its head included."""
     return EVENT_HEAD + int(_EVENT.unpack_from(events, at)[1])
 
 
-def payloads_of(events: bytes) -> list[bytes]:
-    """Return the payloads of Pravega events that stand back to back and are whole."""
+def unframe_events(events: bytes) -> list[bytes]:
+    """Return the payloads of *events*, whole Pravega events back to back."""
     payloads, at = [], 0
     while at < len(events):
         end = at + event_size(events, at)
@@ -50,9 +47,9 @@ def payloads_of(events: bytes) -> list[bytes]:
 
 
 def event_length(head: bytes) -> int:
-    """Return the payload length that the 8 bytes *head* announce.
+    """Return the payload length that an event's *head*, 8 bytes, announces.
 
-    Raises ValueError where they are no event's.
+    Raises ValueError if it is not the head of an event.
     """
     kind, length = _EVENT.unpack(head)
     if kind != 0 or length < 0:

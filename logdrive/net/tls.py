@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from OpenSSL import SSL, crypto
 
-from logdrive.errors import ConfigError, Mistake
+from logdrive.errors import ConfigError, Mistake, os_error_text
 from logdrive.net.stream import ClientTls, ServerTls
 from logdrive.net.verification import Handshake, is_address, verify
 
@@ -155,7 +155,7 @@ def _loading(name: str, path: str, demand: str) -> Iterator[None]:
             pass
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_error_text(error)
         certs = "`logdrive certs DIR` makes certificates to try things out"
         remedy = (
             "let the user that this runs as read it"

@@ -18,9 +18,16 @@ from uuid import uuid4
 import orjson
 import structlog
 
-from logdrive.errors import ConfigError, LogdriveError, Mistake, StorageError, TransientError
+from logdrive.errors import (
+    ConfigError,
+    LogdriveError,
+    Mistake,
+    StorageError,
+    TransientError,
+    file_error_text,
+)
 from logdrive.host.clock import Clock, SystemClock
-from logdrive.host.disk import SystemDisk, words_of
+from logdrive.host.disk import SystemDisk
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.bronze.history import Known
@@ -29,6 +36,7 @@ from logdrive.pipeline.bronze.writer import Bronze, Committed, MismatchError
 from logdrive.pipeline.read.connect import moved, reached
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER, ConsumerPosition
 from logdrive.pipeline.read.offsets import NONE_BEGUN, Point, Progress
+from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.spark.failures import WorkerStartError, spark_failure, spark_failures
 from logdrive.pipeline.spark.session import DEFAULT_MEMORY, session
@@ -123,6 +131,7 @@ def run(
             )
         )
         job = _Run(plan, tables, face, stop, tell)
+        note_old_letters(face)
         start = job.begin()
         held.callback(job.tell_store)  # once more, where it could not be told at the last commit
         if plan.once and not job.outcome.there:
@@ -345,7 +354,9 @@ def _make(directory: str) -> None:
     try:
         os.makedirs(directory, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"the tables' directory can't be made: {words_of(error)}") from error
+        raise StorageError(
+            f"the tables' directory can't be made: {file_error_text(error)}"
+        ) from error
 
 
 def _spark_schema(schema: Any) -> Any:

@@ -106,6 +106,21 @@ def test_what_stands_in_the_way() -> None:
     run(main())
 
 
+def test_a_receiver_is_named_with_its_port_and_what_a_check_without_tls_can_not_see__D6() -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        world.settings["output"]["hosts"] = ["reader"]
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check(config, disk=world.disk, transport=world.network.host("agent"))
+        (finding,) = (finding for finding in checked.findings if finding.name == "reader:5044")
+        assert finding.detail.startswith(
+            "reached, without TLS: if the receiver wants TLS, that shows"
+        )
+
+    run(main())
+
+
 def test_warnings_of_what_the_patterns_overlook() -> None:
     async def main() -> None:
         world = World(paths=["/logs/*.log", "/logs/*.gz"], exclude=["/logs/app.log.9"])

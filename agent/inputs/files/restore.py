@@ -20,6 +20,7 @@ from agent.inputs.files.locate import Locator
 from agent.inputs.files.tail import Tailer
 from agent.records.batch import REMOVED, TRUNCATED, UNSURE, Mark
 from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting
 from agent.sources.paths import path_from_text
@@ -43,6 +44,7 @@ class Restorer:
         disk: Disk,
         clock: Clock,
         log: Any,
+        file_log: FileLog,
     ) -> None:
         self._inputs = inputs
         self._book, self._tailer, self._namer, self._disk, self._clock, self._log = (
@@ -53,6 +55,7 @@ class Restorer:
             clock,
             log,
         )
+        self._file_log = file_log
         self._doubtful: list[CheckpointEntry] = []
 
     def restore(self, entries: Iterable[CheckpointEntry]) -> None:
@@ -94,9 +97,9 @@ class Restorer:
             if settings is None:
                 self._book.add_absent(entry)
             elif found is None:
-                self._log.warning(
+                self._file_log.warning(
                     "file gone while the agent was away",
-                    path=path,
+                    path,
                     acknowledged=position_of(entry.number),
                     unknown="whether it grew beyond the "
                     f"{max(entry.seen, position_of(entry.number))} bytes seen last, and "
@@ -112,7 +115,9 @@ class Restorer:
                 )
                 self._open(entry, generation, stat, reborn=reborn)
         except OSError as error:
-            self._log.warning("file can't be looked for", path=path, reason=str(error))
+            self._file_log.warning(
+                "file can't be looked for", path, reason=error.strerror or str(error)
+            )
             self._book.add_absent(entry)
 
     def _open(
@@ -178,9 +183,9 @@ class Restorer:
             acknowledged=0,
             undecided=False,
         )
-        self._log.warning(
+        self._file_log.warning(
             "file may be another than before: only its first line could be compared",
-            path=path_from_text(entry.path),
+            path_from_text(entry.path),
         )
         self._ended(lost, Mark(UNSURE, exact=False))
 

@@ -23,6 +23,7 @@ from agent.inputs.files.poll_intervals import shortest, slowed
 from agent.records.batch import LET_GO, OUT_OF_SIGHT, REMOVED, TRUNCATED, Mark
 from agent.records.blocks import Encoder
 from agent.records.chunk import TextChunk
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.incarnation_search import Counting
 from agent.sources.place import FileLocation
@@ -30,6 +31,7 @@ from agent.sources.queue import SendQueue
 from agent.sources.readable import SourceTruncatedError
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
+from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
 
@@ -61,6 +63,7 @@ class Tailer:
         held: DeletedFiles,
         scans: bool = True,
         log: Any,
+        file_log: FileLog,
     ) -> None:
         self._book, self._demand = book, demand
         self._namer, self._disk, self._clock, self._encoder_of, self._log = (
@@ -76,6 +79,7 @@ class Tailer:
             handles,
         )
         self._held, self._shortage = held, HandleShortage(log)
+        self._file_log = file_log
         self.missing = MissingFiles(scans=scans)
         """Whom scans have to look for, before they are given up."""
         self.living: dict[tuple[int, int], Followed] = {}
@@ -158,6 +162,7 @@ class Tailer:
         """
         now, queue = self._clock.monotonic(), self._queue
         self._shortage.tell_if_due(now)
+        self._file_log.write_due()
         for _ in range(most):
             if not queue or queue[0][0] > now:
                 break
@@ -292,9 +297,9 @@ class Tailer:
         if not self.missing.gone(generation.place.key):
             followed.trouble, followed.lacks_handle = "it is looked for under other names", False
             return
-        self._log.warning(
+        self._file_log.warning(
             "file gone while it was not open",
-            path=generation.place.path,
+            generation.place.path,
             position=generation.position,
             seen=generation.seen,
             remedy="let more files stay open: max_open_files, and the system's limit (ulimit -n, "
@@ -402,11 +407,9 @@ class Tailer:
             self.removed(followed, Mark(REMOVED))
             return
         if reason := self._held.excess(generation.place.key, generation.unread, now):
-            self._log.warning(
-                "deleted file let go before it was read",
-                path=generation.place.path,
-                unread=generation.unread,
-                reason=reason,
+            about = {"unread": generation.unread, "reason": reason}
+            self._file_log.warning(
+                "deleted file let go before it was read", generation.place.path, **about
             )
             self.removed(followed, Mark(REMOVED) if rests else Mark(LET_GO, exact=False))
 
@@ -505,13 +508,13 @@ class Tailer:
             self._demand.enqueue(source, self._clock.monotonic())
 
     def _trouble(self, followed: Followed, error: OSError) -> None:
-        text = error.strerror or str(error)
+        text = os_error_text(error)
         if error.errno in CODES:
             now = self._clock.monotonic()
             self._shortage.lacks(followed.generation.place.key, error.errno, now, self._open)
         elif text != followed.trouble:
-            self._log.warning(
-                "file can't be read", path=followed.generation.place.name, reason=text
+            self._file_log.warning(
+                "file can't be read", followed.generation.place.name, reason=text
             )
         followed.trouble, followed.lacks_handle = text, error.errno in CODES
         # NFS: this handle never works again, the file behind it may

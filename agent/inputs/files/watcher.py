@@ -27,10 +27,12 @@ from watchdog.observers.api import ObservedWatch
 from agent.inputs.files.globs import FileInputs, Listing, MatchedFile
 from agent.inputs.files.tail import Tailer
 from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.file_log import FileLog
 from agent.sources.incarnation_search import Counting
 from agent.sources.paths import path_from_text
 from agent.sources.place import same_birth
 from agent.sources.registry import SourceRegistry
+from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 
@@ -136,15 +138,15 @@ class Scanner:
         disk: Disk,
         clock: Clock,
         rescan_seconds: float,
-        log: Any,
+        file_log: FileLog,
     ) -> None:
         self._inputs = inputs
-        self._book, self._tailer, self._disk, self._clock, self._log = (
+        self._book, self._tailer, self._disk, self._clock, self._file_log = (
             book,
             tailer,
             disk,
             clock,
-            log,
+            file_log,
         )
         self._rescan_seconds = rescan_seconds
         self._troubles: dict[str, str] = {}
@@ -172,11 +174,11 @@ class Scanner:
                 await asyncio.sleep(0)
         self._tailer.missing.scan_ended()
         troubles = {
-            directory: error.strerror or str(error) for directory, error in listing.troubles.items()
+            directory: os_error_text(error) for directory, error in listing.troubles.items()
         }
         for directory in sorted(troubles.keys() - self._troubles.keys()):
-            self._log.warning(
-                "directory can't be listed", path=directory, reason=troubles[directory]
+            self._file_log.warning(
+                "directory can't be listed", directory, reason=troubles[directory]
             )
         self._troubles = troubles
         return listing

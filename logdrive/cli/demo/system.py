@@ -128,8 +128,9 @@ def run_step(
 
 
 def tail(log: Path) -> str:
-    """Return the last lines of *log*."""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL_LINES:])
+    """Return the last lines of *log*, and what an empty one may mean."""
+    lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+    return "\n".join(lines) or f"it said nothing in {log}: is there room on that disk?"
 
 
 def free_port() -> int:

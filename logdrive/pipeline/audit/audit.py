@@ -2,15 +2,16 @@
 what is there twice.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from logdrive.model.pieces import DEAD_LETTER
+from logdrive.model.dead_letters import DISMISSED
 from logdrive.pipeline.audit.copies import CopiedSource, copies, pairs
+from logdrive.pipeline.audit.dead_letters import AuditedLetter, dead_letters
 from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, continuing_rows, doubled_rows, prove
 from logdrive.pipeline.bronze.tables import open_existing, paths
@@ -65,7 +66,8 @@ class Verdict:
     `complete` speaks of what has arrived: an open source may have more to come. Without a source it
     is false.
 
-    *rows* and *events* are the same: scripts know the latter.
+    *rows* and *events* are the same: scripts know the latter. *dead_letters* are those of *letters*
+    that wait: neither replayed nor dismissed.
     """
 
     complete: bool
@@ -92,6 +94,8 @@ class Verdict:
     rows: int
     dead_letters: int
     dead_letter_bytes: int
+    dismissed_dead_letters: int
+    letters: list[AuditedLetter]
 
     @property
     def complete_but_for_ends(self) -> bool:
@@ -118,9 +122,8 @@ def audit(directory: str, spark: Any) -> Verdict:
     proof = prove(spark, events, batches)
     doubled = [source.source for source in sources if source.doubled_bytes]
     continuing = continuing_rows(spark, events) if proof.unended else {}
-    found = verdict(
-        sources, proof, doubled_rows(spark, events, doubled) if doubled else 0, continuing
-    )
+    doubles, letters = doubled_rows(spark, events, doubled) if doubled else 0, dead_letters(batches)
+    found = verdict(sources, proof, doubles, continuing, letters)
     return with_copies(found, copies(spark, events, pairs(sources)))
 
 
@@ -129,16 +132,15 @@ def verdict(
     proof: Proof,
     doubled: int,
     continuing: Mapping[str, int] = MappingProxyType({}),
+    letters: Sequence[AuditedLetter] = (),
 ) -> Verdict:
     """Put together what headers and rows say; of each source, *continuing* rows go on with the line
     of another row.
     """
     for source in sources:
         source.lines = source.events - continuing.get(source.source, 0)
-    rows, dead_letters = (
-        proof.rows - proof.uncommitted,
-        sum(source.dead_letters for source in sources),
-    )
+    waiting = _counted(sources, letters)
+    rows = proof.rows - proof.uncommitted
     missing = sum(fault.missing_bytes for fault in proof.faults)
     lost_bytes = sum(source.lost_bytes for source in sources) + missing
     at_least = any(source.lost_at_least for source in sources)
@@ -146,7 +148,7 @@ def verdict(
     duplicates = doubled + sum(max(0, fault.found - fault.expected) for fault in proof.faults)
     return Verdict(
         complete=bool(sources)
-        and not (lost_bytes or at_least or duplicates or proof.faults or dead_letters),
+        and not (lost_bytes or at_least or duplicates or proof.faults or waiting),
         sources=len(sources),
         events=rows,
         bytes=sum(source.bytes for source in sources),
@@ -168,9 +170,22 @@ def verdict(
         uncommitted_rows=proof.uncommitted,
         lines=rows - sum(continuing.values()),
         rows=rows,
-        dead_letters=dead_letters,
-        dead_letter_bytes=sum(source.dead_letter_bytes for source in sources),
+        dead_letters=len(waiting),
+        dead_letter_bytes=sum(letter.bytes for letter in waiting),
+        dismissed_dead_letters=sum(letter.state == "dismissed" for letter in letters),
+        letters=list(letters),
     )
+
+
+def _counted(sources: list[AuditedSource], letters: Sequence[AuditedLetter]) -> list[AuditedLetter]:
+    """Return the letters that wait, having counted them with their sources."""
+    waiting = [letter for letter in letters if letter.state == "waiting"]
+    by_name = {source.source: source for source in sources}
+    for letter in waiting:
+        if (source := by_name.get(letter.source or "")) is not None:
+            source.dead_letters += 1
+            source.dead_letter_bytes += letter.bytes
+    return waiting
 
 
 def with_copies(found: Verdict, told: list[CopiedSource]) -> Verdict:
@@ -214,6 +229,8 @@ def sources_of(rows: Iterable[Head]) -> list[AuditedSource]:
     for row in sorted(rows, key=lambda row: (row.received or 0, row.segment, row.offset)):
         if row.kind == HEADLESS or row.source is None or row.mark_reason == FIRST_RUN:
             continue
+        if row.kind == FOREIGN and row.mark_reason == DISMISSED:  # its client said nothing
+            continue
         source = sources.setdefault(row.source, AuditedSource(row.source))
         _count(source, row)
         if row.kind == "gap":
@@ -243,9 +260,6 @@ def _count(source: AuditedSource, row: Head) -> None:
     elif row.kind == FOREIGN:
         source.foreign = True
         source.bytes += row.bytes
-        if row.mark_reason == DEAD_LETTER:
-            source.dead_letters += 1
-            source.dead_letter_bytes += row.mark_end or 0
     elif row.kind == "data":
         source.kept += row.kept or []
         source.skipped_bytes += row.skipped

@@ -17,6 +17,7 @@ from logdrive.pipeline.audit.charts import (
     short,
     size,
 )
+from logdrive.pipeline.audit.dead_letters import dismissals
 from logdrive.pipeline.audit.figures import COLUMNS, Figures, cover_bar, figures
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.text import last_line
@@ -61,6 +62,7 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
         most_events=max((path.events for path in found.paths), default=1),
         sources=[(source, cover_bar(source)) for source in shown],
         more_sources=len(verdict.by_source) - len(shown),
+        dismissals=dismissals(verdict.letters),
         gaps=verdict.gaps[:_GAPS],
         more_gaps=max(0, len(verdict.gaps) - _GAPS),
     )

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.copies import SENT_AGAIN, TWO_CLIENTS, CopiedSource
+from logdrive.pipeline.audit.dead_letters import Dismissals, dismissals
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
 
 _MOST = 60  # sources shown; those with something to say come first
@@ -46,6 +47,8 @@ def tell(found: Verdict, *, allow_unknown_ends: bool = False) -> None:
         console.print(escape(_gap(gap)))
     for copy in found.copies:
         console.print(escape(_copy(copy)))
+    for one in dismissals(found.letters):
+        console.print(escape(dismissal(one)))
     for fault in found.faults:
         console.print(
             f"batch {fault.batch} of {escape(fault.path or fault.source or '?')}: "
@@ -94,6 +97,8 @@ def _beside(found: Verdict) -> Iterator[str]:
             f"{letters} of foreign clients ({size}) went to the dead letters and in no row: "
             "see `logdrive store dead-letters`"
         )
+    if found.dismissed_dead_letters:
+        yield f"{_many(found.dismissed_dead_letters, 'dead letter')} dismissed"
     if found.faults:
         missing = f", {_many(found.lost_events, 'line')} missing" if found.lost_events else ""
         yield (
@@ -163,6 +168,12 @@ def _copy(copy: CopiedSource) -> str:
         f"the first {lines} of {name} are there twice, as {copy.source} and as {copy.other}: "
         f"{_WHY.get(copy.why, copy.why)}"
     )
+
+
+def dismissal(one: Dismissals) -> str:
+    """Return who dismissed how many dead letters, when and why."""
+    letters = f"{_many(one.letters, 'dead letter')} ({one.bytes:,} bytes) dismissed"
+    return f"{letters} by {one.by or '?'} at {one.at}: {one.why or '?'}"
 
 
 def _many(count: int, one: str, many: str | None = None) -> str:

@@ -128,11 +128,27 @@ def open_existing(path: str, schema: pa.Schema) -> BronzeTable:
     try:
         return _checked(path, schema, DeltaTable(path))
     except TableNotFoundError as error:
+        log = os.path.join(path, "_delta_log")
+        if not _is_listed(log):
+            raise StorageError(
+                f"{path} can't be read: run this as the user whose tables they are"
+            ) from error
         raise StorageError(
             f"{path} is no table: run `logdrive pipeline run --to DIR` first"
         ) from error
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
+
+
+def _is_listed(directory: str) -> bool:
+    """Whether *directory* may be looked into; Delta takes one that may not for none."""
+    try:
+        os.listdir(directory)
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _storage_error(path: str, error: Exception) -> StorageError:

@@ -134,7 +134,7 @@ class Bronze:
         tables' end, perhaps; else that end.
         """
         end = self.end(segment)
-        return self._unfinished[segment].since(end) if segment in self._unfinished else end
+        return self._unfinished[segment].oldest_begin(end) if segment in self._unfinished else end
 
     def begin(self, segment: str, known: Sequence[Known]) -> None:
         """Take up the events in pieces that *known*, the headers that lead up to the end, leave
@@ -197,7 +197,7 @@ class Bronze:
             if row.kind == FOREIGN and row.mark_start is not None and row.mark_end is not None:
                 unfinished = self._unfinished.setdefault(row.segment, UnfinishedEvents())
                 event, last = row.mark_reason or "", row.mark_exact is True
-                unfinished.meet(
+                unfinished.add_piece(
                     row.offset, row.next, event, row.mark_start, row.mark_end, last=last
                 )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import MAX_POSITION
-from logdrive.model.pieces import EventPiece, piece_of
+from logdrive.model.pieces import EventPiece, piece_in_header
 from logdrive.model.units import KIB
 from logdrive.pipeline.decode.batches import records, walk
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
@@ -43,7 +43,7 @@ class Decoder:
         """
         for hop in walk(segment, offset, data):
             piece = (
-                piece_of(hop.header)
+                piece_in_header(hop.header)
                 if hop.header is not None and hop.header.kind == FOREIGN
                 else None
             )
@@ -120,7 +120,7 @@ class Decoder:
         if (
             hop.header is not None
             and row.kind == FOREIGN
-            and (piece := piece_of(hop.header)) is not None
+            and (piece := piece_in_header(hop.header)) is not None
         ):
             if piece.last:
                 self._put_together(piece, payloads, row)

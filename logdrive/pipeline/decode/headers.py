@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 
 from logdrive.model.batch import BatchHeader
-from logdrive.model.pieces import piece_of
+from logdrive.model.pieces import piece_in_header
 from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN, HEADLESS
@@ -133,7 +133,7 @@ class HeaderRows:
             peer=bytes(header.peer).decode(),
             attributes=told.text,
         )
-        if header.kind == FOREIGN and (piece := piece_of(header)) is not None:
+        if header.kind == FOREIGN and (piece := piece_in_header(header)) is not None:
             row.mark_start, row.mark_end, row.mark_reason, row.mark_exact = (
                 piece.start,
                 piece.end,
@@ -144,6 +144,8 @@ class HeaderRows:
             row.mark_start, row.mark_end = _integer(mark.get("start")), _integer(mark.get("end"))
             row.mark_reason, row.mark_store = _name(mark.get("reason")), _name(mark.get("store"))
             row.mark_exact = bool(mark.get("end_exact", True))
+            if header.kind == FOREIGN:  # a note about a dead letter: the letter's id
+                row.mark_store = _name(mark.get("letter"))
         return row
 
     def _told(self, raw: bytes) -> AttributeColumns:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
-from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
+from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_in_header
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NONE_BEGUN, Point, Progress
 from logdrive.pipeline.read.stream import StreamClient
@@ -43,10 +43,12 @@ def events_in(hops: Sequence[BatchRef], unfinished: UnfinishedEvents) -> list[Wh
     found: list[WholeEvent] = []
     for hop in hops:
         piece = (
-            piece_of(hop.header) if hop.header is not None and hop.header.kind == FOREIGN else None
+            piece_in_header(hop.header)
+            if hop.header is not None and hop.header.kind == FOREIGN
+            else None
         )
         if piece is not None:
-            whole = unfinished.meet(
+            whole = unfinished.add_piece(
                 hop.offset, hop.next, piece.event, piece.start, piece.end, last=piece.last
             )
             found += [whole] if whole is not None else []
@@ -142,7 +144,7 @@ class Planner:
             if place[0] != number or place[1] == at
         }
         self._unfinished = kept | {(number, end): unfinished}
-        since = unfinished.since(end)
+        since = unfinished.oldest_begin(end)
         return Point(end, hops[-1].offset, hops[-1].crc, NONE_BEGUN if since == end else since)
 
     def _begun_before(self, number: int, point: Point, at: int) -> UnfinishedEvents:

@@ -40,7 +40,7 @@ from logdrive.services.pravega.client.writer import AppendWriter
 from logdrive.services.pravega.reader.stream import segments_of
 from logdrive.services.sink import NotOpenError, NumberConflictError, SegmentMovedError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
-from logdrive.wire.pravega.routing import segment_name
+from logdrive.wire.pravega.names import segment_name
 
 _OPEN_SECONDS: Final = 20.0
 _CLOSE_SECONDS: Final = 5.0

@@ -54,16 +54,16 @@ class Journal:
         state, place, rest = CatalogState(), info.start, b""
         while place + len(rest) < info.length:
             rest += self._store.read(SEGMENT, place + len(rest), _READ)
-            changes, size = changes_in(rest, place)
+            changes, size = decode_records(rest, place)
             rest, place = rest[size:], place + size
             for change in changes:
-                state.apply(change.puts)
+                state.apply_puts(change.puts)
         if rest:
             raise StorageError(f"{SEGMENT} ends within the record at offset {place}")
         self._begin, self._end = info.start, info.length
         return state
 
-    def submit(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
+    def append_puts(self, puts: Sequence[Put]) -> "asyncio.Future[int]":
         """Append a change.
 
         Raises what `Store.append` raises: replay then, as after a future that fails.
@@ -86,7 +86,7 @@ class Journal:
     def _append(self, change: JournalRecord) -> "asyncio.Future[int]":
         body = _encode(change)
         parts = [_HEAD.pack(0, len(body)), body]
-        number = max(self._store.submitted(SEGMENT, _WRITER), 0) + 1
+        number = max(self._store.submitted_number(SEGMENT, _WRITER), 0) + 1
         future = self._store.append(
             SEGMENT,
             parts,
@@ -100,7 +100,7 @@ class Journal:
         return future
 
 
-def changes_in(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
+def decode_records(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
     """Return the whole records at the beginning of *data*, which stands at *offset*, and how many
     bytes they are. Raises `StorageError`.
     """
@@ -128,7 +128,7 @@ def _portions(state: CatalogState) -> Iterator[tuple[Put, ...]]:
     """Yield the puts that make *state* from nothing, as many at once as go well into one record."""
     portion: list[Put] = []
     size = 0
-    for put in state.whole():
+    for put in state.puts_for_all():
         portion.append(put)
         size += len(_encode(put))
         if size > _PORTION:

@@ -19,7 +19,7 @@ from typing import Final, Generic, Literal, TypeVar
 from uuid import UUID
 
 from logdrive.errors import ProtocolError
-from logdrive.model.framing import Part, payloads_of
+from logdrive.model.framing import Part, unframe_events
 from logdrive.model.limits import RUN_BYTES, RUN_RECORDS
 from logdrive.model.numbers import CLOSED
 from logdrive.model.records import DATA, END, GAP
@@ -179,7 +179,7 @@ class RunReceived:
     @property
     def payloads(self) -> list[bytes]:
         """The records, made at each call."""
-        return payloads_of(b"".join(self.parts))
+        return unframe_events(b"".join(self.parts))
 
 
 @dataclass(frozen=True, slots=True)

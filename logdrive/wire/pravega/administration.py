@@ -1,5 +1,5 @@
-"""Messages of Pravega's administration gateway, a port of its own there (specification, section
-1.4).
+"""Messages of Pravega's administration gateway, a port of its own there
+(docs/protocols/pravega.md#messages).
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Messages of the append path (specification, sections 1.4 and 2)."""
+"""Messages of the append path (docs/protocols/pravega.md#messages)."""
 
 from typing import Final
 

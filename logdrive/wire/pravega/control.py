@@ -1,5 +1,5 @@
-"""Messages that keep a connection going, and every way of saying no (specification, section
-1.4).
+"""Messages that keep a connection going, and every way of saying no
+(docs/protocols/pravega.md#messages).
 """
 
 from typing import Final

@@ -1,5 +1,5 @@
-"""From the append messages of one connection to whole appends, sans I/O (specification, sections
-2.5 and 2.6).
+"""From the append messages of one connection to whole appends, sans I/O
+(docs/protocols/pravega.md#appending).
 
 An unconditional append comes in one of three framings: an AppendBlockEnd alone; an AppendBlock
 filled exactly, then its end; or a block of announced capacity that closes with a sub-frame, either
@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from logdrive.errors import LogdriveError
-from logdrive.model.framing import Part, framed
+from logdrive.model.framing import Part, frame_event
 from logdrive.wire.pravega.appends import (
     PADDING,
     PARTIAL_EVENT,
@@ -83,7 +83,7 @@ class Assembler:
                 block, self._open = self._open, None
                 return self._ended(block, message)
             case ConditionalAppend():
-                data: Part = framed(message.event)
+                data: Part = frame_event(message.event)
             case ConditionalBlockEnd():
                 data = message.data
         return WholeAppend(

@@ -1,5 +1,5 @@
-"""Messages that read segments, describe them and govern their lives (specification, sections 1.4
-and 3).
+"""Messages that read segments, describe them and govern their lives
+(docs/protocols/pravega.md#messages).
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Messages about table segments, maps from keys to values on top of a segment (specification,
-sections 1.4 and 5).
+"""Messages about table segments, maps from keys to values on top of a segment
+(docs/protocols/pravega.md#tables).
 """
 
 from dataclasses import dataclass

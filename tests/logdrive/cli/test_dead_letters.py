@@ -77,6 +77,7 @@ def test_letters_are_listed_printed_and_replayed_once(tmp_path: Path) -> None:
     assert logdrive("dead-letters", "cat", uri) == LARGE + b"\n" + TOO_LARGE + b"\n"
     assert logdrive("dead-letters", "cat", uri, rows[1]["id"]) == TOO_LARGE + b"\n"
     logdrive("dead-letters", "cat", uri, "0", code=2)  # the beginning of all
+    assert [row["state"] for row in rows] == ["waiting"] * 3
     before = logdrive("cat", uri)
     dry = logdrive("dead-letters", "replay", uri, "--dry-run", "--json", code=1)
     assert outcomes(dry) == ["would be replayed", "too long", "not whole"]
@@ -89,6 +90,72 @@ def test_letters_are_listed_printed_and_replayed_once(tmp_path: Path) -> None:
     assert b"already replayed" in logdrive("dead-letters", "replay", uri, rows[0]["id"])
     assert logdrive("cat", uri) == before + b"l" * (2 * RECORD_BYTES) + b"\n"
     assert _messages(uri) == [*text("a", 0, 3).decode().splitlines(), "l" * (2 * RECORD_BYTES)]
+
+
+@pytest.mark.process
+def test_r7_dismissed_letters_are_listed_as_that_noted_once_and_not_replayed(
+    tmp_path: Path,
+) -> None:
+    uri = filled(tmp_path, LARGE, TOO_LARGE, LARGE)
+    rows = orjson.loads(logdrive("dead-letters", "ls", uri, "--json"))["dead_letters"]
+    why = ("--reason", "a core dump", "--by", "ada", "--json")
+    logdrive("dead-letters", "dismiss", uri, *why, code=2)  # which ones?
+    logdrive("dead-letters", "dismiss", uri, rows[1]["id"], "--all", *why, code=2)
+    logdrive("dead-letters", "dismiss", uri, "--all", "--reason", "two\nlines", code=2)
+    logdrive("dead-letters", "dismiss", uri, "--all", code=2)  # why?
+    dry = logdrive("dead-letters", "dismiss", uri, rows[1]["id"], "--dry-run", *why)
+    assert (outcomes(dry), _notes(uri)) == (["would be dismissed"], [])
+    assert outcomes(logdrive("dead-letters", "dismiss", uri, rows[1]["id"], *why)) == ["dismissed"]
+    again = logdrive("dead-letters", "dismiss", uri, rows[1]["id"], *why)
+    assert outcomes(again) == ["already dismissed"]
+    assert _notes(uri) == [(rows[1]["id"], len(TOO_LARGE), "ada", "a core dump")]
+    said = logdrive("dead-letters", "replay", uri, "--json", code=1)
+    assert outcomes(said) == ["replayed", "dismissed", "not whole"]
+    assert outcomes(logdrive("dead-letters", "dismiss", uri, rows[0]["id"], *why)) == [
+        "already replayed"
+    ]
+    assert outcomes(
+        logdrive("dead-letters", "dismiss", uri, "--source", rows[2]["source"], *why)
+    ) == ["dismissed"]
+    assert outcomes(logdrive("dead-letters", "dismiss", uri, "--all", *why)) == []
+    rows = orjson.loads(logdrive("dead-letters", "ls", uri, "--json"))["dead_letters"]
+    assert [row["state"] for row in rows] == ["replayed", "dismissed", "dismissed"]
+    assert b"dismissed" in logdrive("dead-letters", "ls", uri)
+
+
+@pytest.mark.process
+def test_a_stream_without_dead_letters_says_so(tmp_path: Path) -> None:
+    segment = Segment()
+    send(segment, "a", text("a", 0, 3))
+    uri = store(tmp_path, segment)
+    assert logdrive("dead-letters", "ls", uri) == b"no dead letters\n"
+    assert logdrive("dead-letters", "replay", uri) == b"no dead letters\n"
+    assert (
+        logdrive("dead-letters", "dismiss", uri, "--all", "--reason", "x")
+        == b"no dead letter waits\n"
+    )
+
+
+@pytest.mark.process
+def test_r7_a_letter_whose_bytes_are_gone_is_dismissed_by_its_whole_id(tmp_path: Path) -> None:
+    uri, gone = filled(tmp_path, LARGE), str(UUID(int=99, version=4))
+    said = logdrive("dead-letters", "dismiss", uri, gone, "--reason", "cut off", "--by", "ada")
+    assert said.decode() == f"{gone}: dismissed (its bytes are not among the dead letters)\n"
+    assert _notes(uri) == [(gone, 0, "ada", "cut off")]
+    logdrive("dead-letters", "dismiss", uri, gone[:-1], "--reason", "cut off", code=2)
+
+
+def _notes(uri: str) -> list[tuple[str, int, str, str]]:
+    """Return the dismissals that the stream has notes of: id, bytes, by, why."""
+    with reached(uri) as face:
+        (state,) = face.segments()
+        headers = [hop.header for hop in face.hops(state.segment, 0, state.length)]
+    found = []
+    for header in headers:
+        if header is not None and b"dismissed" in bytes(header.mark):
+            mark, about = orjson.loads(bytes(header.mark)), orjson.loads(bytes(header.attributes))
+            found.append((mark["letter"], mark["end"], about["by"], about["why"]))
+    return found
 
 
 def _messages(uri: str) -> list[str]:
@@ -143,6 +210,9 @@ class _Breaking:
     @property
     def durable(self) -> int:
         return self._place.durable  # type: ignore[attr-defined, no-any-return]
+
+    async def attribute(self, segment: str, attribute: UUID) -> int:
+        return await self._client.attribute(segment, attribute)
 
     def append(self, data: Sequence[bytes], *, events: int, number: int) -> Any:
         self._left -= 1

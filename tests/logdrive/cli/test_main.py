@@ -146,7 +146,7 @@ def test_what_another_process_has_ends_with_1_as_it_may_come_free(tmp_path: Path
             (
                 "store",
                 _STORE.format(tmp_path / "free", address),
-                f"listen.pravega.address = {address}: address already in use",
+                f"listen.pravega.address = {address}: Address already in use",
             ),
             ("store", _STORE.format(held, "127.0.0.1:0"), "another process has this store open"),
             ("agent", _AGENT.format(held), "another agent runs with it"),
@@ -185,5 +185,5 @@ def test_ship_gives_up_with_1_where_nobody_listens(tmp_path: Path) -> None:
         "me",
     )
     assert done.returncode == 1
-    assert "connection refused" in done.stderr
+    assert "Connection refused" in done.stderr
     assert "Traceback" not in done.stderr

@@ -267,7 +267,7 @@ def test_variables_that_are_no_configuration_are_left_alone(file: Path) -> None:
         ("[output]\nhosts = [1,\nx", "line 3, column 1 = x: this is not TOML: "),
         ("[agent]\nid = 'a'\nid = 'b'\n", "line 3, column 9 = id = 'b': this is not TOML: "),
         ("[agent\n", "line 1, column 7 = [agent: this is not TOML: "),
-        ("x = '''\nabc", "line 2, column end = abc: this is not TOML: "),
+        ("x = '''\nabc", "line 2, at its end = abc: this is not TOML: "),
     ],
 )
 def test_what_is_no_toml_is_told_with_line_and_column(file: Path, text: str, told: str) -> None:
@@ -281,7 +281,7 @@ def test_files_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
         match=r"no such file: name one with --config; config/\*.toml are complete examples",
     ):
         load(str(tmp_path / "none.toml"), Config, {})
-    with pytest.raises(ConfigError, match="can't be read: is a directory"):
+    with pytest.raises(ConfigError, match="can't be read: Is a directory"):
         load(str(tmp_path), Config, {})
     file.write_bytes(b"x = '\xff'")
     with pytest.raises(ConfigError, match="UTF-8"):

@@ -14,17 +14,17 @@ from typing import IO, Any
 
 import pytest
 
-from logdrive.config.load import load
 from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
-from logdrive.pipeline.config import PipelineConfig
 from logdrive.pipeline.decode.batches import walk
 from logdrive.pipeline.run import Plan, RunResult, run
 from tests.logdrive.pipeline.filling import catch_up, send
+from tests.logdrive.pipeline.read.test_old_letters import old_records
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served, store
+from tests.support.installation import command as installed
 from tests.support.tmpfs import tmpfs
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -209,35 +209,6 @@ def test_a_store_that_is_not_there_makes_no_tables(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_the_configuration_that_is_shipped_is_complete_and_shows_the_defaults(
-    tmp_path: Path,
-) -> None:
-    shipped = (CONFIG / "pipeline.toml").read_text()
-    config = load(str(CONFIG / "pipeline.toml"), PipelineConfig, {})
-    commented = [
-        line.removeprefix("# ")
-        for line in shipped.splitlines()
-        if line.startswith(("# max", "# trigger", "# comp", "# reader", "# mem"))
-    ]
-    spark = [line for line in commented if line.startswith("memory")]
-    (tmp_path / "all.toml").write_text(
-        "[pipeline]\nfrom = 'file:///a#b/c'\nto = '/t'\n"
-        + "\n".join(line for line in commented if line not in spark)
-        + "\n[spark]\n"
-        + spark[0]
-    )
-    full = load(str(tmp_path / "all.toml"), PipelineConfig, {})
-    assert (full.pipeline.max_bytes_per_batch, full.pipeline.trigger_seconds) == (
-        config.pipeline.max_bytes_per_batch,
-        config.pipeline.trigger_seconds,
-    )
-    assert (full.pipeline.compression, full.pipeline.reader, full.spark) == (
-        config.pipeline.compression,
-        config.pipeline.reader,
-        config.spark,
-    )
-
-
 # Whole processes --------------------------------------------------------------------------------
 
 
@@ -391,3 +362,37 @@ def test_an_audit_passes_neither_empty_tables_nor_unless_allowed_ends_that_nobod
         "NOT COMPLETE: 2 lines, 24 bytes, 1 sources, 0 bytes lost, 0 lines doubled; "
     )
     assert said[2].startswith("complete but for 1 unknown end: 2 lines, ")
+
+
+@pytest.mark.spark
+def test_r7_run_notes_letters_earlier_versions_and_their_dismissal_makes_audit_complete(
+    tmp_path: Path, spark: Any
+) -> None:
+    segments, letters = stream(count=1, turns=3), Segment(name=f"{STREAM}-dead/0.#epoch.0")
+    for record in old_records(1, b"x" * 900_000):
+        letters.foreign("beats", [record])
+    uri, tables = store(tmp_path / "store", *segments, letters), tmp_path / "tables"
+    run(plan(uri, tables), threading.Event(), spark=spark)
+    found = audit(str(tables), spark)
+    assert (found.complete, found.dead_letters, found.dead_letter_bytes) == (False, 1, 900_000)
+    dismissing = [*installed("store", "dead-letters", "dismiss"), uri, "--all", "--reason", "tests"]
+    subprocess.run(dismissing, check=True, timeout=60)
+    run(plan(uri, tables), threading.Event(), spark=spark)
+    found = audit(str(tables), spark)
+    assert (found.complete, found.dead_letters, found.dismissed_dead_letters) == (True, 0, 1)
+    assert found.quarantined_events == 0
+    assert [(letter.state, letter.why) for letter in found.letters] == [("dismissed", "tests")]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("place", ["missing/report.html", "file/report.html"])
+def test_a_report_that_can_t_be_written_is_refused_before_the_audit(
+    tmp_path: Path, place: str
+) -> None:
+    catch_up(tmp_path)
+    (tmp_path / "file").write_text("")
+    reporting = command("report", str(tmp_path), "--out", str(tmp_path / place))
+    said = reporting.communicate(timeout=60)[1].decode()
+    assert reporting.returncode == 2
+    assert f"nothing can be written in {(tmp_path / place).parent}: make that directory" in said
+    assert "starting Spark" not in said

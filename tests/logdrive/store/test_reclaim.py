@@ -122,14 +122,14 @@ def test_one_search_finds_all_several_segments_have_in_file_at_offsets_of_their_
                     await submit(store, b"%02d" % number, number, segment=name, writer=OTHER)
             in_it = [base for base in store._index.files.bases if store._index.files.live[base]]
             assert in_it == [0]
-            searched, choose = list[int](), store._freeing._chosen
+            searched, choose = list[int](), store._reclaimer._chosen
 
             def chosen() -> _Victim | None:
                 victim = choose()
                 searched.extend([victim.base] if victim is not None else [])
                 return victim
 
-            store._freeing._chosen = chosen  # type: ignore[method-assign]
+            store._reclaimer._chosen = chosen  # type: ignore[method-assign]
             await passing(store, 60)
             assert searched.count(0) == 1
             assert FIRST_FILE not in logs(disk)

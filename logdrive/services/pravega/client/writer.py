@@ -1,7 +1,7 @@
 """The appending side of one writer on a connection: what is in flight, and what an answer says of
 it.
 
-It follows how Pravega wants to be appended to (specification, sections 0 and 2.10): one
+It follows how Pravega wants to be appended to (docs/protocols/pravega.md#appending): one
 AppendBlockEnd a batch; acknowledgements are cumulative; after each set-up the first append goes
 alone, since a sealed segment answers a burst of them by closing; whatever was not acknowledged when
 the connection ended is for the caller to send again, after a new set-up has told the durable

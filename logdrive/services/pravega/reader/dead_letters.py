@@ -3,7 +3,7 @@
 from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -11,6 +11,9 @@ from logdrive.model.batch import BatchHeader
 from logdrive.model.pieces import ByteRange
 from logdrive.services.pravega.reader.segment import SegmentReader
 from logdrive.services.pravega.reader.stream import ReadableSegment, events_of
+
+_WITHOUT_NOTE: Final = "a record of "
+"""How the reason begins that receivers gave that left no note."""
 
 
 @dataclass(slots=True)
@@ -33,6 +36,11 @@ class DeadLetter:
     def whole(self) -> bool:
         """Whether all pieces are there; else it was never acknowledged, and was sent again."""
         return len(self.places) == self.pieces
+
+    @property
+    def has_note(self) -> bool:
+        """Whether its receiver left a note in the stream; earlier versions did not (rule R7)."""
+        return not self.reason.startswith(_WITHOUT_NOTE)
 
     async def payload(self) -> bytes:
         """Return the event, read again. Raises ValueError where it is not whole."""

@@ -15,7 +15,7 @@ from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader, parse_header
 from logdrive.model.framing import EVENT_HEAD, event_length
 from logdrive.model.limits import HEADER_BYTES, MAX_POSITION, RUN_BYTES
-from logdrive.model.pieces import piece_of
+from logdrive.model.pieces import piece_in_header
 from logdrive.model.records import KINDS
 from logdrive.model.units import KIB
 from logdrive.services.pravega.client.client import SegmentClient
@@ -67,7 +67,7 @@ def trusted_header(payload: bytes) -> BatchHeader | None:
     try:
         header = parse_header(payload)
         if header.kind == "foreign":
-            piece_of(header)
+            piece_in_header(header)
     except ValueError:
         return None
     if (

@@ -13,6 +13,7 @@ from agent.inputs.files.globs import FileInputs, Listing
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import Scanner
 from agent.records.blocks import BlockEncoder
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
 from agent.sources.incarnation_search import Counting
 from agent.sources.queue import SendQueue
@@ -104,6 +105,7 @@ class Tail:
             handles=handles,
             held=DeletedFiles(1.0, 1 << 30),
             log=Log(),
+            file_log=FileLog(Log(), self.clock),
         )
         self.scanner = Scanner(
             inputs,
@@ -112,7 +114,7 @@ class Tail:
             disk=self.disk,
             clock=self.clock,
             rescan_seconds=10.0,
-            log=Log(),
+            file_log=FileLog(Log(), self.clock),
         )
         for found in inputs.scan(Listing(self.disk)):
             self.tailer.found(found, Counting.KNOWN)

@@ -17,6 +17,7 @@ from agent.inputs.files.globs import FileInputs
 from agent.inputs.files.tail import Tailer
 from agent.inputs.files.watcher import DirectoryWatcher, NoWatcher, Scanner
 from agent.records.blocks import BlockEncoder
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter
 from agent.sources.queue import SendQueue
 from agent.sources.registry import SourceRegistry
@@ -76,9 +77,16 @@ def test_a_new_file_is_followed_long_before_the_next_scan(tmp_path: Path) -> Non
             close_idle_seconds=1.0,
             held=DeletedFiles(1.0, 0),
             log=_Quiet(),
+            file_log=FileLog(_Quiet(), clock),
         )
         scanner = Scanner(
-            inputs, book, tailer, disk=disk, clock=clock, rescan_seconds=60.0, log=_Quiet()
+            inputs,
+            book,
+            tailer,
+            disk=disk,
+            clock=clock,
+            rescan_seconds=60.0,
+            file_log=FileLog(_Quiet(), clock),
         )
         watcher = DirectoryWatcher(scanner.woken.set)
         task = asyncio.create_task(scanner.run(watcher, lambda: None))

@@ -9,6 +9,7 @@ import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, heads_of, sources_of, verdict
 from logdrive.pipeline.audit.charts import decades, duration, line, scale, short, size
+from logdrive.pipeline.audit.dead_letters import dead_letters
 from logdrive.pipeline.audit.figures import cover_bar
 from logdrive.pipeline.audit.report import page
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
@@ -72,9 +73,8 @@ def judged(directory: Path, faults: list[Fault] | None = None) -> Verdict:
             )
         )
     )
-    return verdict(
-        sources_of(heads), Proof(sum(head.rows for head in heads), 0, 0, 0, 0, faults or []), 0
-    )
+    proof = Proof(sum(head.rows for head in heads), 0, 0, 0, 0, faults or [])
+    return verdict(sources_of(heads), proof, 0, letters=dead_letters(batches))
 
 
 def test_a_complete_report_says_so_and_needs_nothing_beside_it(tmp_path: Path) -> None:
@@ -117,12 +117,30 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
 def test_r7_dead_letters_are_on_the_page(tmp_path: Path) -> None:
     segment = Segment()
     segment.foreign("beats", [b'{"message":"x"}'])
-    segment.dead_letter("beats", 20_000_000)
+    letter = segment.dead_letter("beats", 20_000_000)
     catch_up(tmp_path, segment)
     text = Reader(page(str(tmp_path), judged(tmp_path))).text
     assert "Not complete" in text
     assert "1 event of foreign clients (20,000,000 bytes) went to the dead letters" in text
     assert "1 dead letters" in text
+    segment.dismissal(letter, 20_000_000, "<ada>", "a <core> dump")
+    catch_up(tmp_path, segment)
+    text = Reader(page(str(tmp_path), judged(tmp_path))).text
+    assert "Not complete" not in text
+    assert "1 dead letter dismissed" in text
+    assert "a <core> dump" in text
+
+
+def test_r7_a_replayed_letter_is_found_in_the_table_by_its_id(tmp_path: Path) -> None:
+    segment, event = Segment(), b'{"message":"x"}'
+    letter = segment.dead_letter("beats", len(event))
+    segment.piece("beats", event, 0, 7, letter)
+    segment.piece("beats", event, 7, len(event), letter)
+    segment.piece("beats", event, 0, len(event), "another")
+    catch_up(tmp_path, segment)
+    found = judged(tmp_path)
+    assert [(one.id, one.state) for one in found.letters] == [(letter, "replayed")]
+    assert found.complete
 
 
 def test_paths_and_reasons_are_never_markup(tmp_path: Path) -> None:

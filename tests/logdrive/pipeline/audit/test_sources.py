@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 
 from logdrive.pipeline.audit.audit import heads_of, sources_of, verdict
 from logdrive.pipeline.audit.sources import AuditedSource
@@ -13,11 +14,14 @@ from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, lines, source_id
 
 
-def judged(segment: Segment) -> dict[str, AuditedSource]:
+def batches_in(segment: Segment) -> pa.Table:
     decoder = Decoder(STREAM)
     decoder.feed(SEGMENT, 0, bytes(segment.data))
-    table = batches_table(decoder.take()[1])
-    return {source.source: source for source in sources_of(heads_of(table))}
+    return batches_table(decoder.take()[1])
+
+
+def judged(segment: Segment) -> dict[str, AuditedSource]:
+    return {source.source: source for source in sources_of(heads_of(batches_in(segment)))}
 
 
 def complete(segment: Segment) -> bool:

@@ -6,18 +6,19 @@ import msgspec
 import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, verdict
+from logdrive.pipeline.audit.dead_letters import letters_of, notes_of
 from logdrive.pipeline.audit.text import last_line, tell
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
-from tests.logdrive.pipeline.audit.test_sources import judged
+from tests.logdrive.pipeline.audit.test_sources import batches_in, judged
 from tests.logdrive.pipeline.filling import send
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
 
 
 def found_in(segment: Segment, faults: list[Fault] | None = None) -> Verdict:
     sources = list(judged(segment).values())
-    return verdict(
-        sources, Proof(sum(source.events for source in sources), 0, 0, 0, 0, faults or []), 0
-    )
+    proof = Proof(sum(source.events for source in sources), 0, 0, 0, 0, faults or [])
+    notes = [note for note in notes_of(batches_in(segment)) if note.mark_reason]
+    return verdict(sources, proof, 0, letters=letters_of(notes))
 
 
 def gone(segment: Segment, source: str, reason: str = "removed") -> int:
@@ -124,7 +125,7 @@ def test_r7_dead_letters_are_counted_and_no_audit_with_one_is_complete() -> None
     segment = Segment()
     segment.foreign("beats", [b'{"message":"x"}'])
     segment.dead_letter("beats", 20_000_000)
-    segment.dead_letter("beats", 30_000_000)
+    segment.dead_letter("beats", 30_000_000, "another")
     gone(segment, "a")
     found = found_in(segment)
     assert (found.complete, found.complete_but_for_ends, found.rows) == (False, False, 3)
@@ -137,6 +138,51 @@ def test_r7_dead_letters_are_counted_and_no_audit_with_one_is_complete() -> None
         "no row: see `logdrive store dead-letters`"
     ) in said
     assert found.as_json()["by_source"][1]["dead_letters"] == 2
+
+
+def test_r7_an_audit_whose_dead_letters_are_all_dismissed_is_complete_and_says_how_many(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    segment = Segment()
+    segment.foreign("beats", [b'{"message":"x"}'])
+    first = segment.dead_letter("beats", 20_000_000)
+    second = segment.dead_letter("beats", 30_000_000, "another")
+    segment.dismissal(first, 20_000_000, "ada@web-1", "a core dump")
+    found = found_in(segment)
+    assert (found.complete, found.dead_letters, found.dead_letter_bytes) == (False, 1, 30_000_000)
+    segment.dismissal(second, 30_000_000, "ada@web-1", "a core dump")
+    segment.dismissal(second, 30_000_000, "ada@web-1", "a core dump")  # a note may be there twice
+    found = found_in(segment)
+    assert (found.complete, found.dead_letters, found.dismissed_dead_letters) == (True, 0, 2)
+    assert (found.sources, found.by_source[0].dead_letters) == (1, 0)
+    assert "; 2 dead letters dismissed; " in last_line(found)
+    tell(found)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "2 dead letters (50,000,000 bytes) dismissed by ada@web-1 at 2023-11-14" in said
+    assert "a core dump" in said
+    letters = found.as_json()["letters"]
+    assert [(one["id"], one["state"], one["by"], one["why"]) for one in letters] == [
+        (first, "dismissed", "ada@web-1", "a core dump"),
+        (second, "dismissed", "ada@web-1", "a core dump"),
+    ]
+
+
+def test_r7_a_dismissal_of_a_letter_without_a_note_is_shown_and_is_no_source() -> None:
+    segment = Segment()
+    segment.foreign("beats", [b'{"message":"x"}'])
+    segment.dismissal(source_id("old"), 900_000, "ada", "tests")
+    found = found_in(segment)
+    assert (found.complete, found.sources, found.dismissed_dead_letters) == (True, 1, 1)
+
+
+def test_r7_a_letter_that_was_replayed_is_a_row_and_waits_no_longer() -> None:
+    segment, event = Segment(), b'{"message":"x"}'
+    letter = segment.dead_letter("beats", len(event))
+    segment.piece("beats", event, 0, 7, letter)
+    assert found_in(segment).dead_letters == 1
+    segment.piece("beats", event, 7, len(event), letter)
+    found = found_in(segment)
+    assert (found.complete, found.dead_letters, found.letters[0].state) == (True, 0, "replayed")
 
 
 def test_r6_pieces_of_an_event_are_no_position_and_an_unfinished_one_is_no_loss() -> None:

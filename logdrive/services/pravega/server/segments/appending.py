@@ -231,7 +231,7 @@ class Appender:
         may have failed.
         """
         try:
-            return await self._store.undecided(segment)
+            return await self._store.wait_if_ending(segment)
         except (TransientError, StorageError) as error:
             raise HangUpError(str(error)) from error
 

@@ -84,7 +84,9 @@ async def _create(shared: Shared, request: CreateSegment) -> Message:
         ROLLOVER: request.rollover_size,
     }
     unset = {
-        name: value for name, value in policy.items() if store.submitted(segment, name) == ABSENT
+        name: value
+        for name, value in policy.items()
+        if store.submitted_number(segment, name) == ABSENT
     }
     with contextlib.suppress(SegmentSealedError):  # it stays as it is
         await set_policy(store, segment, unset)

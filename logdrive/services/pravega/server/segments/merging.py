@@ -61,7 +61,8 @@ class Merger:
         values: dict[UUID, int] = {}
         for update in request.updates:
             value = _changed(
-                values.get(update.attribute, store.submitted(target, update.attribute)), update
+                values.get(update.attribute, store.submitted_number(target, update.attribute)),
+                update,
             )
             if value is None:
                 for decisive in request.updates:  # what decided is durable when it is told

@@ -1,0 +1,66 @@
+"""Dead letters that nobody wants in a row: a note in their stream says so, by whom and why.
+
+The note (rule R7) is appended by the writer of `letter_states`, so it is there once. The letter
+itself stays where it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+from uuid import UUID
+
+from logdrive.cli.letter_states import DISMISSED, accepting, state_of, writer_of
+from logdrive.model import dead_letters as notes
+from logdrive.model.dead_letters import Decision, Letter, note
+from logdrive.services.pravega.reader.dead_letters import DeadLetter
+from logdrive.services.pravega.reader.stream import ReadableSegment
+
+DismissalOutcome = Literal[
+    "dismissed", "already dismissed", "already replayed", "would be dismissed"
+]
+
+_NO_ID: Final = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissed:
+    """A letter to be dismissed: what its note says of it.
+
+    Of a letter that is no longer among the dead letters only the id is known; *size* is 0 then.
+    """
+
+    id: str
+    size: int = 0
+    source: UUID = _NO_ID
+    store: str = str(_NO_ID)
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> "Dismissed":
+        """Return what the note of *letter* says."""
+        return cls(letter.id, letter.size, UUID(letter.header.source), letter.header.store)
+
+
+async def dismiss(
+    letter: Dismissed,
+    segments: Sequence[ReadableSegment],
+    decision: Decision,
+    *,
+    now_ms: int,
+    dry_run: bool,
+) -> DismissalOutcome:
+    """Append the note that *letter* is dismissed to one of *segments*, the stream's.
+
+    A letter that was replayed stays replayed. Raises `TransientError`, `StorageError`, and
+    ValueError where no segment takes anything.
+    """
+    state = await state_of(letter.id, segments)
+    if state != "waiting":
+        return "already replayed" if state == "replayed" else "already dismissed"
+    if dry_run:
+        return "would be dismissed"
+    there = accepting(letter.id, segments)
+    place = await there.client.set_up(there.state.segment, writer_of(letter.id))
+    mark = Letter(notes.DISMISSED, letter.size, letter.id)
+    data = note(mark, letter.source, letter.store, now_ms, decision=decision)
+    await place.append([data], events=1, number=DISMISSED)
+    return "dismissed"

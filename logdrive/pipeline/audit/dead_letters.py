@@ -1,0 +1,119 @@
+"""The dead letters that the tables know of, by the notes in the stream (rule R7)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from logdrive.model.dead_letters import DEAD_LETTER, DISMISSED, decision_of
+from logdrive.pipeline.bronze.tables import BronzeTable
+from logdrive.pipeline.decode.schema import FOREIGN
+
+State = Literal["waiting", "replayed", "dismissed"]
+_IDS = 10_000  # asked for at a time
+
+
+class Note(NamedTuple):
+    """What is wanted of a foreign batch's row of `batches`; *received* in µs since 1970."""
+
+    source: str
+    received: int
+    attributes: str | None
+    mark_end: int | None
+    mark_reason: str | None
+    mark_exact: bool | None
+    mark_store: str | None
+
+
+@dataclass(slots=True)
+class AuditedLetter:
+    """An event of *bytes* bytes that is a dead letter: waiting, in a row by now, or dismissed.
+
+    *at* is when it was dismissed, as text; *by* and *why* as whoever did it said.
+    """
+
+    id: str | None
+    source: str | None
+    bytes: int
+    state: State = "waiting"
+    at: str | None = None
+    by: str | None = None
+    why: str | None = None
+
+
+def dead_letters(batches: BronzeTable) -> list[AuditedLetter]:
+    """Return the dead letters that *batches* has notes of, in order of arrival."""
+    reason = ds.field("mark_reason")
+    noted = notes_of(batches.read(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))
+    ids = [name for note in noted if (name := note.mark_store) is not None]
+    for start in range(0, len(ids), _IDS):  # the pieces of a replay are named by the letter's id
+        some = reason.isin(ids[start : start + _IDS]) & (ds.field("kind") == FOREIGN)
+        noted += notes_of(batches.read(Note._fields, some))
+    return letters_of(noted)
+
+
+def notes_of(table: pa.Table) -> list[Note]:
+    """Return the rows of *table*, which has the columns of `Note`."""
+    columns = {name: table[name] for name in Note._fields}
+    columns["received"] = columns["received"].cast(pa.int64())
+    rows = zip(*(columns[name].to_pylist() for name in Note._fields), strict=True)
+    return sorted((Note(*row) for row in rows), key=lambda note: note.received)
+
+
+def letters_of(notes: Iterable[Note]) -> list[AuditedLetter]:
+    """Return the letters that *notes* speak of, each once: a note may be there twice."""
+    letters: dict[Any, AuditedLetter] = {}
+    rows: set[str | None] = set()
+    for number, note in enumerate(notes):
+        if note.mark_reason not in (DEAD_LETTER, DISMISSED):
+            if note.mark_exact:  # the last piece of a replay: the event is a row
+                rows.add(note.mark_reason)
+            continue
+        name = note.mark_store
+        # The first notes told no id in the tables: each of them is a letter.
+        key = number if name is None else name
+        letter = letters.setdefault(key, AuditedLetter(name, None, 0))
+        letter.bytes = letter.bytes or note.mark_end or 0
+        if note.mark_reason == DEAD_LETTER:
+            letter.source = note.source
+        else:
+            _dismiss(letter, note)
+    for letter in letters.values():
+        if letter.id in rows and letter.id is not None:
+            letter.state = "replayed"
+    return list(letters.values())
+
+
+def _dismiss(letter: AuditedLetter, note: Note) -> None:
+    decision = decision_of(note.attributes)
+    letter.state, letter.by, letter.why = "dismissed", decision.by, decision.why
+    when = datetime.fromtimestamp(note.received / 1_000_000, UTC)
+    letter.at = when.isoformat(sep=" ", timespec="seconds")
+    letter.source = letter.source or note.source
+
+
+class Dismissals(NamedTuple):
+    """Letters dismissed with one reason by one person: how many, their bytes, when the last was."""
+
+    by: str
+    why: str
+    letters: int
+    bytes: int
+    at: str
+
+
+def dismissals(letters: Iterable[AuditedLetter]) -> list[Dismissals]:
+    """Return who dismissed how many of *letters*, and why."""
+    groups: dict[tuple[str, str], list[AuditedLetter]] = {}
+    for letter in letters:
+        if letter.state == "dismissed":
+            groups.setdefault((letter.by or "", letter.why or ""), []).append(letter)
+    return [
+        Dismissals(
+            by, why, len(some), sum(one.bytes for one in some), max(one.at or "" for one in some)
+        )
+        for (by, why), some in groups.items()
+    ]

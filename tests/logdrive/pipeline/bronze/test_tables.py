@@ -1,0 +1,33 @@
+"""Opening tables: what is wrong with a directory is told with its remedy."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from logdrive.errors import StorageError
+from logdrive.pipeline.bronze.tables import open_both
+from tests.logdrive.pipeline.filling import bronze
+
+
+def test_a_directory_without_tables_is_told_what_makes_them(tmp_path: Path) -> None:
+    with pytest.raises(
+        StorageError, match="is no table: run `logdrive pipeline run --to DIR` first"
+    ):
+        open_both(str(tmp_path))
+
+
+def test_tables_of_another_user_are_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", path)
+
+    with bronze(tmp_path):
+        pass
+    (tmp_path / "bronze/events/_delta_log").rename(tmp_path / "hidden")  # as Delta sees it
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(
+        StorageError, match="can't be read: run this as the user whose tables they are"
+    ):
+        open_both(str(tmp_path))
