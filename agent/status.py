@@ -7,9 +7,11 @@ import msgspec
 
 from agent.delivery.connection import Connector
 from agent.inputs.files.followed import Followed
-from agent.sources.paths import path_from_text, printable_path
+from agent.sources.checkpoint import CheckpointEntry
+from agent.sources.paths import printable_path
 from agent.sources.registration import SourceState
 from agent.sources.registry import SourceRegistry
+from agent.sources.source import Source
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,14 +58,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         troubles = {followed.source: followed.trouble for followed in files}
         sources = [
             SourceStatus(
-                path=printable_path(path_from_text(entry.path)),
+                path=printable_path(registry.path_of(source)),
                 origin=str(source.origin),
                 count=source.count,
                 state=source.state.name.lower()
                 if source.ended is None or source.state is SourceState.DONE
                 else "ending",
                 position=source.position,
-                seen=source.generation.seen if source.generation is not None else entry.seen,
+                seen=_seen(source, entry),
                 store=str(source.store) if source.store is not None else None,
                 events=source.acknowledged.events,
                 bytes=source.acknowledged.bytes,
@@ -88,3 +90,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         """Return the object that --json prints."""
         result: dict[str, Any] = msgspec.to_builtins(self)
         return result
+
+
+def _seen(source: Source, entry: CheckpointEntry | None) -> int:
+    """Return the largest size that was seen of a source's file."""
+    if source.generation is not None:
+        return source.generation.seen
+    return entry.seen if entry is not None else 0

@@ -15,7 +15,7 @@ from agent.delivery.dialect import ReceiverRefusedError, SessionServices
 from agent.delivery.window import WindowRoom
 from agent.records.batch import Run
 from agent.sources.incarnation_search import MORE_COUNTS, StoredNumber
-from agent.sources.paths import path_from_text, printable_path
+from agent.sources.paths import printable_path
 from agent.sources.registration import NextStep, SourceState
 from agent.sources.source import Source
 from logdrive.errors import ProtocolError, TransientError, file_error_text
@@ -89,7 +89,7 @@ class Logdrive1Sender:
         self.frame_reader = FrameReader(LOGDRIVE_1, side="writer", dialect="logdrive/1")
         # What each live index names, and the indices of each source.
         self._indices: dict[int, _Index] = {}
-        self._indices_of: dict[Source, list[int]] = {}
+        self._indices_of: dict[Source, tuple[int, ...]] = {}
         self._next_index = 0
         # Frames that free indices, to be sent with the next registrations.
         self._freeing: list[bytes] = []
@@ -142,10 +142,12 @@ class Logdrive1Sender:
         ):
             if len(self._indices) > LIVE_INDICES - _FEWEST_FREE:
                 self._unregister_idle(frames)
+            attributes = self._services.registry.attributes_of(source)
             for count, origin in source.next_registrations():
-                self._indices[self._next_index] = _Index(source, count, origin)
-                self._indices_of.setdefault(source, []).append(self._next_index)
-                frames.append(SourceFrame(self._next_index, origin, source.attributes).encode())
+                index = self._next_index
+                self._indices[index] = _Index(source, count, origin)
+                self._indices_of[source] = (*self._indices_of.get(source, ()), index)
+                frames.append(SourceFrame(index, origin, attributes).encode())
                 self._next_index += 1
                 self._unanswered += 1
         return frames
@@ -171,9 +173,9 @@ class Logdrive1Sender:
 
     def _give_up_indices(self, source: Source, keep: int | None = None) -> None:
         """Give up the indices of *source*, all but *keep*."""
-        for index in self._indices_of.pop(source, []):
+        for index in self._indices_of.pop(source, ()):
             if index == keep:
-                self._indices_of[source] = [index]
+                self._indices_of[source] = (index,)
             else:
                 self._indices[index].source = None
                 self._free_if_answered(index)
@@ -358,7 +360,7 @@ class Logdrive1Sender:
         services.send_queue.wake()
 
     def _path(self, source: Source) -> str:
-        return printable_path(path_from_text(self._services.registry.sources[source].path))
+        return printable_path(self._services.registry.path_of(source))
 
     def on_disconnected(self) -> None:
         """Take every source off the connection."""

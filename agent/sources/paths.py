@@ -6,6 +6,9 @@ import os
 
 def path_to_text(path: str) -> str:
     """Return *path* as text that JSON can carry: NUL and Base64 where its bytes are not UTF-8."""
+    # Nearly all paths are, and each checkpoint entry has three.
+    if path.isascii():
+        return path
     data = os.fsencode(path)
     try:
         return path if data.decode() == path else data.decode()

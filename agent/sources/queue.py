@@ -93,8 +93,16 @@ class SendQueue:
         for source in self._to_send:
             del self._to_send[source]
             self._bulk.pop(source, None)
+            self._release_room()
             return source
         return None
+
+    def _release_room(self) -> None:
+        """Replace empty tables: a dictionary keeps the memory of the most it ever held."""
+        if not self._to_send:
+            self._to_send, self._bulk = {}, {}
+        if not self._to_register:
+            self._to_register = {}
 
     def seconds_until_due(self, now: float, *, in_flight: bool, open_sources: int) -> float | None:
         """Return in how many seconds the next window is due (rule D9); None without any to send.

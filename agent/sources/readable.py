@@ -7,6 +7,7 @@ bytes before it (rule P1).
 from typing import Any, Protocol
 
 from agent.records.chunk import TextChunk
+from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 
 
@@ -54,6 +55,11 @@ class Readable(Protocol):
     @property
     def place(self) -> FileLocation:
         """Where the bytes are; its path is the name that their lines are known by."""
+        ...
+
+    @property
+    def first_line(self) -> FirstLine | None:
+        """Its first line; not None once it has a source."""
         ...
 
     @property

@@ -36,8 +36,10 @@ class SourceRegistry:
     host: str
     agent: str
     inputs: LabelsByPath
-    sources: dict[Source, CheckpointEntry] = field(default_factory=dict)
-    """Living sources in the order in which they came, each with its entry as written last."""
+    sources: dict[Source, CheckpointEntry | None] = field(default_factory=dict)
+    """Living sources in the order in which they came. A source whose bytes are gone has its entry;
+    that of the others is made of their generation whenever the checkpoint is written.
+    """
     ended: dict[UUID, CheckpointEntry] = field(default_factory=dict)
     """Entries of sources whose end record was acknowledged, by origin id (rule G6)."""
     absent: dict[UUID, CheckpointEntry] = field(default_factory=dict)
@@ -61,7 +63,6 @@ class SourceRegistry:
     def add_generation(
         self,
         generation: Readable,
-        first_line: FirstLine,
         identity: Identity,
         counting: Counting,
         *,
@@ -80,30 +81,20 @@ class SourceRegistry:
         source = Source(
             generation,
             incarnations,
-            self.encode_attributes(generation.place.path, generation.settings),
+            None,
             count=count,
             counting=counting,
             closes_when_complete=closes_when_complete,
         )
-        self.add_source(source, generation.place, first_line)
+        incarnations.add(source)
+        self.sources[source] = None
+        self.changed = True
         return source
 
     def add_source(self, source: Source, place: FileLocation, first_line: FirstLine) -> None:
-        """Add a living source whose bytes are at *place*."""
-        incarnations = self.incarnations_of(source.incarnations.stem)
-        incarnations.add(source)
-        self.sources[source] = CheckpointEntry(
-            origin=source.origin,
-            stem=incarnations.stem,
-            path=path_to_text(place.path),
-            name=path_to_text(place.name),
-            mount=path_to_text(place.mount),
-            device=place.device,
-            inode=place.inode,
-            birth_ns=place.birth_ns,
-            span=first_line.span,
-            crc=first_line.crc,
-        )
+        """Add a living source that has no bytes; *place* has its path."""
+        self.incarnations_of(source.incarnations.stem).add(source)
+        self.sources[source] = _new_entry(source, place, first_line)
         self.changed = True
 
     def restore_source(
@@ -111,25 +102,23 @@ class SourceRegistry:
     ) -> Source:
         """Make the source of a checkpoint's *entry*; without *generation* its bytes are gone."""
         incarnations = self.incarnations_of(entry.stem, identity)
-        # Equal objects are replaced by one, here and below: there are thousands of entries.
-        entry.name = entry.path if entry.name == entry.path else entry.name
-        entry.origin = incarnations.stem if entry.origin == incarnations.stem else entry.origin
-        path = path_from_text(entry.path)
-        labels: Labels = (
-            generation.settings
-            if generation is not None
-            else self.inputs.settings_for(path) or _NO_LABELS
-        )
+        attributes = None
+        if generation is None:
+            path = path_from_text(entry.path)
+            labels = self.inputs.settings_for(path) or _NO_LABELS
+            attributes = self.encode_attributes(path, labels)
         source = Source(
             generation,
             incarnations,
-            self.encode_attributes(path, labels),
+            attributes,
             count=entry.count,
             counting=Counting(entry.counting),
         )
+        # Most sources have count 0: share one object.
+        entry.origin = incarnations.stem if entry.origin == incarnations.stem else entry.origin
         source.restore(entry)
         incarnations.add(source)
-        self.sources[source] = entry
+        self.sources[source] = entry if generation is None else None
         return source
 
     def decide_starts(self, *, here_before: bool, now_ms: int) -> list[Source]:
@@ -147,6 +136,25 @@ class SourceRegistry:
                 entry.start, entry.resend = 0, True
             self.changed = True
         return waiting
+
+    def path_of(self, source: Source) -> str:
+        """Return the path that the lines of *source* are known by."""
+        if source.generation is not None:
+            return source.generation.place.path
+        entry = self.sources[source]
+        assert entry is not None
+        return path_from_text(entry.path)
+
+    def attributes_of(self, source: Source) -> bytes:
+        """Return what the S frame of *source* says, as JSON.
+
+        It changes when the source begins to send again (rule A4).
+        """
+        generation, attributes = source.generation, source.attributes
+        if attributes is None:
+            assert generation is not None
+            attributes = self.encode_attributes(generation.place.path, generation.settings)
+        return attributes[:-1] + b',"resend":true}' if source.resend else attributes
 
     def encode_attributes(self, path: str, labels: Labels) -> bytes:
         """Return what the S frame of a source says, as JSON: it is in each header (rule R4)."""
@@ -260,8 +268,12 @@ class SourceRegistry:
         self.changed = True
 
     def update_entry(self, source: Source) -> CheckpointEntry:
-        """Return the checkpoint's entry of a source, brought up to date."""
-        entry = self.sources[source]
+        """Return the checkpoint's entry of a source, as it is now."""
+        entry, generation = self.sources[source], source.generation
+        if entry is None:
+            assert generation is not None
+            assert generation.first_line is not None
+            entry = _new_entry(source, generation.place, generation.first_line)
         entry.origin = source.origin
         entry.count = source.count
         entry.counting = source.counting.value
@@ -273,13 +285,10 @@ class SourceRegistry:
         identity = self.incarnations_of(entry.stem).identity
         counted = source.counting is Counting.KNOWN
         entry.first = identity.first_line if identity is not None and not counted else None
-        generation = source.generation
         if generation is not None:
             entry.start, entry.seen = generation.start, generation.seen
             entry.last = generation.last_number if generation.seen > source.position else 0
             entry.modified_ns = generation.modified_ns
-            if not generation.retired:
-                entry.name = path_to_text(generation.place.name)
         if source.ended is not None:
             entry.ended, entry.exact = source.ended.reason, source.ended.exact
         return entry
@@ -300,3 +309,19 @@ class SourceRegistry:
                 del self.incarnations[entry.stem]
         living = [self.update_entry(source) for source in self.sources]
         return [*living, *self.ended.values(), *self.absent.values()]
+
+
+def _new_entry(source: Source, place: FileLocation, first_line: FirstLine) -> CheckpointEntry:
+    """Return an entry that identifies *source*; `update_entry` adds what is known of it now."""
+    return CheckpointEntry(
+        origin=source.origin,
+        stem=source.incarnations.stem,
+        path=path_to_text(place.path),
+        name=path_to_text(place.name),
+        mount=path_to_text(place.mount),
+        device=place.device,
+        inode=place.inode,
+        birth_ns=place.birth_ns,
+        span=first_line.span,
+        crc=first_line.crc,
+    )

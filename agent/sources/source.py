@@ -52,7 +52,7 @@ class Source:
         self,
         generation: Readable | None,
         incarnations: IncarnationIds,
-        attributes: bytes,
+        attributes: bytes | None,
         *,
         count: int,
         counting: Counting = Counting.KNOWN,
@@ -61,7 +61,7 @@ class Source:
     ) -> None:
         # What reads its bytes; None where these are gone.
         self.generation = generation
-        # What its S frame says of it, as JSON.
+        # What its S frame says of it, as JSON; None where the registry makes it of the generation.
         self.attributes = attributes
 
         self.incarnations = incarnations
@@ -260,9 +260,7 @@ class Source:
 
     def mark_resent(self) -> None:
         """Let its headers say that its bytes may be stored twice, for the audit (rule A4)."""
-        if not self.resend:
-            self.resend = True
-            self.attributes = self.attributes[:-1] + b',"resend":true}'
+        self.resend = True
 
     def _take_count(self, count: int) -> None:
         self.counting = Counting.KNOWN

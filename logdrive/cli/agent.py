@@ -9,11 +9,10 @@ from agent.app import run_agent as follow
 from agent.check import Checked
 from agent.check import check as check_agent
 from agent.config import AgentConfig
-from logdrive.cli.enroll import enroll
+from logdrive.cli.lazy import Commands
 from logdrive.cli.output import emit_json, set_up_logging
 from logdrive.cli.runtime import PACKING_THREADS, Machine
 from logdrive.cli.runtime import run as run_program
-from logdrive.cli.shipping import ship
 from logdrive.config.load import load, naming
 from logdrive.host.heap import give_back_freed_memory
 
@@ -27,6 +26,8 @@ _config = click.option(
 
 
 @click.group(
+    cls=Commands,
+    lazily={"enroll": "logdrive.cli.enroll", "ship": "logdrive.cli.shipping"},
     short_help="Follow files, and deliver every line once.",
     epilog="Example: logdrive agent check --config agent.toml && logdrive agent run --config "
     "agent.toml",
@@ -99,7 +100,3 @@ def check(path: str, as_json: bool) -> int:
             f"{finding.name}: {finding.detail}"
         )
     return 0 if ok else 1
-
-
-agent.add_command(ship)
-agent.add_command(enroll)

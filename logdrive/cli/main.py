@@ -1,41 +1,30 @@
 """The `logdrive` command: every program and tool below one name."""
 
-import importlib
 import os
 import sys
 
 import click
 
+from logdrive.cli.lazy import Commands, import_structlog
 from logdrive.cli.output import complain
 from logdrive.errors import ConfigError, LogdriveError, UnavailableError, file_error_text
 from logdrive.kernel.loops import COMPILED
 
 FAILED, USAGE = 1, 2
-_MODULES = {"demo": "logdrive.cli.demo.command"}
-_COMMANDS = ("agent", "certs", "demo", "pipeline", "receiver", "store")
-
-
-class Commands(click.Group):
-    """Imports a command when it is asked for: an agent neither waits for the receiver's modules nor
-    keeps them in memory.
-    """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return their names, each that of a module beside this one and of the command in it."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, imported; None where there is none of that name."""
-        if cmd_name not in _COMMANDS:
-            return None
-        found: click.Command = getattr(
-            importlib.import_module(_MODULES.get(cmd_name, f"logdrive.cli.{cmd_name}")), cmd_name
-        )
-        return found
+_COMMANDS = {
+    "agent": "logdrive.cli.agent",
+    "certs": "logdrive.cli.certs",
+    "demo": "logdrive.cli.demo.command",
+    "pipeline": "logdrive.cli.pipeline",
+    "receiver": "logdrive.cli.receiver",
+    "store": "logdrive.cli.store",
+}
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=Commands,
+    lazily=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(
     package_name="logdrive",
@@ -61,6 +50,7 @@ def main() -> None:
     """Run the command line; end with 0 done, 1 failed, 2 usage or configuration: the same again
     would end the same.
     """
+    import_structlog()
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Abort:

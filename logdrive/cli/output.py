@@ -8,7 +8,6 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
-import structlog
 
 
 def complain(text: str) -> None:
@@ -25,6 +24,8 @@ def emit_json(result: dict[str, Any]) -> None:
 
 def set_up_logging(level: str = "info") -> None:
     """Send structlog to standard error: coloured on a terminal, `key=value` lines otherwise."""
+    import structlog  # not sooner: see `import_structlog`
+
     on_terminal = sys.stderr.isatty()
     plain = structlog.processors.LogfmtRenderer(
         key_order=["timestamp", "level", "event"], bool_as_flag=False

@@ -58,7 +58,14 @@ class IndexCheckpoint:
         try:
             older = load_index(self._disk, self._directory, OLDER_NAME, self._limits)
             missing = older.index.pages.missing(older.index.paged_files())
-        except (OSError, ValueError):
+        except FileNotFoundError:
+            return -1
+        except (OSError, ValueError) as error:
+            reason = os_error_text(error) if isinstance(error, OSError) else str(error)
+            log = structlog.get_logger()
+            log.warning(
+                "older index not read: what it needs is kept", store=self._directory, reason=reason
+            )
             return -1
         good = older.store_id == self._log.store_id and not missing
         return older.tip.last if good else -1

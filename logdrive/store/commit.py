@@ -66,10 +66,19 @@ class GroupCommit:
 
     def check_capacity(self, size: int) -> None:
         """Raise `OverloadedError` if *size* more bytes are too many; a single write always fits."""
-        if self.pending_bytes and self.pending_bytes + size + TOLL > self._limits.pending:
-            raise OverloadedError(
+        if not self.has_room(size):
+            reason = (
                 f"{self.pending_bytes} bytes wait for the disk, of {self._limits.pending} allowed"
             )
+            raise OverloadedError(size, reason)
+
+    def has_room(self, *sizes: int) -> bool:
+        """Return whether writes of *sizes* bytes may be added to the pending ones.
+
+        True while nothing is pending: a write over the limit is taken alone.
+        """
+        more = sum(sizes) + TOLL * len(sizes)
+        return not self.pending_bytes or self.pending_bytes + more <= self._limits.pending
 
     def enqueue(self, submission: PendingWrite) -> None:
         """Add *submission* to the next group, or queue it for a later one.

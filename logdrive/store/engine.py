@@ -193,9 +193,15 @@ class Store(Changes):
         self._commit.stop()
         self._waiters.wake_all()
 
-    async def room(self) -> None:
-        """Return once an append of the usual size will not be refused with `OverloadedError`."""
-        while self._commit.pending_bytes > self._limits.pending // 2 and self._refusal is None:
+    async def room(self, *sizes: int) -> None:
+        """Return once submissions of *sizes* bytes would not be refused with `OverloadedError`.
+
+        They are to be made at once. Of what is larger than all that may be pending, the first one
+        would not be: nothing is pending then. Returns at once where the store is closed. Others may
+        take the room before a task that waited runs again: ask again where a submission is refused
+        all the same.
+        """
+        while not self._commit.has_room(*sizes) and self._refusal is None:
             await self._waiters.wait(_ROOM)
 
     # Asking --------------------------------------------------------------------------------------

@@ -79,4 +79,11 @@ class OffsetMismatchError(LogdriveError):
 
 
 class OverloadedError(TransientError):
-    """More bytes are pending than `StoreLimits.pending` allows."""
+    """*size* more bytes would be pending than `StoreLimits.pending` allows.
+
+    `Store.room` waits until they fit.
+    """
+
+    def __init__(self, size: int, reason: str) -> None:
+        super().__init__(reason)
+        self.size = size

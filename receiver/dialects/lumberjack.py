@@ -32,6 +32,18 @@ class LumberjackReceiver:
     Its records go to one segment, so they keep their order.
     """
 
+    __slots__ = (
+        "_batches",
+        "_burials",
+        "_key",
+        "_link",
+        "_version",
+        "_windows",
+        "_writer",
+        "dialect",
+        "patient",
+    )
+
     def __init__(self, link: ConnectionContext, version: bytes) -> None:
         self._link, self._version = link, version
         link.version = version

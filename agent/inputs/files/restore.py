@@ -109,7 +109,7 @@ class Restorer:
             else:
                 place.name, stat = found
                 reborn = not same_birth(stat.birth_ns, place.birth_ns)
-                place.device, place.birth_ns = stat.device, stat.birth_ns
+                place.device, place.birth_ns = stat.device, stat.birth_ns or place.birth_ns
                 generation = Generation(
                     place, settings, start=entry.start, first_line=entry.first_line
                 )
@@ -156,9 +156,10 @@ class Restorer:
                 self._tailer.follow(Followed(generation.successor()))
             return
         generation.set_first_line(first_line)
-        identity = self._namer.identify(stat, generation.place.mount, first_line)
+        place = generation.place
+        identity = self._namer.identify(stat, place.mount, first_line)
         source = self._book.restore_source(entry, generation, identity)
-        entry.device, entry.birth_ns = stat.device, stat.birth_ns or entry.birth_ns
+        entry.device, entry.birth_ns = place.device, place.birth_ns
         if _like_others(entry, stat):
             self._doubtful.append(entry)
         self._tailer.follow(Followed(generation, source, counting=source.counting))

@@ -88,6 +88,7 @@ class Tailer:
         self._open = 0
         self._queue: list[tuple[float, int, Followed]] = []
         self._order = count()
+        self._devices: dict[int, int] = {}
         # looked up once for each directory and device
         self._mounts: dict[tuple[str, int], str] = {}
 
@@ -111,7 +112,8 @@ class Tailer:
         mount = self._mounts.get((directory, stat.device))
         if mount is None:
             mount = self._mounts[directory, stat.device] = self._namer.mount_of(directory)
-        place = FileLocation(found.path, name, mount, stat.device, stat.inode, stat.birth_ns)
+        device = self._devices.setdefault(stat.device, stat.device)  # one object for all files
+        place = FileLocation(found.path, name, mount, device, stat.inode, stat.birth_ns)
         self.follow(Followed(Generation(place, found.settings), counting=counting))
 
     def _renamed(self, place: FileLocation, path: str) -> None:
@@ -382,7 +384,6 @@ class Tailer:
         generation.set_first_line(first_line)
         followed.source = self._book.add_generation(
             generation,
-            first_line,
             identity,
             followed.counting,
             closes_when_complete=FirstLine.find_in(followed.head) is None,
@@ -498,7 +499,7 @@ class Tailer:
                 first_line.text,
             )
             generation.set_first_line(first_line)
-            source = self._book.add_generation(generation, first_line, identity, Counting.KNOWN)
+            source = self._book.add_generation(generation, identity, Counting.KNOWN)
             chunk = TextChunk.whole(head)
             generation.take_all(len(head))
             source.add_runs(self._encoder_of(source).encode(chunk, 0, now_ms))

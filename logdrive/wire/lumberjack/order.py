@@ -65,6 +65,8 @@ class WindowReader:
     (`docs/protocols/lumberjack.md`, "Windows as deployed writers use them").
     """
 
+    __slots__ = ("_announced", "_bare", "_flushed", "_last", "_left", "_size", "_unacknowledged")
+
     def __init__(self) -> None:
         self._size = 0  # events of a window; 0 where none was announced
         self._left = 0  # events that the window still lacks
@@ -211,6 +213,20 @@ class RunReader:
     session's: that a B waits for its P, whether `previous` is the stored number, and how many
     windows wait for their acknowledgement.
     """
+
+    __slots__ = (
+        "_bytes",
+        "_count",
+        "_due",
+        "_left",
+        "_limits",
+        "_offset",
+        "_origins",
+        "_parts",
+        "_run",
+        "_sequence",
+        "_size",
+    )
 
     def __init__(self, limits: LumberjackLimits = LOGDRIVE_1) -> None:
         self._limits = limits

@@ -36,6 +36,7 @@ class Bytes:
         self.settings = InputTable(paths=["/"])
         self.start = self.position = self.modified_ns = 0
         self.seen = len(text)
+        self.first_line = FirstLine.find_in(text)
         self.retired = self.lost = False
 
     @property
@@ -96,12 +97,11 @@ class NoInputs:
 
 def begun(text: bytes, number: int) -> tuple[Bytes, Source, SourceReader]:
     """Return a source of *text* for which the store has *number*."""
-    readable, first_line = Bytes(text), FirstLine.find_in(text)
-    assert first_line is not None
-    identity = Identity("a", "h", "", 0, 0, first_line.text)
-    source = SourceRegistry("h", "a", NoInputs()).add_generation(
-        readable, first_line, identity, Counting.KNOWN
-    )
+    readable = Bytes(text)
+    assert readable.first_line is not None
+    identity = Identity("a", "h", "", 0, 0, readable.first_line.text)
+    registry = SourceRegistry("h", "a", NoInputs())
+    source = registry.add_generation(readable, identity, Counting.KNOWN)
     ((count, _),) = source.next_registrations()
     assert source.on_answer(StoredNumber(count, number, STORE), 0) is NextStep.GO_ON
     return (

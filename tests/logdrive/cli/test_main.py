@@ -1,5 +1,6 @@
 """The command line: help with examples, one clear line for a mistake, exit codes 0, 1, 2."""
 
+import os
 import socket
 import subprocess
 from pathlib import Path
@@ -66,6 +67,17 @@ def test_every_list_of_commands_has_whole_sentences(group: str) -> None:
     listed = CliRunner().invoke(cli, [*group.split(), "--help"]).output.partition("Commands:")[2]
     assert listed
     assert "..." not in listed
+
+
+def test_an_agent_imports_nothing_that_only_other_commands_need() -> None:
+    argv = command("agent", "run", "--help")
+    environment = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"agent.app", "structlog.dev"} <= imported
+    assert not imported & {"rich.console", "agent.ship", "receiver.app", "pyarrow", "grpc"}
 
 
 def test_a_receiver_makes_no_store_before_its_certificates_and_port_are_good(

@@ -290,9 +290,41 @@ def test_too_much_pending_is_refused_and_room_comes_back() -> None:
             with pytest.raises(OverloadedError):
                 submit(store, b"x", 2)
             assert store.submitted_number(SEGMENT, WRITER) == 1
-            await store.room()
+            await store.room(1)
             assert first.done()
             assert await submit(store, b"x", 2) == 20_001
+
+    run(main())
+
+
+def test_room_is_there_for_the_size_asked_for_or_once_nothing_is_pending() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk(), StoreLimits(pending=10_000), delay=1.0) as store:
+            await store.create(SEGMENT)
+            first = submit(store, bytes(4_000), 1)
+            await store.room(4_000)  # it fits beside the first
+            assert not first.done()
+            too_many = asyncio.create_task(store.room(4_000, 4_000))
+            larger_than_all = asyncio.create_task(store.room(20_000))
+            await asyncio.sleep(0)
+            assert [too_many.done(), larger_than_all.done()] == [False, False]
+            await asyncio.gather(too_many, larger_than_all)
+            assert first.done()
+            assert await submit(store, bytes(20_000), 2) == 24_000
+
+    run(main())
+
+
+def test_who_waits_for_room_goes_on_when_the_store_closes() -> None:
+    async def main() -> None:
+        async with running(MemoryDisk(), StoreLimits(pending=10_000), delay=1.0) as store:
+            await store.create(SEGMENT)
+            submit(store, bytes(9_000), 1)
+            waiting = asyncio.create_task(store.room(9_000))
+            await asyncio.sleep(0)
+            await store.close()
+            async with asyncio.timeout(5):
+                await waiting
 
     run(main())
 

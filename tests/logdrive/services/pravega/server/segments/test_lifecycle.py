@@ -272,6 +272,20 @@ async def test_several_sources_merge_in_order_and_a_missing_one_counts_as_merged
     assert await peer.ask(MergeSegmentsBatch(3, S, ("gone",))) == SegmentIsSealed(3, S, "", -1)
 
 
+@virtually
+async def test_several_sources_merge_where_there_is_room_for_one_only__D2() -> None:
+    """None counts as merged because an attempt before has submitted it: that is not durable."""
+    async with world(limits=StoreLimits(pending=600), sync_seconds=1.0) as made:
+        await filled(made, S, b"abc")
+        await filled(made, SOURCE, b"de")
+        await filled(made, OTHER, b"f")
+        peer = await made.peer()
+        merged = (MergedSource(OTHER, 4), MergedSource(SOURCE, 6))
+        answer = await peer.ask(MergeSegmentsBatch(2, S, (OTHER, SOURCE)))
+        assert answer == SegmentsBatchMerged(2, S, merged)
+        assert content(made) == b"abcfde"
+
+
 CONDITIONS = [
     (SET_IF_ABSENT, 8, 0, None, 8),
     (SET_IF_ABSENT, 8, 0, 5, None),
