@@ -37,6 +37,7 @@ A plain Lumberjack peer knows no registration: there, IDLE sources become OPEN b
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final
@@ -139,10 +140,22 @@ def next_state(state: SourceState, event: RegistrationEvent) -> SourceState:
         raise IllegalTransitionError(f"{event.name} while {state.name}") from None
 
 
-class Registration:
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """What goes wrong with a source. Most have none, and share one object."""
+
+    problem: str = ""
+    refusals: int = 0
+    retry_at: float = 0.0
+
+
+_NO_TROUBLE: Final = _Trouble()
+
+
+class SourceRegistration:
     """The registration of one source. Its `Source` reports P and E frames and disconnections."""
 
-    __slots__ = ("_search", "problem", "refusals", "required", "retry_at", "state")
+    __slots__ = ("_search", "_trouble", "required", "state")
 
     def __init__(self) -> None:
         self.state = SourceState.IDLE
@@ -151,12 +164,22 @@ class Registration:
         # Whether it is due even without anything to send: the store may have lost data, or a
         # position must be known.
         self.required = False
-        # What went wrong last, for people; "" for nothing.
-        self.problem = ""
-        # Refusals in a row.
-        self.refusals = 0
-        # When a PAUSED source may register again: seconds, by the monotonic clock.
-        self.retry_at = 0.0
+        self._trouble = _NO_TROUBLE
+
+    @property
+    def problem(self) -> str:
+        """What went wrong last, for people; "" for nothing."""
+        return self._trouble.problem
+
+    @property
+    def refusals(self) -> int:
+        """Refusals in a row."""
+        return self._trouble.refusals
+
+    @property
+    def retry_at(self) -> float:
+        """When a PAUSED source may register again: seconds, by the monotonic clock."""
+        return self._trouble.retry_at
 
     def require(self) -> None:
         """Let the source register on this connection or the next, with or without data to send."""
@@ -205,7 +228,7 @@ class Registration:
     def misfit(self, problem: str) -> None:
         """Let the source, now under its next count, register again."""
         self._search = None
-        self.problem = problem
+        self.report(problem)
         self._change(RegistrationEvent.MISFIT)
 
     def complete(self) -> None:
@@ -220,9 +243,7 @@ class Registration:
         """Pause the source until *retry_at*."""
         self._search = None
         self._change(RegistrationEvent.REFUSE)
-        self.problem = problem
-        self.refusals += 1
-        self.retry_at = retry_at
+        self._trouble = _Trouble(problem, self.refusals + 1, retry_at)
 
     def end_pause_if_due(self, now: float) -> None:
         """Let a paused source register again once its time has come."""
@@ -231,11 +252,12 @@ class Registration:
 
     def on_progress(self) -> None:
         """Forget refusals: a run was acknowledged, so the next pause is short again."""
-        self.refusals = 0
+        if self._trouble.refusals:
+            self._trouble = replace(self._trouble, refusals=0)
 
     def report(self, problem: str) -> None:
         """Keep *problem* for people."""
-        self.problem = problem
+        self._trouble = replace(self._trouble, problem=problem)
 
     def disconnect(self) -> None:
         """Unregister the source."""

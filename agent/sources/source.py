@@ -19,7 +19,7 @@ from agent.sources.acknowledged import Acknowledged
 from agent.sources.checkpoint import CheckpointEntry
 from agent.sources.incarnation_search import Counting, IncarnationIds, StoredNumber
 from agent.sources.readable import Readable
-from agent.sources.registration import NextStep, Registration, SourceState
+from agent.sources.registration import NextStep, SourceRegistration, SourceState
 from agent.sources.resume import Closed, KnownPosition, Misfit, Resumed, resume
 from agent.sources.unacknowledged import UnacknowledgedRuns
 from logdrive.model.numbers import CLOSED, is_closed, position_of
@@ -69,7 +69,7 @@ class Source:
         self.counting = counting
         self.origin = incarnations.origin_for(count)
 
-        self.registration = Registration()
+        self.registration = SourceRegistration()
         # Whether the last P was lower than what the same store had acknowledged (rule G6).
         self.stepped_back = False
 

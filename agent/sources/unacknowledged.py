@@ -13,7 +13,7 @@ class UnacknowledgedRuns:
 
     def __init__(self) -> None:
         # A tuple, as most sources have none at a time: the empty tuple takes no memory, an empty
-        # list 72 bytes, an empty deque 760. There are never more than a few.
+        # list 64 bytes, an empty deque 760. There are never more than a few.
         self.runs: tuple[Run, ...] = ()
         # How many of `runs`, from the oldest on, are in flight.
         self.sent = 0

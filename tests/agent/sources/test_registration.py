@@ -7,8 +7,8 @@ import pytest
 from agent.sources.registration import (
     TRANSITIONS,
     IllegalTransitionError,
-    Registration,
     RegistrationEvent,
+    SourceRegistration,
     SourceState,
     next_state,
 )
@@ -64,7 +64,7 @@ def test_whatever_a_peer_answers_is_legal_while_it_may_answer(state: SourceState
 
 
 def test_refusals_are_counted_until_a_run_is_acknowledged__E() -> None:
-    registration = Registration()
+    registration = SourceRegistration()
     for refusals in (1, 2):
         registration.ask(0, many=False)
         registration.refuse("no", 60.0)
@@ -77,7 +77,7 @@ def test_refusals_are_counted_until_a_run_is_acknowledged__E() -> None:
 
 
 def test_a_disconnection_forgets_what_was_asked__G3() -> None:
-    registration = Registration()
+    registration = SourceRegistration()
     first = registration.ask(0, many=True)
     assert registration.awaits_more_answers
     registration.disconnect()
