@@ -95,20 +95,7 @@ class Agent:
         self.send_queue = SendQueue()
         encoders = Encoders(agent, host, clock)
         self._file_log = FileLog(self._log, clock)
-        self.tailer = Tailer(
-            self.registry,
-            self.send_queue,
-            namer=self._fingerprinter,
-            disk=disk,
-            clock=clock,
-            encoder_of=encoders.encoder_for,
-            max_open_files=config.agent.max_open_files,
-            close_idle_seconds=config.agent.close_idle_seconds,
-            handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
-            held=DeletedFiles(config.agent.keep_removed_days, config.agent.keep_removed_bytes),
-            log=self._log,
-            file_log=self._file_log,
-        )
+        self.tailer = self._make_tailer(encoders, open_files)
         services = SessionServices(
             registry=self.registry,
             send_queue=self.send_queue,
@@ -122,25 +109,7 @@ class Agent:
             file_log=self._file_log,
         )
         self.connection = Connector(services, transport, encoders)
-        self._scanner = Scanner(
-            self._inputs,
-            self.registry,
-            self.tailer,
-            disk=disk,
-            clock=clock,
-            rescan_seconds=config.agent.rescan_seconds,
-            file_log=self._file_log,
-        )
-        self._restorer = Restorer(
-            self._inputs,
-            self.registry,
-            self.tailer,
-            self._fingerprinter,
-            disk,
-            clock,
-            self._log,
-            self._file_log,
-        )
+        self._scanner, self._restorer = self._make_scanner(), self._make_restorer()
         self._summary = AgentSummary(
             self.registry, self.tailer.living, clock, self._log, when_idle=when_idle
         )
@@ -152,6 +121,46 @@ class Agent:
             executor=executor,
             keep_days=config.agent.keep_ended_days,
             log=self._log,
+        )
+
+    def _make_tailer(self, encoders: Encoders, open_files: int) -> Tailer:
+        settings = self._config.agent
+        return Tailer(
+            self.registry,
+            self.send_queue,
+            namer=self._fingerprinter,
+            disk=self._disk,
+            clock=self._clock,
+            encoder_of=encoders.encoder_for,
+            max_open_files=settings.max_open_files,
+            close_idle_seconds=settings.close_idle_seconds,
+            handles=open_files - min(_RESERVED_HANDLES, open_files // 2),
+            held=DeletedFiles(settings.keep_removed_days, settings.keep_removed_bytes),
+            log=self._log,
+            file_log=self._file_log,
+        )
+
+    def _make_scanner(self) -> Scanner:
+        return Scanner(
+            self._inputs,
+            self.registry,
+            self.tailer,
+            disk=self._disk,
+            clock=self._clock,
+            rescan_seconds=self._config.agent.rescan_seconds,
+            file_log=self._file_log,
+        )
+
+    def _make_restorer(self) -> Restorer:
+        return Restorer(
+            self._inputs,
+            self.registry,
+            self.tailer,
+            self._fingerprinter,
+            self._disk,
+            self._clock,
+            self._log,
+            self._file_log,
         )
 
     async def run(self, stop: asyncio.Event, make_watcher: MakeWatcher = DirectoryWatcher) -> None:

@@ -99,6 +99,7 @@ async def ship(
     send_queue = SendQueue()
     encoders = Encoders(agent, fingerprinter.host, clock)
     file_log = FileLog(log, clock)
+    # All files stay open, deleted ones too, and none is looked for under other names.
     tailer = Tailer(
         registry,
         send_queue,

@@ -119,8 +119,9 @@ class Logdrive1Sender:
         return len(self._indices_of)
 
     def on_connected(self) -> None:
-        """Fill the send queue: with sources that have something to send, and the one that was
-        acknowledged last, whose P shows whether its store went back (D9).
+        """Fill the send queue with sources that have something to send, and with one more.
+
+        The P of the source that was acknowledged last shows whether its store went back (D9).
         """
         services = self._services
         now_ms = services.clock.now_ms()

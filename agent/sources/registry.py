@@ -122,8 +122,9 @@ class SourceRegistry:
         return source
 
     def decide_starts(self, *, here_before: bool, now_ms: int) -> list[Source]:
-        """Let files that wait for the answer begin at their end, or at 0 if the agent was *here
-        before* (rule P2). Return their sources.
+        """Decide where files begin that wait for the store's answer; return their sources.
+
+        At their end, or at 0 if the agent was *here before* (rule P2).
         """
         waiting = [source for source in self.sources if source.undecided]
         for source in waiting:

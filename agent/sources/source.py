@@ -93,9 +93,7 @@ class Source:
         """Take over a checkpoint's *entry*; its origin id goes before one made now (rule G2)."""
         self.origin = entry.origin
         self.number, self.store = entry.number, entry.store
-        self.undecided = entry.undecided
-        if entry.resend:
-            self.mark_resent()
+        self.undecided, self.resend = entry.undecided, entry.resend
         self.acknowledged.at_ms = entry.acknowledged
 
     def revive(self, mark: Mark, now_ms: int) -> None:
@@ -172,8 +170,7 @@ class Source:
     @property
     def backlog_bytes(self) -> int:
         """Bytes that wait to be sent: encoded ones of runs, and those not read."""
-        generation = self.living
-        unread = generation.unread if generation is not None else 0
+        unread = self.living.unread if self.living is not None else 0
         return self.unacknowledged.unsent_bytes + unread
 
     @property
@@ -341,10 +338,10 @@ class Source:
 
     def end_generation(self, mark: Mark, now_ms: int) -> None:
         """End it: nothing more can be read. Bytes seen and not read become a gap (G3, P4)."""
-        generation = self.generation
-        start = generation.start if generation is not None else 0
-        seen = generation.seen if generation is not None else self.position
-        self.end_generation_at(mark, start, seen, now_ms)
+        if (generation := self.generation) is not None:
+            self.end_generation_at(mark, generation.start, generation.seen, now_ms)
+        else:
+            self.end_generation_at(mark, 0, self.position, now_ms)
 
     def end_generation_at(self, mark: Mark, start: int, seen: int, now_ms: int) -> None:
         """End it: its bytes were wanted from *start* on, and are known to have reached *seen*.
@@ -390,8 +387,7 @@ class Source:
 
     def drop_rereadable_runs(self) -> None:
         """Drop the runs that can be read again; nothing may be in flight."""
-        generation = self.living
-        if generation is not None:
+        if (generation := self.living) is not None:
             self.unacknowledged.clear()
             if generation.position != self.position:
                 generation.resume_from(self.number)
