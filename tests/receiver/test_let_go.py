@@ -23,8 +23,8 @@ ONE_CONNECTION = [
     "ConnectionContext",
     "Logdrive1Receiver",
     "Outbox",
-    "Registration",
     "ReceiverSession",
+    "Registration",
 ]
 
 

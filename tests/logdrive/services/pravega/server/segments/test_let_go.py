@@ -52,9 +52,9 @@ def test_nothing_is_kept_of_a_connection_that_ended(end: Callable[[Peer], Awaita
             assert await peer.ask(SetupAppend(1, W, S)) == AppendSetup(1, S, W, ABSENT)
             assert there.names() == [
                 "Appender",
-                "WriterClaim",
-                "SegmentConnection",
                 "FaceAllocation",
+                "SegmentConnection",
+                "WriterClaim",
             ]
             await end(peer)
             await asyncio.sleep(120)

@@ -25,6 +25,7 @@ from logdrive.wire.pravega.control import (
     SegmentIsSealed,
     SegmentIsTruncated,
 )
+from logdrive.wire.pravega.names import transient_name
 from logdrive.wire.pravega.segments import (
     ACCUMULATE,
     BY_EVENTS,
@@ -412,7 +413,7 @@ async def test_a_transient_segment_that_was_not_merged_goes_a_while_after_its_co
 async def test_a_transient_segment_that_another_process_left_goes_with_first_connection(
     made: World,
 ) -> None:
-    await filled(made, f"{S}#transient.0.0", b"abc")
+    await filled(made, transient_name(S, W, W), b"abc")
     await filled(made, S, b"abc")
     await (await made.peer()).ask(KeepAlive())
     await asyncio.sleep(1)
@@ -421,7 +422,7 @@ async def test_a_transient_segment_that_another_process_left_goes_with_first_con
 
 @in_world
 async def test_a_transient_segment_that_a_full_disk_kept_from_going_goes_later(made: World) -> None:
-    await filled(made, f"{S}#transient.0.0", b"abc")
+    await filled(made, transient_name(S, W, W), b"abc")
     made.disk.fail_write(errno.ENOSPC)
     await (await made.peer()).ask(KeepAlive())
     await asyncio.sleep(100)
