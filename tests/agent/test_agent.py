@@ -72,6 +72,33 @@ def test_a_stop_ships_what_is_there_first__drain() -> None:
     run(main())
 
 
+def test_a_stop_looks_at_files_only_where_something_has_changed__drain() -> None:
+    """A receiver that says nothing gives no reason to look again and again."""
+
+    async def main() -> None:
+        world = World()
+        world.settings["agent"]["drain_seconds"] = 5
+        reader = await world.ships(lines(0, 10))
+        reader.silent = True
+        world.write(lines(10, 10))
+        agent = world.agent
+        assert agent is not None
+        looks, look = 0, agent.tailer.poll_waiting
+
+        def counted() -> bool:
+            nonlocal looks
+            looks += 1
+            return look()
+
+        agent.tailer.poll_waiting = counted  # type: ignore[method-assign]
+        began = world.clock.monotonic()
+        await world.stop()
+        assert world.clock.monotonic() - began >= 5
+        assert 1 <= looks < 10
+
+    run(main())
+
+
 def test_a_stop_without_a_receiver_ends_in_time__drain() -> None:
     async def main() -> None:
         world = World()
