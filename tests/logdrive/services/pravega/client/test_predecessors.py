@@ -63,7 +63,7 @@ class Split:
     async def locate_segment(self, segment: StreamSegment) -> SegmentStoreAddress:
         raise NotImplementedError
 
-    async def locate(self, segment: StreamSegment) -> None:
+    async def locate_connection(self, segment: StreamSegment) -> None:
         """Every segment is at the one segment store."""
 
     async def delegation_token(self, scope: str, stream: str, *, update: bool = True) -> str:
@@ -72,7 +72,7 @@ class Split:
     async def segment_info(self, segment: str) -> SegmentState | None:
         return SegmentState(segment, 0, 0, sealed=segment == self.split.name, modified_ms=0)
 
-    async def attribute(self, segment: str, attribute: UUID) -> int:
+    async def get_attribute(self, segment: str, attribute: UUID) -> int:
         return self.numbers.get((segment, attribute), ABSENT)
 
     async def update_attribute(
@@ -107,7 +107,9 @@ def test_service_was_restored_and_scaled_otherwise_is_asked_anew_what_was_before
 def test_what_was_before_is_forgotten_before_others_take_the_place_of_segments() -> None:
     async def main() -> None:
         controller = Split(LOW)
-        service = SimpleNamespace(controller=controller, locate=controller.locate)
+        service = SimpleNamespace(
+            controller=controller, locate_connection=controller.locate_connection
+        )
         seen: list[list[int]] = []
         found = StreamMap(
             [LOW, HIGH], cast("Cluster", service), lambda: seen.append(numbers(found))

@@ -66,7 +66,7 @@ async def test_while_a_set_up_is_under_way_nothing_is_appended_from_an_older_num
         asking = [asyncio.create_task(writers.set_up_writer(S, W)) for _ in range(5)]
         await asyncio.sleep(0)
         assert writers.find_writer(S, W) is None
-        with pytest.raises(TransientError, match="anew"):
+        with pytest.raises(TransientError, match="was set up again"):
             older.append_data(b"x", events=1, number=1)
         with pytest.raises(NumberConflictError, match="being set up"):
             writers.begin_new_writer(S, W)
