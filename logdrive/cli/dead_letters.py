@@ -18,10 +18,9 @@ from rich.table import Table
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.dismissing import DismissalOutcome, Dismissed, dismiss
 from logdrive.cli.letter_states import LetterState, state_of
-from logdrive.cli.output import emit_json, escaped, set_up_logging
+from logdrive.cli.output import configure_logging, emit_json, escape_unprintable
 from logdrive.cli.replaying import ReplayOutcome, replay
-from logdrive.cli.runtime import Machine
-from logdrive.cli.runtime import run as run_program
+from logdrive.cli.runtime import Machine, run_program
 from logdrive.cli.streams import (
     AnyAddress,
     address_of,
@@ -90,8 +89,10 @@ def list_(uri: str, access: AccessOptions, as_json: bool) -> None:
     table.columns[3].justify = "right"
     for row in rows:
         whole = "" if row["whole"] else " (not whole: its client sent it again)"
-        sender = escaped(f"{row['peer'].get('address', '')} {row['peer'].get('identity', '')}")
-        what = escaped(row["reason"]) + whole
+        sender = escape_unprintable(
+            f"{row['peer'].get('address', '')} {row['peer'].get('identity', '')}"
+        )
+        what = escape_unprintable(row["reason"]) + whole
         table.add_row(row["id"], row["received"], sender, f"{row['bytes']:,}", row["state"], what)
     Console(width=None if sys.stdout.isatty() else 160, markup=False).print(table)
 
@@ -296,7 +297,7 @@ def _with_both(
         except ValueError as error:
             raise click.ClickException(str(error)) from error
 
-    set_up_logging("warning")
+    configure_logging("warning")
     return run_program(program)
 
 
