@@ -6,8 +6,9 @@ And where reading may begin in it: where an append does.
 
 from typing import Final
 
-from logdrive.model.batch import parse_header
-from logdrive.model.framing import EVENT_HEAD, event_length
+from logdrive.errors import StorageError
+from logdrive.model.batch_walker import BatchWalker
+from logdrive.model.framing import EVENT_HEAD
 from logdrive.model.limits import HEADER_BYTES
 from logdrive.model.units import KIB, MIB
 from logdrive.store.engine import Store
@@ -19,6 +20,7 @@ _PIECE: Final = MIB
 """Clients send an event that is too large for one append in pieces of 8 MiB, then a shorter one:
 what has less than this has no rest.
 """
+_MAX_EVENT: Final = (1 << 31) - 1  # any that a head can announce: other clients write here, too
 _PIECES: Final = 128
 """The largest event is one of 1 GiB."""
 
@@ -91,19 +93,21 @@ def _behind_pieces(store: Store, segment: str, end: int, info: SegmentInfo) -> i
 
 
 def _end_of(head: bytes, offset: int, length: int) -> int | None:
-    """Return the end of what begins with *head* at *offset*; None where that is no record of a
-    segment of *length*.
+    """Return the end of the batch or record that begins with *head* at *offset*.
+
+    None if that is no record of a segment of *length* bytes.
     """
-    if len(head) < EVENT_HEAD:
-        return None
+    walker = BatchWalker("", offset, max_event=_MAX_EVENT)
+    walker.receive_data(head, offset)
     try:
-        record_end = offset + EVENT_HEAD + event_length(head[:EVENT_HEAD])
-    except ValueError:
+        batch = walker.next_header()
+    except StorageError:
         return None
-    try:
-        batch_end = record_end + max(0, parse_header(head[EVENT_HEAD : record_end - offset]).size)
-    except ValueError:
-        batch_end = record_end
-    if batch_end <= length:
-        return batch_end
+    if batch is not None and batch.next <= length:
+        return batch.next
+
+    # headless, or too long for a header to be read: the record stands for itself
+    if batch is None and walker.header_bytes == EVENT_HEAD:
+        return None  # not even its head is there
+    record_end = offset + walker.header_bytes if batch is None else batch.body
     return record_end if record_end <= length else None

@@ -9,17 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from logdrive.model.framing import EVENT_HEAD
+from logdrive.model.batch_walker import BatchRef
+from logdrive.model.framing import EVENT_HEAD, split_events
 from logdrive.model.limits import MAX_POSITION
 from logdrive.model.pieces import EventPiece, piece_of
 from logdrive.model.units import KIB
-from logdrive.pipeline.decode.batches import records, walk
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
 from logdrive.pipeline.decode.records import Singles, parsed
 from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS, HEADLESS_ROW, INCOMPLETE, MALFORMED
-from logdrive.services.pravega.reader.segment import BatchRef
 
 _TOGETHER_BYTES = 256 * KIB  # text that is cut into lines at one time
 
@@ -41,7 +41,7 @@ class Decoder:
         """Take whole batches from elsewhere in the segment, pieces of the event whose last piece is
         fed next (rule R6).
         """
-        for hop in walk(segment, offset, data):
+        for hop in walk_batches(segment, offset, data):
             piece = (
                 piece_of(hop.header)
                 if hop.header is not None and hop.header.kind == FOREIGN
@@ -58,7 +58,7 @@ class Decoder:
         next one begins.
         """
         following = offset
-        for hop in walk(segment, offset, data):
+        for hop in walk_batches(segment, offset, data):
             row = self._rows.row(segment, hop)
             self._batches.append(row)
             self._decode(hop, row, data, offset)
@@ -113,7 +113,7 @@ class Decoder:
         if row.kind not in ("data", FOREIGN):
             return
         try:
-            payloads = list(records(data, start, end))
+            payloads = list(split_events(data, start, end))
         except ValueError:
             self._single(row).quarantine(data[start:end], MALFORMED)
             return

@@ -8,11 +8,11 @@ import orjson
 import pyarrow as pa
 
 from logdrive.model.batch import BatchHeader
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.pieces import piece_of
 from logdrive.pipeline.decode.batches import batch_id
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.schema import BATCHES, FOREIGN, HEADLESS
-from logdrive.services.pravega.reader.segment import BatchRef
 
 _KNOWN_SOURCES = 10_000
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logdrive.errors import StorageError
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.read.offsets import NO_HEADER, NONE_BEGUN, Point, Progress
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.services.pravega.reader.segment import BatchRef
 
 
 @dataclass(frozen=True, slots=True)

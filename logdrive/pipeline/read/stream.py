@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from logdrive.address import host_port
 from logdrive.errors import TransientError
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.net.tcp import SystemTransport
@@ -24,7 +25,7 @@ from logdrive.services.pravega.client.controller import Login, StreamSegment
 from logdrive.services.pravega.client.discovery import is_controller
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.grpc_extra import over_grpc
-from logdrive.services.pravega.reader.segment import BatchRef, HeaderDigest, SegmentReader
+from logdrive.services.pravega.reader.segment import HeaderDigest, SegmentReader
 from logdrive.services.pravega.reader.segments import home_of, locate_segments
 from logdrive.services.pravega.server.config import PRAVEGA_PORT
 from logdrive.wire.pravega.routing import segment_name

@@ -7,7 +7,6 @@ now, it does no harm if a crash comes between.
 """
 
 import asyncio
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import uuid5
@@ -15,6 +14,7 @@ from uuid import uuid5
 import msgspec
 
 from logdrive.errors import StorageError
+from logdrive.model.framing import EVENT_HEAD, EVENT_HEAD_LAYOUT, event_head
 from logdrive.model.identity import NAMESPACE
 from logdrive.model.units import MIB
 from logdrive.store.engine import Store
@@ -25,7 +25,6 @@ from logdrive.store.streams.state import CatalogState, JournalRecord, Put
 
 SEGMENT: Final = f"{OWN}0.#epoch.0"
 _WRITER: Final = uuid5(NAMESPACE, SEGMENT)
-_HEAD: Final = struct.Struct(">ii")
 _READ: Final = 1 * MIB
 _PORTION: Final = 1 * MIB
 _LONGEST: Final = StoreLimits().entry
@@ -85,7 +84,7 @@ class Journal:
 
     def _append(self, change: JournalRecord) -> "asyncio.Future[int]":
         body = _encode(change)
-        parts = [_HEAD.pack(0, len(body)), body]
+        parts = [event_head(len(body)), body]
         number = max(self._store.submitted(SEGMENT, _WRITER), 0) + 1
         future = self._store.append(
             SEGMENT,
@@ -96,7 +95,7 @@ class Journal:
             events=1,
             expected_offset=self._end,
         )
-        self._end += _HEAD.size + len(body)
+        self._end += EVENT_HEAD + len(body)
         return future
 
 
@@ -106,16 +105,16 @@ def changes_in(data: bytes, offset: int) -> tuple[list[JournalRecord], int]:
     """
     changes: list[JournalRecord] = []
     place = 0
-    while place + _HEAD.size <= len(data):
-        kind, length = _HEAD.unpack_from(data, place)
+    while place + EVENT_HEAD <= len(data):
+        kind, length = EVENT_HEAD_LAYOUT.unpack_from(data, place)
         if kind != 0 or not 0 <= length <= _LONGEST:
             raise StorageError(
                 f"{SEGMENT} has no record at offset {offset + place}: something else wrote there"
             )
-        if (end := place + _HEAD.size + length) > len(data):
+        if (end := place + EVENT_HEAD + length) > len(data):
             break
         try:
-            changes.append(_decoder.decode(data[place + _HEAD.size : end]))
+            changes.append(_decoder.decode(data[place + EVENT_HEAD : end]))
         except msgspec.DecodeError as error:
             raise StorageError(
                 f"{SEGMENT} has no change at offset {offset + place}: {error}"

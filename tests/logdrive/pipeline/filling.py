@@ -9,7 +9,7 @@ from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.model.pieces import UnfinishedEvents
 from logdrive.pipeline.bronze.writer import Bronze, Written
-from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.read.planner import BatchRange, events_in
 from logdrive.pipeline.spark.source import chunks_of, raw_batches
 from logdrive.pipeline.spark.task import write_events, written_of
@@ -23,8 +23,10 @@ def bronze(directory: Path) -> Bronze:
 def planned(segment: Segment, start: int, end: int | None = None) -> BatchRange:
     """Return the range as a planner that has been everywhere before would."""
     data, unfinished = bytes(segment.data[:end]), UnfinishedEvents()
-    events_in([hop for hop in walk(segment.name, 0, data) if hop.offset < start], unfinished)
-    events = events_in(list(walk(segment.name, start, data[start:])), unfinished)
+    events_in(
+        [hop for hop in walk_batches(segment.name, 0, data) if hop.offset < start], unfinished
+    )
+    events = events_in(list(walk_batches(segment.name, start, data[start:])), unfinished)
     return BatchRange(segment.name, start, len(data), tuple(events))
 
 

@@ -18,7 +18,7 @@ from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
-from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.run import Plan, RunResult, run
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.read.test_old_letters import old_records
@@ -88,7 +88,9 @@ def test_following_takes_what_comes_and_ends_after_the_micro_batch_when_told(
     segments = stream(turns=10)
     first = [Segment(name=one.name, data=bytearray(one.data)) for one in segments]
     for segment in first:
-        del segment.data[[hop.next for hop in walk(segment.name, 0, bytes(segment.data))][4] :]
+        del segment.data[
+            [hop.next for hop in walk_batches(segment.name, 0, bytes(segment.data))][4] :
+        ]
     uri = store(tmp_path / "store", *first)
     stop = threading.Event()
     following = plan(uri, tmp_path / "tables", once=False, trigger_seconds=0.1)
@@ -109,7 +111,7 @@ def test_r5_a_store_restored_from_a_backup_is_noticed_at_the_start(
     run(plan(store(tmp_path / "store", whole), tmp_path / "tables"), threading.Event(), spark=spark)
     offsets = [
         hop
-        for hop in walk(whole.name, 0, bytes(whole.data))
+        for hop in walk_batches(whole.name, 0, bytes(whole.data))
         if hop.header and hop.header.kind == "data"
     ]
     restored = Segment(

@@ -13,7 +13,7 @@ from logdrive.pipeline.bronze.files import Added
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
 from logdrive.pipeline.bronze.tables import ConcurrentWriterError, open_both
 from logdrive.pipeline.bronze.writer import MismatchError, Written
-from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.coverage import Interval
 from logdrive.pipeline.decode.headers import rows_of
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
@@ -87,7 +87,7 @@ def test_a_replayed_micro_batch_is_left_out(tmp_path: Path) -> None:
 def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, start: int) -> None:
     segment = Segment()
     at = send(segment, "a", lines("a", 0, 5))
-    places = [place.offset for place in walk(SEGMENT, 0, bytes(segment.data))]
+    places = [place.offset for place in walk_batches(SEGMENT, 0, bytes(segment.data))]
     send(segment, "a", lines("a", 5, 5), at)
     with bronze(tmp_path) as tables:
         second = len(segment.data) if start == 7 else places[0]
@@ -95,7 +95,14 @@ def test_what_does_not_begin_where_the_tables_end_is_refused(tmp_path: Path, sta
             wrong = [Written(SEGMENT, second, second + 9, None, [])]
         else:
             tables.commit(
-                [task(tmp_path, segment, 0, next(walk(SEGMENT, 0, bytes(segment.data))).next)]
+                [
+                    task(
+                        tmp_path,
+                        segment,
+                        0,
+                        next(walk_batches(SEGMENT, 0, bytes(segment.data))).next,
+                    )
+                ]
             )
             wrong = [task(tmp_path, segment, 0)]
         with pytest.raises(MismatchError, match="the tables end at offset"):
@@ -213,7 +220,7 @@ def test_r5_a_store_restored_from_a_backup_is_read_again_from_last_header_that_m
     segment.foreign("beats", [b'{"message":"after"}'])
     with bronze(tmp_path) as tables:
         chain = tables.chain(SEGMENT)
-        crcs = {place.offset: place.crc for place in walk(SEGMENT, 0, bytes(segment.data))}
+        crcs = {place.offset: place.crc for place in walk_batches(SEGMENT, 0, bytes(segment.data))}
         matching = [known for known in chain if crcs.get(known.offset) == known.crc]
         assert [known.next for known in matching] == [len(backup)]
         tables.go_back(SEGMENT, chain, matching[-1])
@@ -281,7 +288,9 @@ def test_small_files_are_joined_and_nothing_changes_for_readers(
         at = send(segment, "a", lines("a", turn, 1), at)
         catch_up(tmp_path, segment) if turn < 4 else None
     with bronze(tmp_path) as tables:
-        for place in walk(SEGMENT, tables.end(SEGMENT), bytes(segment.data[tables.end(SEGMENT) :])):
+        for place in walk_batches(
+            SEGMENT, tables.end(SEGMENT), bytes(segment.data[tables.end(SEGMENT) :])
+        ):
             tables.commit([task(tmp_path, segment, place.offset, place.next)])
         assert len(tables.batches.files) < 6
     assert files(tmp_path) == {source_id("a"): lines("a", 0, 8)}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from logdrive.errors import StorageError
 from logdrive.model import records as record
 from logdrive.pipeline.bronze.rebuild import rebuild
-from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.columns import times
 from logdrive.pipeline.decode.decode import Decoder
 from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_of
@@ -357,7 +357,7 @@ def test_r5_a_header_whose_figures_no_receiver_writes_is_headless(figures: dict[
         "position": 1,
     }
     segment.batch(**(values | figures))
-    assert [place.header for place in walk(SEGMENT, 0, bytes(segment.data))] == [None]
+    assert [place.header for place in walk_batches(SEGMENT, 0, bytes(segment.data))] == [None]
 
 
 def test_records_that_do_not_fill_their_batch_are_kept_as_one_row() -> None:
@@ -378,7 +378,7 @@ def test_records_that_do_not_fill_their_batch_are_kept_as_one_row() -> None:
 
 
 def _body(segment: Segment) -> int:
-    return next(walk(SEGMENT, 0, bytes(segment.data))).body
+    return next(walk_batches(SEGMENT, 0, bytes(segment.data))).body
 
 
 @patient

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logdrive.pipeline.bronze.tables import open_both
-from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.headers import rows_of
 from logdrive.pipeline.decode.schema import BATCHES
 from logdrive.pipeline.read.offsets import Progress, progress_of
@@ -52,7 +52,7 @@ def messages(directory: Path) -> list[str]:
 
 
 def boundaries(segment: Segment) -> list[int]:
-    return [hop.next for hop in walk(segment.name, 0, bytes(segment.data))]
+    return [hop.next for hop in walk_batches(segment.name, 0, bytes(segment.data))]
 
 
 @pytest.mark.parametrize("size", [7, 1000])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from logdrive.errors import ConfigError, StorageError, TransientError
-from logdrive.pipeline.decode.batches import walk
+from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.read.connect import moved, reached
 from logdrive.pipeline.read.offsets import Point, Progress, progress_of
 from logdrive.pipeline.read.planner import BatchRange, Planner
@@ -41,7 +41,9 @@ def face(tmp_path: Path, segments: list[Segment]) -> Iterator[StreamClient]:
 
 
 def _offsets(segment: Segment) -> list[int]:
-    return [hop.offset for hop in walk(segment.name, 0, bytes(segment.data))] + [len(segment.data)]
+    return [hop.offset for hop in walk_batches(segment.name, 0, bytes(segment.data))] + [
+        len(segment.data)
+    ]
 
 
 def test_a_stream_is_found_with_all_its_segments(
@@ -55,7 +57,7 @@ def test_a_stream_is_found_with_all_its_segments(
 def test_hops_are_the_batches(face: StreamClient, segments: list[Segment]) -> None:
     for segment in segments[:2]:
         hops = face.hops(segment.name, 0, len(segment.data))
-        assert hops == list(walk(segment.name, 0, bytes(segment.data)))
+        assert hops == list(walk_batches(segment.name, 0, bytes(segment.data)))
     assert len(face.hops(segments[0].name, 0, len(segments[0].data), most=1)) == 1
 
 

@@ -110,9 +110,9 @@ def test_a_streaming_query_goes_on_where_its_checkpoint_says(
 
 
 def _middle(segment: Segment) -> int:
-    from logdrive.pipeline.decode.batches import walk
+    from logdrive.pipeline.decode.batches import walk_batches
 
-    return [hop.next for hop in walk(segment.name, 0, bytes(segment.data))][14]
+    return [hop.next for hop in walk_batches(segment.name, 0, bytes(segment.data))][14]
 
 
 def test_every_mistake_in_the_options_is_named_at_once() -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from logdrive.errors import StorageError
 from logdrive.model.batch import BatchHeader
+from logdrive.model.batch_walker import BatchRef
 from logdrive.model.framing import framed, framed_all
 from logdrive.services.pravega.client.client import connected
-from logdrive.services.pravega.reader.segment import BatchRef, SegmentReader
+from logdrive.services.pravega.reader.segment import SegmentReader
 from tests.support.pravega_framings import W
 from tests.support.pravega_peer import S, World, in_world
 
