@@ -89,7 +89,7 @@ def run(
     Runs until SIGTERM, or with --once until it has read what the stream holds at the start.
     """
     _require_spark()
-    from logdrive.pipeline.run import run as run_plan
+    from logdrive.pipeline.run import run_pipeline
 
     configure_logging("info")
     plan = (
@@ -101,7 +101,7 @@ def run(
         plan = replace(plan, reader=reader)
     started = time.monotonic()
     with _stop_on_signals() as stop, show_progress(plan, quiet=as_json) as (starting, tell):
-        outcome = run_plan(plan, stop, tell, starting=starting)
+        outcome = run_pipeline(plan, stop, tell, starting=starting)
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(outcome.as_json() | {"seconds": seconds})
@@ -211,16 +211,18 @@ def _require_spark() -> None:
 def _run_audit(directory: str) -> "Verdict":
     _require_spark()
     from logdrive.pipeline.audit.audit import audit as audited
-    from logdrive.pipeline.bronze.tables import open_both
-    from logdrive.pipeline.spark.failures import spark_failures
-    from logdrive.pipeline.spark.scratch import scratch
-    from logdrive.pipeline.spark.session import session
+    from logdrive.pipeline.bronze.tables import open_tables
+    from logdrive.pipeline.spark.failures import convert_spark_failures
+    from logdrive.pipeline.spark.scratch import open_scratch_directory
+    from logdrive.pipeline.spark.session import open_spark_session
 
-    open_both(directory)  # raises if there are no tables, before Spark's slow start
-    with scratch() as place, ExitStack() as held:
+    open_tables(directory)  # raises if there are no tables, before Spark's slow start
+    with open_scratch_directory() as place, ExitStack() as held:
         with show_spark_start():
-            spark = held.enter_context(session("logdrive audit", log=place / "spark.log"))
-        with spark_failures():
+            spark = held.enter_context(
+                open_spark_session("logdrive audit", log=place / "spark.log")
+            )
+        with convert_spark_failures():
             return audited(directory, spark)
 
 

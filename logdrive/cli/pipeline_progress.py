@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.run import Plan, RunResult, Tell
+    from logdrive.pipeline.run import Plan, ProgressCallback, RunResult
 
 _STARTING = "starting Spark, which may take half a minute"
 
@@ -37,7 +37,7 @@ def show_spark_start() -> Iterator[None]:
 @contextmanager
 def show_progress(
     plan: "Plan", *, quiet: bool
-) -> Iterator[tuple[Callable[[], AbstractContextManager[None]], "Tell"]]:
+) -> Iterator[tuple[Callable[[], AbstractContextManager[None]], "ProgressCallback"]]:
     """Yield two callbacks for `run`: *starting*, around Spark's start, and *tell*, after a commit.
 
     They draw one bar if standard error is a terminal and the end is known (`once`), else print

@@ -23,18 +23,22 @@ from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import SystemDisk, words_of
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION
-from logdrive.pipeline.bronze.history import Known
-from logdrive.pipeline.bronze.tables import paths
-from logdrive.pipeline.bronze.writer import Bronze, Committed, MismatchError
-from logdrive.pipeline.read.connect import moved, reached
+from logdrive.pipeline.bronze.history import KnownHeader
+from logdrive.pipeline.bronze.tables import table_paths
+from logdrive.pipeline.bronze.writer import Bronze, CommitCounts, MismatchError
+from logdrive.pipeline.read.connect import open_stream, relocate_stream
 from logdrive.pipeline.read.consumer_position import DEFAULT_READER, ConsumerPosition
-from logdrive.pipeline.read.offsets import NONE_BEGUN, Point, Progress
+from logdrive.pipeline.read.offsets import NO_UNFINISHED, Point, Progress
 from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.pipeline.spark.failures import WorkerStartError, spark_failure, spark_failures
-from logdrive.pipeline.spark.session import DEFAULT_MEMORY, session
+from logdrive.pipeline.spark.failures import (
+    WorkerStartError,
+    convert_spark_failures,
+    to_transient_error,
+)
+from logdrive.pipeline.spark.session import DEFAULT_MEMORY, open_spark_session
 from logdrive.pipeline.spark.source import MAX_BYTES_PER_BATCH, LogdriveSource
-from logdrive.pipeline.spark.task import MESSAGES, write_events, written_of
+from logdrive.pipeline.spark.task import MESSAGES, decode_result, write_events
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.client.controller import Login
 
@@ -84,7 +88,7 @@ class RunResult:
         """Return what `--json` prints."""
         return asdict(self) | {"waiting": self.waiting}
 
-    def count(self, more: Committed) -> None:
+    def add_commit(self, more: CommitCounts) -> None:
         """Add a commit."""
         self.micro_batches += 1
         self.batches += more.batches
@@ -92,13 +96,13 @@ class RunResult:
         self.bytes += more.bytes
 
 
-Tell = Callable[[RunResult], None]
+ProgressCallback = Callable[[RunResult], None]
 
 
-def run(
+def run_pipeline(
     plan: Plan,
     stop: threading.Event,
-    tell: Tell = lambda _: None,
+    tell: ProgressCallback = lambda _: None,
     clock: Clock | None = None,
     spark: Any = None,
     starting: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -111,7 +115,7 @@ def run(
     for good.
     """
     with ExitStack() as held:
-        face = held.enter_context(reached(plan.uri, plan.tls, plan.login))
+        face = held.enter_context(open_stream(plan.uri, plan.tls, plan.login))
         # before tables are made: empty ones would tell an audit that the run had gone well
         _states(face, plan.uri)
         _make(plan.directory)
@@ -132,7 +136,7 @@ def run(
         if spark is None:
             job.log = Path(plan.directory, "spark.log")
             with starting():
-                own = session(
+                own = open_spark_session(
                     "logdrive pipeline", master=plan.master, memory=plan.memory, log=job.log
                 )
                 spark = held.enter_context(own)
@@ -146,7 +150,7 @@ class _Run:
     tables: Bronze
     face: StreamClient
     stop: threading.Event
-    tell: Tell
+    tell: ProgressCallback
     outcome: RunResult = field(default_factory=RunResult)
     failures: int = 0
     committing: threading.Lock = field(default_factory=threading.Lock)
@@ -176,8 +180,8 @@ class _Run:
                 )
                 if self.stop.wait(pause):
                     return self.outcome
-                self.tables.reload()
-                self.face, begin = moved(self.plan.uri, self.face), None
+                self.tables.reload_tables()
+                self.face, begin = relocate_stream(self.plan.uri, self.face), None
 
     def _is_tried_again(self, error: LogdriveError) -> bool:
         """Tell if another query may help: with `once`, only where this one never had its turn."""
@@ -188,15 +192,15 @@ class _Run:
         (rule R5).
         """
         log = structlog.get_logger("logdrive.pipeline")
-        states = self.face.segments()
+        states = self.face.list_segments()
         if not states:
             raise ConfigError(
                 "pipeline", [Mistake("from", self.plan.uri, f"there is no stream {self.face.name}")]
             )
         points = {}
         for state in states:
-            number = self.face.number(state.segment)
-            chain = self.tables.chain(state.segment)
+            number = self.face.segment_number(state.segment)
+            chain = self.tables.header_chain(state.segment)
             standing = self._standing(state, chain)
             if standing < len(chain):
                 last = chain[standing - 1] if standing else None
@@ -206,16 +210,16 @@ class _Run:
                     had=chain[-1].next,
                     now=last.next if last else 0,
                 )
-                self.tables.go_back(state.segment, chain, last)
-            if self.tables.end(state.segment) < state.start:
+                self.tables.roll_back(state.segment, chain, last)
+            if self.tables.next_offset(state.segment) < state.start:
                 log.warning(
                     "bytes were removed before they were read",
                     segment=state.segment,
-                    start=self.tables.end(state.segment),
+                    start=self.tables.next_offset(state.segment),
                     end=state.start,
                 )
-                self.tables.skip_to(state.segment, state.start)
-            self.tables.begin(state.segment, chain[:standing])
+                self.tables.skip_removed(state.segment, state.start)
+            self.tables.begin_segment(state.segment, chain[:standing])
             points[number] = self._point(state.segment, chain[standing - 1] if standing else None)
             self.outcome.there += (
                 max(0, state.length - points[number].next) if not self.failures else 0
@@ -223,28 +227,28 @@ class _Run:
         self.tell_store()
         return Progress(points, {})
 
-    def _point(self, segment: str, last: Known | None) -> Point:
-        end, since = self.tables.end(segment), self.tables.since(segment)
-        begun = since if since < end else NONE_BEGUN
+    def _point(self, segment: str, last: KnownHeader | None) -> Point:
+        end, since = self.tables.next_offset(segment), self.tables.needed_offset(segment)
+        begun = since if since < end else NO_UNFINISHED
         return (
             Point(end, last.offset, last.crc, begun)
             if last is not None
             else Point(end, since=begun)
         )
 
-    def _standing(self, state: SegmentState, chain: Sequence[Known]) -> int:
+    def _standing(self, state: SegmentState, chain: Sequence[KnownHeader]) -> int:
         """Return how many headers of *chain* are still the segment's past; those that were cut off
         since can't be asked.
         """
         there = [known for known in chain if known.offset >= state.start]
         if there:
-            found = self.face.last_match(state.segment, there)
+            found = self.face.count_known_headers(state.segment, there)
             return len(chain) - len(there) + found if found else 0
         return len(chain) if chain and chain[-1].next <= state.length else 0
 
     def tell_store(self) -> None:
         """Let retention have what the tables hold."""
-        self.reader.tell(self.face, self.tables.ends())
+        self.reader.publish_ends(self.face, self.tables.needed_offsets())
 
     def _query(self, spark: Any, start: Progress) -> None:
         """Run one query to its end. Raises what failed."""
@@ -262,7 +266,7 @@ class _Run:
             else {"processingTime": f"{self.plan.trigger_seconds} seconds"}
         )
         with _scratch(self.plan.directory) as checkpoint:
-            with spark_failures(self.log):
+            with convert_spark_failures(self.log):
                 stream = spark.readStream.format("logdrive").options(**options).load()
                 writing = stream.writeStream.foreachBatch(self._micro_batch)
                 writing = writing.option("checkpointLocation", checkpoint)
@@ -285,12 +289,12 @@ class _Run:
             if self.ending:
                 return  # the next query begins where the tables end
             try:
-                directory, compression = paths(self.plan.directory)[0], self.plan.compression
+                directory, compression = table_paths(self.plan.directory)[0], self.plan.compression
                 messages = chunks.mapInArrow(
                     lambda some: write_events(some, directory, compression), _spark_schema(MESSAGES)
                 )
-                committed = self.tables.commit(
-                    written_of(row) for row in messages.toArrow().to_pylist()
+                committed = self.tables.commit_ranges(
+                    decode_result(row) for row in messages.toArrow().to_pylist()
                 )
             except Exception as error:
                 self.failure = error
@@ -298,7 +302,7 @@ class _Run:
             self.failures = 0
             if committed.batches:  # Spark also runs a first micro-batch of nothing
                 self.tell_store()
-                self.outcome.count(committed)
+                self.outcome.add_commit(committed)
                 self.tell(self.outcome)
 
     def _judge(self, ended: Any) -> None:
@@ -306,7 +310,7 @@ class _Run:
         if isinstance(self.failure, LogdriveError):
             raise self.failure
         if ended is not None or self.failure is not None:
-            raise spark_failure(
+            raise to_transient_error(
                 "the query failed", ended or self.failure, self.log
             ) from self.failure
 
@@ -334,7 +338,7 @@ def _states(face: StreamClient, uri: str) -> list[SegmentState]:
 
     Raises `ConfigError` where there is none, `TransientError`.
     """
-    if states := face.segments():
+    if states := face.list_segments():
         return states
     remedy = (
         f"there is no stream {face.name}; which there are can't be asked over the network: "

@@ -14,8 +14,8 @@ from logdrive.pipeline.audit.copies import CopiedSource, copies, pairs
 from logdrive.pipeline.audit.dead_letters import AuditedLetter, dead_letters
 from logdrive.pipeline.audit.sources import NOT_WANTED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, continuing_rows, doubled_rows, prove
-from logdrive.pipeline.bronze.tables import open_existing, paths
-from logdrive.pipeline.decode.coverage import Interval, size, subtract, union
+from logdrive.pipeline.bronze.tables import open_table, table_paths
+from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, HEADLESS
 
 FIRST_RUN = "first_run"
@@ -115,10 +115,10 @@ class Verdict:
 
 def audit(directory: str, spark: Any) -> Verdict:
     """Audit the tables of *directory*. Raises `StorageError` where there are none."""
-    events_path, batches_path = paths(directory)
-    batches = open_existing(batches_path, BATCHES)  # before the events, which are committed first
-    events = open_existing(events_path, EVENTS)
-    sources = sources_of(heads_of(batches.read(Head._fields)))
+    events_path, batches_path = table_paths(directory)
+    batches = open_table(batches_path, BATCHES)  # before the events, which are committed first
+    events = open_table(events_path, EVENTS)
+    sources = sources_of(heads_of(batches.read_rows(Head._fields)))
     proof = prove(spark, events, batches)
     doubled = [source.source for source in sources if source.doubled_bytes]
     continuing = continuing_rows(spark, events) if proof.unended else {}
@@ -268,8 +268,8 @@ def _count(source: AuditedSource, row: Head) -> None:
 def _judge(source: AuditedSource, gaps: list[Head]) -> None:
     """Tell what of [0, last) is missing or there twice."""
     have = union(source.kept)
-    source.bytes += size(have)
-    source.doubled_bytes = size(source.kept) - size(have)
+    source.bytes += total_size(have)
+    source.doubled_bytes = total_size(source.kept) - total_size(have)
     unwanted = union(
         (gap.mark_start or 0, gap.mark_end or 0) for gap in gaps if gap.mark_reason == NOT_WANTED
     )
@@ -285,7 +285,14 @@ def _judge(source: AuditedSource, gaps: list[Head]) -> None:
         told.append(interval)
         exact = gap.mark_exact is not False
         source.gaps.append(
-            Gap(source.source, source.path, *interval, gap.mark_reason or "", exact, size(lost))
+            Gap(
+                source.source,
+                source.path,
+                *interval,
+                gap.mark_reason or "",
+                exact,
+                total_size(lost),
+            )
         )
     if not source.foreign:
         for start, end in subtract(union([(0, source.last)]), union([*fine, *told])):

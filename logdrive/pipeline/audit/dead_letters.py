@@ -47,11 +47,11 @@ class AuditedLetter:
 def dead_letters(batches: BronzeTable) -> list[AuditedLetter]:
     """Return the dead letters that *batches* has notes of, in order of arrival."""
     reason = ds.field("mark_reason")
-    noted = notes_of(batches.read(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))
+    noted = notes_of(batches.read_rows(Note._fields, reason.isin([DEAD_LETTER, DISMISSED])))
     ids = [name for note in noted if (name := note.mark_store) is not None]
     for start in range(0, len(ids), _IDS):  # the pieces of a replay are named by the letter's id
         some = reason.isin(ids[start : start + _IDS]) & (ds.field("kind") == FOREIGN)
-        noted += notes_of(batches.read(Note._fields, some))
+        noted += notes_of(batches.read_rows(Note._fields, some))
     return letters_of(noted)
 
 

@@ -21,7 +21,7 @@ from logdrive.pipeline.audit.dead_letters import dismissals
 from logdrive.pipeline.audit.figures import COLUMNS, Figures, cover_bar, figures
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.text import last_line
-from logdrive.pipeline.bronze.tables import open_existing, paths
+from logdrive.pipeline.bronze.tables import open_table, table_paths
 from logdrive.pipeline.decode.schema import BATCHES
 
 _SOURCES = 40
@@ -31,7 +31,7 @@ _LABELS = 5  # along the time axis
 
 def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
     """Return the report on the tables in *directory*, whose audit is *verdict*."""
-    found = figures(open_existing(paths(directory)[1], BATCHES).read(COLUMNS))
+    found = figures(open_table(table_paths(directory)[1], BATCHES).read_rows(COLUMNS))
     environment = Environment(
         loader=PackageLoader("logdrive.pipeline"),
         autoescape=True,
@@ -58,7 +58,7 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
         delay=_delay(found),
         legs=found.legs,
         times=_times(found),
-        paths=found.paths,
+        table_paths=found.paths,
         most_events=max((path.events for path in found.paths), default=1),
         sources=[(source, cover_bar(source)) for source in shown],
         more_sources=len(verdict.by_source) - len(shown),

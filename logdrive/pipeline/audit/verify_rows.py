@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logdrive.pipeline.bronze.tables import BronzeTable
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
 
 _BITS = (1 << 40) - 1
 _HASH = "(xxhash64({0}) & {1}L)"
@@ -192,7 +192,7 @@ def continuing_rows(spark: Any, events: BronzeTable) -> dict[str, int]:
 def _frame(spark: Any, table: BronzeTable, schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    columns = from_arrow_schema(plain(schema))
+    columns = from_arrow_schema(plain_schema(schema))
     files = table.files
     return (
         spark.read.schema(columns).parquet(*files) if files else spark.createDataFrame([], columns)

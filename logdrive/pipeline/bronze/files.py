@@ -21,7 +21,7 @@ DEFAULT_COMPRESSION = "snappy"
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedFile:
     """A finished file, its name relative to its table's directory."""
 
     name: str
@@ -39,13 +39,13 @@ class EventFile:
     ) -> None:
         self.name = f"part-{uuid4()}.parquet"
         self._path = os.path.join(directory, self.name)
-        self._writer = pq.ParquetWriter(self._path, schema, **options(schema, compression))
+        self._writer = pq.ParquetWriter(self._path, schema, **parquet_options(schema, compression))
         self.rows = 0
 
     def __enter__(self) -> Self:
         return self
 
-    def write(self, table: pa.Table) -> None:
+    def write_row_group(self, table: pa.Table) -> None:
         """Add *table* as one row group."""
         if table.num_rows:
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -61,26 +61,26 @@ class EventFile:
         if error is not None or not self.rows:
             os.unlink(self._path)
         else:
-            sync(self._path)
+            sync_file(self._path)
 
     @property
-    def added(self) -> Added | None:
+    def added_file(self) -> AddedFile | None:
         """What the table is told, after the context has ended; None where there were no rows, and
         so no file.
         """
-        return Added(self.name, os.path.getsize(self._path), self.rows) if self.rows else None
+        return AddedFile(self.name, os.path.getsize(self._path), self.rows) if self.rows else None
 
 
 def write_file(
     directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION
-) -> Added | None:
+) -> AddedFile | None:
     """Write *table* as one file."""
     with EventFile(directory, table.schema, compression) as file:
-        file.write(table)
-    return file.added
+        file.write_row_group(table)
+    return file.added_file
 
 
-def options(schema: pa.Schema, compression: str) -> dict[str, Any]:
+def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     """Return how a table's files are encoded: dictionaries where values repeat, deltas where they
     rise, statistics where they help.
     """
@@ -97,7 +97,7 @@ def options(schema: pa.Schema, compression: str) -> dict[str, Any]:
     }
 
 
-def sync(path: str) -> None:
+def sync_file(path: str) -> None:
     """Return once the file at *path* and its name are durable."""
     for place, flags in (
         (path, os.O_RDONLY),

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.pipeline.bronze.tables import open_existing, paths
+from logdrive.pipeline.bronze.tables import open_table, table_paths
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 
 COLUMNS = ("start", "end", "message", "eol", "original")
@@ -49,7 +49,7 @@ def source_pieces(directory: str, source: str) -> Iterator[tuple[int, bytes]]:
 
     Raises ValueError where it has no rows, or as `rebuild`.
     """
-    rows = open_existing(paths(directory)[0], EVENTS).read(
+    rows = open_table(table_paths(directory)[0], EVENTS).read_rows(
         COLUMNS, (pc.field("source") == source) & pc.field("start").is_valid()
     )
     if not rows.num_rows:
@@ -58,7 +58,7 @@ def source_pieces(directory: str, source: str) -> Iterator[tuple[int, bytes]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class KnownSource:
     """A source as a person may mean it: one life of a file, with every path it had; the last one is
     its latest.
     """
@@ -85,7 +85,7 @@ def find_source(directory: str, wanted: str) -> str:
 
     Raises ValueError, which lists what could be meant.
     """
-    lives = _lives(directory)
+    lives = _known_sources(directory)
     ways = (
         [life for life in lives if life.source == wanted],
         [life for life in lives if life.paths[-1:] == [wanted]],
@@ -115,21 +115,23 @@ def find_source(directory: str, wanted: str) -> str:
     )
 
 
-def _lives(directory: str) -> list[Life]:
+def _known_sources(directory: str) -> list[KnownSource]:
     """Return every source that has positions, by path, those of one path in the order in which they
     were heard of last.
     """
     columns = ["source", "host", "path", "position", "received"]
-    rows = open_existing(paths(directory)[1], BATCHES).read(columns, pc.field("kind") == "data")
+    rows = open_table(table_paths(directory)[1], BATCHES).read_rows(
+        columns, pc.field("kind") == "data"
+    )
     named = rows.group_by(["source", "host", "path"], use_threads=False).aggregate(
         [("position", "max"), ("received", "max")]
     )
-    lives: dict[str, Life] = {}
+    lives: dict[str, KnownSource] = {}
     for row in named.sort_by("received_max").to_pylist():
         before = lives.get(row["source"])
         had, position = (before.paths, before.position) if before else ([], 0)
         path = [row["path"]] if row["path"] else []
-        lives[row["source"]] = Life(
+        lives[row["source"]] = KnownSource(
             row["source"],
             row["host"],
             [*had, *path],

@@ -19,11 +19,11 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 
 from logdrive.errors import LogdriveError, StorageError
-from logdrive.pipeline.bronze.files import Added, sync
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain
+from logdrive.pipeline.bronze.files import AddedFile, sync_file
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS, plain_schema
 
 _METADATA = "logdrive"
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _HISTORY = 50  # commits looked through for the last of ours; only maintenance stands between
 
 SegmentEnds = Mapping[str, tuple[int, int]]
@@ -40,12 +40,12 @@ class BronzeTable:
     def __init__(self, path: str, schema: pa.Schema, delta: DeltaTable) -> None:
         self.path, self._schema, self._delta = path, schema, delta
 
-    def end(self, segment: str) -> int:
+    def next_offset(self, segment: str) -> int:
         """Return the offset in *segment* up to which the table has come, 0 for one never read."""
-        return int(self._delta.transaction_version(_application(segment)) or 0)
+        return int(self._delta.transaction_version(_application_id(segment)) or 0)
 
-    def add(
-        self, files: Sequence[Added], ends: SegmentEnds, note: Mapping[str, Any] | None = None
+    def add_files(
+        self, files: Sequence[AddedFile], ends: SegmentEnds, note: Mapping[str, Any] | None = None
     ) -> None:
         """Add *files* and advance to *ends*, in one commit; *note* stands in its metadata.
 
@@ -66,12 +66,12 @@ class BronzeTable:
         ]
         metadata = {_METADATA: orjson.dumps({"ends": ends} | dict(note or {})).decode()}
         marks = [
-            Transaction(_application(segment), end) for segment, (_, end) in sorted(ends.items())
+            Transaction(_application_id(segment), end) for segment, (_, end) in sorted(ends.items())
         ]
         try:
             properties = CommitProperties(custom_metadata=metadata, app_transactions=marks)
             self._delta.create_write_transaction(
-                actions, "append", plain(self._schema), commit_properties=properties
+                actions, "append", plain_schema(self._schema), commit_properties=properties
             )
             self._delta.update_incremental()
         except CommitFailedError as error:
@@ -80,9 +80,9 @@ class BronzeTable:
             ) from error
         except (DeltaError, OSError) as error:
             raise _storage_error(self.path, error) from error
-        sync(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
+        sync_file(os.path.join(self.path, "_delta_log", f"{self._delta.version():020d}.json"))
 
-    def last_note(self) -> dict[str, Any]:
+    def read_last_note(self) -> dict[str, Any]:
         """Return what the last commit of ours says: its `ends` and its note; {} for a new table."""
         for commit in self._delta.history(_HISTORY):
             if _METADATA in commit:
@@ -94,11 +94,11 @@ class BronzeTable:
         """The paths of the files that are the table."""
         return [os.path.join(self.path, os.path.basename(uri)) for uri in self._delta.file_uris()]
 
-    def read(self, columns: Sequence[str], where: Any = None) -> pa.Table:
+    def read_rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
         """Return some columns, of the rows for which the Arrow expression *where* holds."""
         return self._delta.to_pyarrow_dataset().to_table(columns=list(columns), filter=where)
 
-    def compact(self) -> None:
+    def compact_files(self) -> None:
         """Join small files, and delete those that no version of the last week names.
 
         Raises `StorageError`.
@@ -111,22 +111,22 @@ class BronzeTable:
             raise _storage_error(self.path, error) from error
 
 
-def create(path: str, schema: pa.Schema) -> BronzeTable:
+def create_table(path: str, schema: pa.Schema) -> BronzeTable:
     """Open the table at *path*, made where there is none.
 
     Raises `StorageError` where something else is there.
     """
     try:
-        delta = DeltaTable.create(path, schema=plain(schema), mode="ignore")
+        delta = DeltaTable.create(path, schema=plain_schema(schema), mode="ignore")
     except (DeltaError, OSError) as error:
         raise _storage_error(path, error) from error
-    return _checked(path, schema, delta)
+    return _check_columns(path, schema, delta)
 
 
-def open_existing(path: str, schema: pa.Schema) -> BronzeTable:
+def open_table(path: str, schema: pa.Schema) -> BronzeTable:
     """Open the table at *path*. Raises `StorageError` where there is none."""
     try:
-        return _checked(path, schema, DeltaTable(path))
+        return _check_columns(path, schema, DeltaTable(path))
     except TableNotFoundError as error:
         log = os.path.join(path, "_delta_log")
         if not _is_listed(log):
@@ -153,30 +153,30 @@ def _is_listed(directory: str) -> bool:
 
 def _storage_error(path: str, error: Exception) -> StorageError:
     """Return *error* in one line: delta-rs draws a coloured tree of causes."""
-    causes = [line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines()]
+    causes = [line.strip(" ↳") for line in _COLOR.sub("", str(error)).splitlines()]
     return StorageError(
         f"{path} can't be read or written: {': '.join(cause for cause in causes if cause)}"
     )
 
 
-def _checked(path: str, schema: pa.Schema, delta: DeltaTable) -> BronzeTable:
+def _check_columns(path: str, schema: pa.Schema, delta: DeltaTable) -> BronzeTable:
     found = [field.name for field in delta.schema().fields]
     if found != schema.names:
         raise StorageError(f"{path} has other columns than this version writes: {', '.join(found)}")
     return BronzeTable(path, schema, delta)
 
 
-def _application(segment: str) -> str:
+def _application_id(segment: str) -> str:
     return f"logdrive:{segment}"
 
 
-def paths(directory: str) -> tuple[str, str]:
+def table_paths(directory: str) -> tuple[str, str]:
     """Return where the events and the batches of *directory* are."""
     bronze = os.path.join(os.path.abspath(directory), "bronze")
     return os.path.join(bronze, "events"), os.path.join(bronze, "batches")
 
 
-def open_both(directory: str) -> tuple[BronzeTable, BronzeTable]:
+def open_tables(directory: str) -> tuple[BronzeTable, BronzeTable]:
     """Open the events and the batches of *directory* for reading."""
-    events, batches = paths(directory)
-    return open_existing(events, EVENTS), open_existing(batches, BATCHES)
+    events, batches = table_paths(directory)
+    return open_table(events, EVENTS), open_table(batches, BATCHES)

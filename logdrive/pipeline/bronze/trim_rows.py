@@ -15,7 +15,7 @@ from logdrive.pipeline.decode.schema import CUT, WHOLE
 Row = dict[str, Any]
 
 
-def cut(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
+def trim_rows(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
     """Return *rows*, all of one batch, as far as they are in *kept*.
 
     A row across an edge is cut where its message is the file's bytes. Where it is not, the first
@@ -31,23 +31,23 @@ def cut(rows: pa.Table, kept: Sequence[Interval]) -> pa.Table:
         if parts == [(row["start"], row["end"])]:
             found.append(row)
         elif parts:
-            exact = _exact(row)
+            exact = _file_bytes(row)
             found += (
-                [_part(row, exact, part) for part in parts]
+                [_cut_row(row, exact, part) for part in parts]
                 if exact is not None
-                else _whole(row, parts)
+                else _keep_message(row, parts)
             )
     return pa.Table.from_pylist(found, schema=rows.schema)
 
 
-def _exact(row: Row) -> bytes | None:
+def _file_bytes(row: Row) -> bytes | None:
     """Return what stood in the file for *row*, or None where the row can't say."""
     bare = row["original"] if row["original"] is not None else row["message"].encode()
     exact = bytes(bare) + (row["eol"] or "").encode()
     return exact if len(exact) == row["end"] - row["start"] else None
 
 
-def _part(row: Row, exact: bytes, part: Interval) -> Row:
+def _cut_row(row: Row, exact: bytes, part: Interval) -> Row:
     start, end = part
     text = exact[start - row["start"] : end - row["start"]]
     eol = (
@@ -70,7 +70,7 @@ def _part(row: Row, exact: bytes, part: Interval) -> Row:
     }
 
 
-def _whole(row: Row, parts: Sequence[Interval]) -> list[Row]:
+def _keep_message(row: Row, parts: Sequence[Interval]) -> list[Row]:
     first, *others = parts
     empty = {"message": "", "original": None, "eol": "", "flag": WHOLE}
     return [

@@ -24,20 +24,25 @@ from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.pieces import UnfinishedEvents
-from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, Added, EventFile, write_file
-from logdrive.pipeline.bronze.history import Known, chain, cover_of, unfinished_of
-from logdrive.pipeline.bronze.tables import create, paths
-from logdrive.pipeline.bronze.trim_rows import cut
+from logdrive.pipeline.bronze.files import DEFAULT_COMPRESSION, AddedFile, EventFile, write_file
+from logdrive.pipeline.bronze.history import (
+    KnownHeader,
+    read_coverage,
+    read_header_chain,
+    read_unfinished_events,
+)
+from logdrive.pipeline.bronze.tables import create_table, table_paths
+from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.decode.coverage import intersect
 from logdrive.pipeline.decode.headers import BatchRow, batches_table
-from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain
+from logdrive.pipeline.decode.schema import BATCHES, EVENTS, FOREIGN, plain_schema
 
 # files of one table, above those left by the last compaction, that make it worth joining them
 _COMPACT_FILES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRange:
     """What one task made of a range of one segment: a file of events, if there were any, and the
     headers.
     """
@@ -45,12 +50,12 @@ class Written:
     segment: str
     start: int
     end: int
-    file: Added | None
+    file: AddedFile | None
     headers: list[BatchRow]
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitCounts:
     """What one commit added; *bytes* as they are stored."""
 
     batches: int = 0
@@ -70,7 +75,7 @@ class Bronze:
     def __init__(
         self, directory: str, *, clock: Clock, disk: Disk, compression: str = DEFAULT_COMPRESSION
     ) -> None:
-        self._paths = paths(directory)
+        self._paths = table_paths(directory)
         self._clock, self._disk, self._compression = clock, disk, compression
         self._again: set[int] = set()
         self._last: str | None = None
@@ -90,20 +95,23 @@ class Bronze:
         except OSError as error:
             raise StorageError(f"{place} can't be written: {error}") from error
         try:
-            self.reload()
+            self.reload_tables()
         except BaseException:
             self._held.close()
             raise
         return self
 
-    def reload(self) -> None:
+    def reload_tables(self) -> None:
         """Take everything from the disk again, as is needed after a commit that failed.
 
         Raises `StorageError`.
         """
-        self.events, self.batches = create(self._paths[0], EVENTS), create(self._paths[1], BATCHES)
+        self.events, self.batches = (
+            create_table(self._paths[0], EVENTS),
+            create_table(self._paths[1], BATCHES),
+        )
         self._repair()
-        self._cover, self._ends, self._again = cover_of(self.batches), {}, set()
+        self._cover, self._ends, self._again = read_coverage(self.batches), {}, set()
         self._unfinished = {}
         self._compacted = len(self.batches.files)
         self._sound = True
@@ -116,37 +124,39 @@ class Bronze:
     ) -> None:
         self._held.close()
 
-    def end(self, segment: str) -> int:
+    def next_offset(self, segment: str) -> int:
         """Return where in *segment* the tables end: the offset to read from."""
-        return self._ends.setdefault(segment, self.batches.end(segment))
+        return self._ends.setdefault(segment, self.batches.next_offset(segment))
 
-    def ends(self) -> dict[str, int]:
+    def needed_offsets(self) -> dict[str, int]:
         """Return how much of all segments asked for so far is not needed any more: it is durable in
         both tables, or gone.
 
         That is where the tables end, or where an event in pieces begins that is not whole there
         (rule R6).
         """
-        return {segment: self.since(segment) for segment in self._ends}
+        return {segment: self.needed_offset(segment) for segment in self._ends}
 
-    def since(self, segment: str) -> int:
+    def needed_offset(self, segment: str) -> int:
         """Return where in *segment* the first event begins that has pieces on both sides of the
         tables' end, perhaps; else that end.
         """
-        end = self.end(segment)
+        end = self.next_offset(segment)
         return self._unfinished[segment].since(end) if segment in self._unfinished else end
 
-    def begin(self, segment: str, known: Sequence[Known]) -> None:
+    def begin_segment(self, segment: str, known: Sequence[KnownHeader]) -> None:
         """Take up the events in pieces that *known*, the headers that lead up to the end, leave
         unfinished.
         """
-        self._unfinished[segment] = unfinished_of(self.batches, segment, known)
+        self._unfinished[segment] = read_unfinished_events(self.batches, segment, known)
 
-    def chain(self, segment: str) -> list[Known]:
+    def header_chain(self, segment: str) -> list[KnownHeader]:
         """Return the headers of *segment* that the tables have, in order."""
-        return chain(self.batches, segment, self.end(segment))
+        return read_header_chain(self.batches, segment, self.next_offset(segment))
 
-    def go_back(self, segment: str, known: Sequence[Known], last: Known | None) -> None:
+    def roll_back(
+        self, segment: str, known: Sequence[KnownHeader], last: KnownHeader | None
+    ) -> None:
         """Read *segment* again from behind *last*, or from its start: the store has forgotten what
         came after (rule R5).
 
@@ -156,24 +166,24 @@ class Bronze:
         self._ends[segment] = last.next if last else 0
         self._again |= {one.batch for one in known if one.offset >= self._ends[segment]}
 
-    def skip_to(self, segment: str, start: int) -> None:
+    def skip_removed(self, segment: str, start: int) -> None:
         """Go on at *start*: what stood before it in *segment* was removed, unread."""
         self._ends[segment] = start
 
-    def commit(self, written: Iterable[Written]) -> Committed:
+    def commit_ranges(self, written: Iterable[WrittenRange]) -> CommitCounts:
         """Add what tasks have written. What the tables have already, after a replay, is left out.
 
         Raises `MismatchError` where it does not begin where the tables end. After a failure nothing
-        more is taken before `reload`: the cover would be of rows that never came.
+        more is taken before `reload_tables`: the cover would be of rows that never came.
         """
         if not self._sound:
             raise StorageError("a commit failed and the tables were not read again")
         parts = sorted(written, key=lambda part: (part.segment, part.start))
-        fresh = self._fresh(parts)
+        fresh = self._select_fresh(parts)
         if not fresh:
-            return Committed()
+            return CommitCounts()
         self._sound = False
-        files = [self._keep_new(part) for part in fresh]
+        files = [self._keep_new_rows(part) for part in fresh]
         headers = [row for part in fresh for row in part.headers]
         now = self._clock.now_ms()
         for row in headers:
@@ -186,7 +196,7 @@ class Bronze:
         self._note_pieces(headers)
         self._compact_if_due()
         self._sound = True
-        return Committed(
+        return CommitCounts(
             len(headers),
             sum(row.rows for row in headers),
             sum(row.next - row.offset for row in headers),
@@ -201,12 +211,12 @@ class Bronze:
                     row.offset, row.next, event, row.mark_start, row.mark_end, last=last
                 )
 
-    def _fresh(self, parts: Sequence[Written]) -> list[Written]:
+    def _select_fresh(self, parts: Sequence[WrittenRange]) -> list[WrittenRange]:
         """Return the parts that go on where the tables end, in order of offset."""
         reached: dict[str, int] = {}
         fresh = []
         for part in parts:
-            end = reached.get(part.segment, self.end(part.segment))
+            end = reached.get(part.segment, self.next_offset(part.segment))
             if part.end <= end and part.segment not in reached:
                 continue
             if part.start != end:
@@ -219,7 +229,7 @@ class Bronze:
             fresh.append(part)
         return fresh
 
-    def _keep_new(self, part: Written) -> Added | None:
+    def _keep_new_rows(self, part: WrittenRange) -> AddedFile | None:
         """Keep of each batch what its source's cover lacks; return the file that has just these
         rows (rule A2).
         """
@@ -234,50 +244,52 @@ class Bronze:
                 and row.previous is not None
                 and row.position is not None
             ):
-                kept = self._cover.add(row.source, row.previous, row.position)
+                kept = self._cover.cover_interval(row.source, row.previous, row.position)
                 if kept != row.kept:
                     row.kept, row.dropped = kept, intersect(row.dropped, kept)
                     partial[row.batch] = row
-        return self._without(part.file, partial) if partial and part.file else part.file
+        return self._rewrite_file(part.file, partial) if partial and part.file else part.file
 
-    def _without(self, file: Added, partial: dict[int, BatchRow]) -> Added | None:
+    def _rewrite_file(self, file: AddedFile, partial: dict[int, BatchRow]) -> AddedFile | None:
         """Write *file* again with only the kept rows of the batches in *partial*."""
         directory = self._paths[0]
-        with EventFile(directory, plain(EVENTS), self._compression) as target:
+        with EventFile(directory, plain_schema(EVENTS), self._compression) as target:
             source = pq.ParquetFile(os.path.join(directory, file.name))
             for group in range(source.num_row_groups):
-                table = source.read_row_group(group).cast(plain(EVENTS))
+                table = source.read_row_group(group).cast(plain_schema(EVENTS))
                 batches = table["batch"].combine_chunks()
                 met = [batch for batch in pc.unique(batches).to_pylist() if batch in partial]
-                target.write(
+                target.write_row_group(
                     table.filter(pc.invert(pc.is_in(batches, value_set=pa.array(met, pa.int64()))))
                 )
                 for batch in met:
-                    kept = cut(table.filter(pc.equal(batches, batch)), partial[batch].kept or [])
+                    kept = trim_rows(
+                        table.filter(pc.equal(batches, batch)), partial[batch].kept or []
+                    )
                     partial[batch].rows = kept.num_rows
-                    target.write(kept)
+                    target.write_row_group(kept)
         os.unlink(os.path.join(directory, file.name))
-        return target.added
+        return target.added_file
 
     def _commit_both(
-        self, files: list[Added], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
+        self, files: list[AddedFile], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
     ) -> None:
         staged = write_file(self._paths[1], batches_table(headers), self._compression)
         commit = str(uuid4())
         faults.reach("pipeline.commit.before_events")
-        self.events.add(
+        self.events.add_files(
             files,
             ends,
             {"id": commit, "after": self._last, "batches": asdict(staged) if staged else None},
         )
         faults.reach("pipeline.commit.between")
-        self.batches.add([staged] if staged else [], ends, {"id": commit})
+        self.batches.add_files([staged] if staged else [], ends, {"id": commit})
         faults.reach("pipeline.commit.after_batches")
         self._last = commit
 
     def _repair(self) -> None:
         """Do the second half of a commit that a crash has cut in two."""
-        half, self._last = self.events.last_note(), self.batches.last_note().get("id")
+        half, self._last = self.events.read_last_note(), self.batches.read_last_note().get("id")
         if half.get("id") == self._last:
             return
         if half.get("after") != self._last:
@@ -286,12 +298,14 @@ class Bronze:
                 "them was restored from before"
             )
         staged = half["batches"]
-        self.batches.add([Added(**staged)] if staged else [], half["ends"], {"id": half["id"]})
+        self.batches.add_files(
+            [AddedFile(**staged)] if staged else [], half["ends"], {"id": half["id"]}
+        )
         self._last = half["id"]
 
     def _compact_if_due(self) -> None:
         """Join the small files that a fast trigger leaves."""
         if len(self.batches.files) - self._compacted >= _COMPACT_FILES:
-            self.batches.compact()
-            self.events.compact()
+            self.batches.compact_files()
+            self.events.compact_files()
             self._compacted = len(self.batches.files)

@@ -16,7 +16,7 @@ from logdrive.pipeline.decode.schema import TIME
 Rows = npt.NDArray[np.int64]
 
 
-def labels(
+def label_column(
     values: Sequence[str | None], counts: Rows, others: "Sparse | None" = None
 ) -> pa.DictionaryArray:
     """Return a dictionary column in which value i of *values* is repeated counts[i] times, except
@@ -29,10 +29,10 @@ def labels(
         indices[others.rows] = np.fromiter(
             (_code(codes, value) for value in others.values), np.int32, len(others.values)
         )
-    return dictionary(indices, list(codes))
+    return dictionary_column(indices, list(codes))
 
 
-def dictionary(indices: npt.NDArray[np.int32], values: Sequence[Any]) -> pa.DictionaryArray:
+def dictionary_column(indices: npt.NDArray[np.int32], values: Sequence[Any]) -> pa.DictionaryArray:
     """Return a dictionary column of strings; a None among *values* becomes null."""
     null = next((n for n, value in enumerate(values) if value is None), None)
     mask = None if null is None else indices == null
@@ -53,12 +53,12 @@ class Sparse:
         self.rows: list[int] = []
         self.values: list[Any] = []
 
-    def set(self, row: int, value: Any) -> None:
+    def set_value(self, row: int, value: Any) -> None:
         """Give *row* a value of its own; rows come in rising order."""
         self.rows.append(row)
         self.values.append(value)
 
-    def extend(self, first: int, values: Sequence[Any]) -> None:
+    def extend_values(self, first: int, values: Sequence[Any]) -> None:
         """Give the rows from *first* on these values; None leaves a row as usual."""
         if None not in values:
             self.rows += range(first, first + len(values))
@@ -66,15 +66,15 @@ class Sparse:
             return
         for row, value in enumerate(values, first):
             if value is not None:
-                self.set(row, value)
+                self.set_value(row, value)
 
-    def change(self, values: Mapping[int, Any]) -> None:
+    def replace_values(self, values: Mapping[int, Any]) -> None:
         """Give rows, wherever they are, other values."""
         known = dict(zip(self.rows, self.values, strict=True)) | dict(values)
         self.rows = sorted(known)
         self.values = [known[row] for row in self.rows]
 
-    def column(self, count: int, kind: pa.DataType) -> pa.Array:
+    def to_array(self, count: int, kind: pa.DataType) -> pa.Array:
         """Return a column of *count* rows, null where nothing was set."""
         if not self.rows:
             return pa.nulls(count, kind)
@@ -88,7 +88,7 @@ class Sparse:
         return values.take(pa.array(index, mask=missing))
 
 
-def times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
+def parse_times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
     """Return ISO 8601 texts as times, null where one is something else; without a zone they are
     UTC.
 
@@ -102,14 +102,14 @@ def times(texts: pa.StringArray) -> tuple[pa.Array, list[int]]:
     # not all of them have a zone and no more than six digits, or are times at all
     except pa.ArrowInvalid:
         found = pa.array(
-            [None if text is None else _time(text) for text in texts.to_pylist()], TIME
+            [None if text is None else _parse_time(text) for text in texts.to_pylist()], TIME
         )
     lost = pc.and_not(pc.is_null(found), pc.is_null(texts))
     finer = pc.fill_null(pc.match_substring_regex(texts, r"\.\d{6}\d*[1-9]"), False)
     return found, [int(row) for row in pc.indices_nonzero(pc.or_(lost, finer)).to_pylist()]
 
 
-def _time(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

@@ -18,7 +18,7 @@ class Coverage:
     def __init__(self) -> None:
         self._sources: dict[str, list[Interval]] = {}
 
-    def add(self, source: str, start: int, end: int) -> list[Interval]:
+    def cover_interval(self, source: str, start: int, end: int) -> list[Interval]:
         """Cover [start, end); return its parts that were not covered before, in order."""
         have = self._sources.setdefault(source, [])
         if start >= end:
@@ -36,7 +36,7 @@ class Coverage:
         )
         return subtract([(start, end)], touched)
 
-    def intervals(self, source: str) -> list[Interval]:
+    def covered_intervals(self, source: str) -> list[Interval]:
         """Return what is covered of *source*, in order, no two touching."""
         return list(self._sources.get(source, ()))
 
@@ -76,6 +76,6 @@ def intersect(intervals: Iterable[Interval], others: Iterable[Interval]) -> list
     return subtract(first, subtract(first, union(others)))
 
 
-def size(intervals: Iterable[Interval]) -> int:
+def total_size(intervals: Iterable[Interval]) -> int:
     """Return how many bytes *intervals* have together, each counted."""
     return sum(end - start for start, end in intervals)

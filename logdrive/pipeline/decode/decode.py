@@ -18,7 +18,7 @@ from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.decode.blocks import LINE_ENDS, NONE, split_lengths, split_lines
 from logdrive.pipeline.decode.event_columns import EventColumns, events_table
 from logdrive.pipeline.decode.headers import BatchRow, HeaderRows
-from logdrive.pipeline.decode.records import Singles, parsed
+from logdrive.pipeline.decode.records import SingleEvents, parse_record
 from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS, HEADLESS_ROW, INCOMPLETE, MALFORMED
 
 _TOGETHER_BYTES = 256 * KIB  # text that is cut into lines at one time
@@ -30,14 +30,14 @@ class Decoder:
     def __init__(self, stream: str) -> None:
         self._rows = HeaderRows(stream)
         self._columns = EventColumns()
-        self._singles = Singles()
+        self._singles = SingleEvents()
         self._texts: list[tuple[bytes, int, BatchRow]] = []
         self._waiting = 0
         self._batches: list[BatchRow] = []
         self._recalled: list[tuple[EventPiece, bytes]] = []
         self.text_bytes = 0
 
-    def recall(self, segment: str, offset: int, data: bytes) -> None:
+    def recall_pieces(self, segment: str, offset: int, data: bytes) -> None:
         """Take whole batches from elsewhere in the segment, pieces of the event whose last piece is
         fed next (rule R6).
         """
@@ -53,22 +53,22 @@ class Decoder:
                 )
         self.text_bytes += len(data)
 
-    def feed(self, segment: str, offset: int, data: bytes) -> int:
+    def decode_batches(self, segment: str, offset: int, data: bytes) -> int:
         """Decode the whole batches in *data*, which begins at *offset* with one; return where the
         next one begins.
         """
         following = offset
         for hop in walk_batches(segment, offset, data):
-            row = self._rows.row(segment, hop)
+            row = self._rows.make_row(segment, hop)
             self._batches.append(row)
             self._decode(hop, row, data, offset)
             following = hop.next
         self.text_bytes += following - offset
         return following
 
-    def take(self) -> tuple[pa.Table, list[BatchRow]]:
+    def take_tables(self) -> tuple[pa.Table, list[BatchRow]]:
         """Return the event rows and headers since the last call."""
-        self._settle()
+        self._flush_pending()
         table = events_table(self._columns, self._batches)
         batches, self._batches, self._columns, self.text_bytes = (
             self._batches,
@@ -78,29 +78,29 @@ class Decoder:
         )
         return table, batches
 
-    def _settle(self) -> None:
+    def _flush_pending(self) -> None:
         """Turn what waits into columns; singles and texts never wait both."""
         if self._singles:
             self._columns.add_singles(self._singles)
-            self._singles = Singles()
+            self._singles = SingleEvents()
         if self._texts:
             texts, starts, rows = zip(*self._texts, strict=True)
             lines, counts = split_lines(texts, starts)
-            self._columns.add(lines)
+            self._columns.add_lines(lines)
             for row, count in zip(rows, counts.tolist(), strict=True):
                 row.rows += count
             self._texts, self._waiting = [], 0
 
-    def _single(self, row: BatchRow) -> Singles:
+    def _single(self, row: BatchRow) -> SingleEvents:
         """Return what takes the next event, a single one."""
         if self._texts:
-            self._settle()
+            self._flush_pending()
         row.rows += 1
         return self._singles
 
     def _text(self, text: bytes, start: int, row: BatchRow) -> None:
         if self._singles or (self._texts and self._waiting + len(text) > _TOGETHER_BYTES):
-            self._settle()
+            self._flush_pending()
         self._texts.append((text, start, row))
         self._waiting += len(text)
 
@@ -108,14 +108,14 @@ class Decoder:
         """Decode one batch of *data*, which begins at *base*."""
         start, end = hop.body - base, hop.next - base
         if row.kind == HEADLESS:
-            self._single(row).quarantine(hop.payload, HEADLESS_ROW)
+            self._single(row).add_quarantined(hop.payload, HEADLESS_ROW)
             return
         if row.kind not in ("data", FOREIGN):
             return
         try:
             payloads = list(split_events(data, start, end))
         except ValueError:
-            self._single(row).quarantine(data[start:end], MALFORMED)
+            self._single(row).add_quarantined(data[start:end], MALFORMED)
             return
         if (
             hop.header is not None
@@ -127,11 +127,11 @@ class Decoder:
             return
         take = self._foreign if row.kind == FOREIGN else self._own
         for payload in payloads:
-            value = parsed(payload)
+            value = parse_record(payload)
             if type(value) is dict:
                 take(payload, value, row)
             else:
-                self._single(row).quarantine(payload, str(value))
+                self._single(row).add_quarantined(payload, str(value))
 
     def _put_together(self, last: EventPiece, payloads: list[bytes], row: BatchRow) -> None:
         """Decode the event that *last* ends, of which *payloads* is the rest; the recalled pieces
@@ -144,25 +144,25 @@ class Decoder:
         self._recalled, event = [], b"".join(parts)
         # the first ones were cut off before they were read
         if at != last.bytes or len(event) != at:
-            self._single(row).quarantine(b"".join(payloads), INCOMPLETE)
-        elif type(value := parsed(event)) is dict:
+            self._single(row).add_quarantined(b"".join(payloads), INCOMPLETE)
+        elif type(value := parse_record(event)) is dict:
             self._foreign(event, value, row)
         else:
-            self._single(row).quarantine(event, str(value))
+            self._single(row).add_quarantined(event, str(value))
 
     def _foreign(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
-        self._single(row).foreign(payload, value)
+        self._single(row).add_foreign(payload, value)
 
     def _own(self, payload: bytes, value: dict[str, Any], row: BatchRow) -> None:
         """Decode one record of our own agent: a block, or a single event."""
         log = value.get("log")
         if type(log) is not dict or "lines" not in log:
-            self._single(row).own(payload, value)
+            self._single(row).add_own(payload, value)
             return
         try:
             self._block(value, log, row)
         except ValueError:
-            self._single(row).quarantine(payload, MALFORMED)
+            self._single(row).add_quarantined(payload, MALFORMED)
 
     def _block(self, value: dict[str, Any], log: dict[str, Any], row: BatchRow) -> None:
         """Decode a block (rule R1). Raises ValueError where its figures contradict its text."""
@@ -180,8 +180,8 @@ class Decoder:
             if max([start, *lines.stops[-1:], *(stop for _, stop in dropped[-1:])]) != end:
                 raise ValueError("lengths do not end where the block does")
             row.dropped += dropped
-            self._settle()
-            self._columns.add(lines)
+            self._flush_pending()
+            self._columns.add_lines(lines)
             row.rows += len(lines.starts)
             return
         if len(text) != end - start:
@@ -190,4 +190,4 @@ class Decoder:
         if whole:
             self._text(text if whole == len(text) else text[:whole], start, row)
         if whole < len(text):
-            self._single(row).text(text[whole:].decode(), start + whole, end, LINE_ENDS[NONE])
+            self._single(row).add_line(text[whole:].decode(), start + whole, end, LINE_ENDS[NONE])

@@ -11,9 +11,9 @@ import orjson
 import pyarrow as pa
 
 from logdrive.pipeline.decode.blocks import LF, LINE_ENDS, Lines
-from logdrive.pipeline.decode.columns import Sparse, dictionary, labels, times
+from logdrive.pipeline.decode.columns import Sparse, dictionary_column, label_column, parse_times
 from logdrive.pipeline.decode.headers import BatchRow
-from logdrive.pipeline.decode.records import BLOCK, TIMESTAMP, Singles
+from logdrive.pipeline.decode.records import BLOCK, TIMESTAMP, SingleEvents
 from logdrive.pipeline.decode.schema import EVENTS, TIME
 
 _ABSENT = -1
@@ -37,7 +37,7 @@ class EventColumns:
     sparse: dict[str, Sparse] = field(default_factory=_sparse_columns)
     count: int = 0
 
-    def add(self, lines: Lines) -> None:
+    def add_lines(self, lines: Lines) -> None:
         """Take one piece."""
         self.messages.append(lines.messages)
         self.starts.append(lines.starts)
@@ -45,18 +45,18 @@ class EventColumns:
         self.ends.append(np.zeros(len(lines.starts), np.int8) if lines.ends is None else lines.ends)
         self.count += len(lines.starts)
 
-    def add_singles(self, events: Singles) -> None:
+    def add_singles(self, events: SingleEvents) -> None:
         """Take single records as one piece."""
         columns = events.columns()
         for name, sparse in self.sparse.items():
-            sparse.extend(self.count, columns[name])
+            sparse.extend_values(self.count, columns[name])
         codes = [_END_CODES.get(eol, _ABSENT) for eol in columns["eol"]]
         if _ABSENT in codes:
             for row, code in enumerate(codes):
                 if code == _ABSENT:
-                    self.odd_ends.set(self.count + row, columns["eol"][row])
+                    self.odd_ends.set_value(self.count + row, columns["eol"][row])
                     codes[row] = LF
-        self.add(
+        self.add_lines(
             Lines(
                 pa.array(columns["message"], pa.string()),
                 _positions(columns["start"]),
@@ -81,7 +81,7 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
     first = np.cumsum(counts) - counts
     sparse = columns.sparse
     known = {
-        name: labels([getattr(batch, name) for batch in batches], counts, sparse.get(name))
+        name: label_column([getattr(batch, name) for batch in batches], counts, sparse.get(name))
         for name in ("stream", "segment", "source", "host", "path")
     }
     known |= {
@@ -102,12 +102,12 @@ def events_table(columns: EventColumns, batches: list[BatchRow]) -> pa.Table:
         "end": _position_column(columns.stops),
         "message": pa.chunked_array(columns.messages, pa.string()),
         "eol": _line_ends(columns),
-        "form": labels([BLOCK], np.array([columns.count]), sparse["form"]),
-        "flag": labels([None], np.array([columns.count]), sparse["flag"]),
+        "form": label_column([BLOCK], np.array([columns.count]), sparse["form"]),
+        "flag": label_column([None], np.array([columns.count]), sparse["flag"]),
     }
     known["time"] = _times(columns)
     known |= {
-        name: sparse[name].column(columns.count, EVENTS.field(name).type)
+        name: sparse[name].to_array(columns.count, EVENTS.field(name).type)
         for name in ("original", "fields")
     }
     return pa.table([known[name] for name in EVENTS.names], schema=EVENTS)
@@ -117,12 +117,12 @@ def _times(columns: EventColumns) -> pa.Array:
     """Return the times; a text that is none, or says more than the time does, is kept in
     `fields`.
     """
-    texts = columns.sparse["time"].column(columns.count, pa.string())
-    found, rows = times(texts)
+    texts = columns.sparse["time"].to_array(columns.count, pa.string())
+    found, rows = parse_times(texts)
     if rows:
         fields = columns.sparse["fields"]
         known = dict(zip(fields.rows, fields.values, strict=True))
-        fields.change({row: _with_time(texts[row].as_py(), known.get(row)) for row in rows})
+        fields.replace_values({row: _with_time(texts[row].as_py(), known.get(row)) for row in rows})
     return found
 
 
@@ -146,4 +146,4 @@ def _line_ends(columns: EventColumns) -> pa.DictionaryArray:
         if value not in values:
             values.append(value)
         codes[row] = values.index(value)
-    return dictionary(codes, values)
+    return dictionary_column(codes, values)

@@ -15,7 +15,7 @@ class _Number(str):
     __slots__ = ()
 
 
-def may_differ(dumped: bytes) -> bool:
+def may_have_lost_digits(dumped: bytes) -> bool:
     """Tell whether *dumped*, JSON from orjson, may have a float where there was a whole number.
 
     Such a float is 2^63 or more and so has an exponent.
@@ -23,7 +23,7 @@ def may_differ(dumped: bytes) -> bool:
     return b"e+" in dumped
 
 
-def as_written(value: Any, payload: bytes, *place: str) -> str:
+def dump_as_written(value: Any, payload: bytes, *place: str) -> str:
     """Return *value* as JSON with its numbers as *payload* has them.
 
     *value* is what orjson found in *payload*, an object, at *place*, perhaps without some keys.

@@ -77,7 +77,7 @@ class HeaderRows:
         self._stream = stream
         self._attributes: dict[bytes, AttributeColumns] = {}
 
-    def row(self, segment: str, hop: BatchRef) -> BatchRow:
+    def make_row(self, segment: str, hop: BatchRef) -> BatchRow:
         """Return the row of *hop*; `rows`, `dropped` and `committed` are filled in as the batch
         goes on its way.
         """
@@ -106,7 +106,7 @@ class HeaderRows:
                 read=None,
                 received=None,
             )
-        told = self._told(bytes(header.attributes))
+        told = self._parse_attributes(bytes(header.attributes))
         row = BatchRow(
             batch=batch,
             stream=self._stream,
@@ -122,7 +122,7 @@ class HeaderRows:
             path=told.path,
             previous=header.previous,
             position=header.position,
-            kept=_claimed(header),
+            kept=_claimed_intervals(header),
             records=header.records,
             events=header.events,
             bytes=header.size,
@@ -140,21 +140,24 @@ class HeaderRows:
                 piece.event,
                 piece.last,
             )
-        elif mark := _object(bytes(header.mark)):
+        elif mark := _parse_object(bytes(header.mark)):
             row.mark_start, row.mark_end = _integer(mark.get("start")), _integer(mark.get("end"))
-            row.mark_reason, row.mark_store = _name(mark.get("reason")), _name(mark.get("store"))
+            row.mark_reason, row.mark_store = (
+                _string_or_name(mark.get("reason")),
+                _string_or_name(mark.get("store")),
+            )
             row.mark_exact = bool(mark.get("end_exact", True))
             if header.kind == FOREIGN:  # a note about a dead letter: the letter's id
-                row.mark_store = _name(mark.get("letter"))
+                row.mark_store = _string_or_name(mark.get("letter"))
         return row
 
-    def _told(self, raw: bytes) -> AttributeColumns:
+    def _parse_attributes(self, raw: bytes) -> AttributeColumns:
         told = self._attributes.get(raw)
         if told is None:
-            values = _object(raw)
+            values = _parse_object(raw)
             told = AttributeColumns(
-                _name(values.get("host")),
-                _name(values.get("path")),
+                _string_or_name(values.get("host")),
+                _string_or_name(values.get("path")),
                 values.get("resend") is True,
                 raw.decode(),
             )
@@ -164,21 +167,21 @@ class HeaderRows:
         return told
 
 
-def _claimed(header: BatchHeader) -> list[Interval] | None:
+def _claimed_intervals(header: BatchHeader) -> list[Interval] | None:
     """Return what a data batch brings; the cover decides later what of it is kept (rule A2)."""
     if header.kind != "data" or header.previous is None or header.position is None:
         return None
     return [(header.previous, header.position)] if header.previous < header.position else []
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _parse_object(raw: bytes) -> dict[str, Any]:
     if raw in (b"", b"null"):
         return {}
     value = orjson.loads(raw)
     return value if isinstance(value, dict) else {}
 
 
-def _name(value: Any) -> str | None:
+def _string_or_name(value: Any) -> str | None:
     if isinstance(value, dict):
         value = value.get("name")
     return value if isinstance(value, str) else None
@@ -209,7 +212,7 @@ def batches_table(rows: Iterable[BatchRow]) -> pa.Table:
     return pa.table(columns, schema=BATCHES)
 
 
-def rows_of(table: pa.Table) -> list[BatchRow]:
+def rows_from_table(table: pa.Table) -> list[BatchRow]:
     """Return the rows of a table that `batches_table` made."""
     found = []
     for values in table.cast(_raw_times(table.schema)).to_pylist():

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from logdrive.model.limits import MAX_POSITION
-from logdrive.pipeline.decode.exact import as_written, may_differ
+from logdrive.pipeline.decode.exact import dump_as_written, may_have_lost_digits
 from logdrive.pipeline.decode.schema import CHANGED, MALFORMED, NOT_JSON, NOT_OBJECT
 
 BLOCK: Final = "block"
@@ -22,7 +22,7 @@ UNKNOWN: Final = "unknown"
 TIMESTAMP: Final = "@timestamp"
 
 
-class Singles:
+class SingleEvents:
     """Columns of single events; None stands for what the batch's header says, or for null.
 
     *time* is text as the record had it.
@@ -52,7 +52,7 @@ class Singles:
         """Return the columns by name; there must be rows."""
         return dict(zip(self.NAMES, zip(*self.rows, strict=True), strict=True))
 
-    def quarantine(self, payload: bytes, flag: str) -> None:
+    def add_quarantined(self, payload: bytes, flag: str) -> None:
         """Add the event that stands for bytes we can't read: nothing of them is lost."""
         self.rows.append(
             (
@@ -70,20 +70,20 @@ class Singles:
             )
         )
 
-    def text(self, message: str, start: int, end: int, eol: str) -> None:
+    def add_line(self, message: str, start: int, end: int, eol: str) -> None:
         """Add a line of a block."""
         self.rows.append((message, BLOCK, start, end, eol, None, None, None, None, None, None))
 
-    def own(self, payload: bytes, record: dict[str, Any]) -> None:
+    def add_own(self, payload: bytes, record: dict[str, Any]) -> None:
         """Add the event of a lean or full record that an agent of ours sent; its positions are in
         the file.
         """
         try:
             self._add(record, payload, FULL if TIMESTAMP in record else LEAN, placed=True)
         except (TypeError, ValueError):
-            self.quarantine(payload, MALFORMED)
+            self.add_quarantined(payload, MALFORMED)
 
-    def foreign(self, payload: bytes, record: dict[str, Any]) -> None:
+    def add_foreign(self, payload: bytes, record: dict[str, Any]) -> None:
         """Add the event of a record that another shipper sent, whatever its shape; or an agent of
         ours that speaks plain Lumberjack.
         """
@@ -98,7 +98,7 @@ class Singles:
                 placed=type(log) is dict and "origin" in log and "offset" in log,
             )
         except (TypeError, ValueError):
-            self.quarantine(payload, MALFORMED)
+            self.add_quarantined(payload, MALFORMED)
 
     def _add(self, record: dict[str, Any], payload: bytes, form: str, *, placed: bool) -> None:
         """Take from *record* what has a column of its own; the rest becomes `fields`.
@@ -122,11 +122,15 @@ class Singles:
         fields = None
         if record:
             dumped = orjson.dumps(record)
-            fields = as_written(record, payload) if may_differ(dumped) else dumped.decode()
+            fields = (
+                dump_as_written(record, payload)
+                if may_have_lost_digits(dumped)
+                else dumped.decode()
+            )
         self.rows.append((message, form, start, end, eol, host, path, original, fields, time, flag))
 
 
-def parsed(payload: bytes) -> dict[str, Any] | str:
+def parse_record(payload: bytes) -> dict[str, Any] | str:
     """Return the object in *payload*, or the flag that says why there is none."""
     try:
         value = orjson.loads(payload)
@@ -210,7 +214,11 @@ def _flat(
         name, message = "line", record.pop("line", "")
     if type(message) is not str:
         dumped = orjson.dumps(message)
-        message = as_written(message, payload, name) if may_differ(dumped) else dumped.decode()
+        message = (
+            dump_as_written(message, payload, name)
+            if may_have_lost_digits(dumped)
+            else dumped.decode()
+        )
     if start is None:
         start = _position(record, "log.offset")
         start = _position(record, "offset") if start is None else start

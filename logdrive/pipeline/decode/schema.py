@@ -76,7 +76,7 @@ BATCHES: Final = pa.schema(
 """One row a header, and one a headless record."""
 
 
-def plain(schema: pa.Schema) -> pa.Schema:
+def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return *schema* as readers see it: dictionaries are the strings they stand for."""
     return pa.schema(
         [field.with_type(pa.string()) if field.type.equals(LABEL) else field for field in schema]

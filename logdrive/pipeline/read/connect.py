@@ -23,7 +23,7 @@ from logdrive.services.pravega.server import endpoint
 
 
 @contextmanager
-def reached(
+def open_stream(
     uri: str, tls: ClientTls | None = None, login: Login | None = None
 ) -> Iterator[StreamClient]:
     """Yield where the stream *uri* is read, while the context lasts. Raises `ConfigError`.
@@ -43,7 +43,7 @@ def reached(
     ready: Future[StreamClient] = Future()
     loop, done = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(
-        target=_serve, args=(loop, address, tls, ready, done), name="logdrive-attach"
+        target=_serve_store, args=(loop, address, tls, ready, done), name="logdrive-attach"
     )
     thread.start()
     try:
@@ -54,7 +54,7 @@ def reached(
         thread.join()
 
 
-def _serve(
+def _serve_store(
     loop: asyncio.AbstractEventLoop,
     address: StreamAddress,
     tls: ClientTls | None,
@@ -86,7 +86,7 @@ def _serve(
         ready.set_exception(error)
 
 
-def moved(uri: str, face: StreamClient) -> StreamClient:
+def relocate_stream(uri: str, face: StreamClient) -> StreamClient:
     """Return where another process serves *uri* now, *face* where nobody says: a receiver that was
     started again has a new port.
     """

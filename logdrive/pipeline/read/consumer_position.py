@@ -38,7 +38,7 @@ class ConsumerPosition:
         self._failing = False
         self._log = structlog.get_logger("logdrive.pipeline").bind(reader=name)
 
-    def tell(self, face: StreamClient, ends: Mapping[str, int]) -> None:
+    def publish_ends(self, face: StreamClient, ends: Mapping[str, int]) -> None:
         """Set the position in each segment to its end in *ends*, where it is not there yet.
 
         What fails is told, and tried with the next.
@@ -51,7 +51,7 @@ class ConsumerPosition:
         if not self._name or not behind:
             return
         try:
-            asyncio.run(self._tell(face, behind))
+            asyncio.run(self._publish(face, behind))
         except LogdriveError as error:
             if not self._failing:
                 self._log.warning(
@@ -59,26 +59,30 @@ class ConsumerPosition:
                     reason=str(error),
                 )
             self._failing = True
-            face.found.homes.clear()  # a segment may be somewhere else by then
-            face.found.tokens.clear()
+            face.location.homes.clear()  # a segment may be somewhere else by then
+            face.location.tokens.clear()
             return
         if self._failing:
             self._log.info("the store is told again how far the tables are")
         self._failing = False
 
-    async def _tell(self, face: StreamClient, ends: Mapping[str, int]) -> None:
+    async def _publish(self, face: StreamClient, ends: Mapping[str, int]) -> None:
         try:
             async with asyncio.timeout(_SECONDS):
-                face.found.tokens.pop(True, None)  # commits may be further apart than a token lasts
+                face.location.tokens.pop(
+                    True, None
+                )  # commits may be further apart than a token lasts
                 homes: dict[Target, dict[str, int]] = {}
                 for segment, end in ends.items():
-                    homes.setdefault(await face.home(segment, update=True), {})[segment] = end
+                    homes.setdefault(await face.locate_store(segment, update=True), {})[segment] = (
+                        end
+                    )
                 for home, there in homes.items():
-                    await self._tell_one(home, there)
+                    await self._publish_at(home, there)
         except TimeoutError as error:
             raise TransientError(f"no answer within {_SECONDS:g} s") from error
 
-    async def _tell_one(self, home: Target, ends: Mapping[str, int]) -> None:
+    async def _publish_at(self, home: Target, ends: Mapping[str, int]) -> None:
         async with connected(
             SystemTransport(), home.host, home.port, home.tls, token=home.token_of
         ) as client:
@@ -93,11 +97,11 @@ class ConsumerPosition:
             elif isinstance(answer, BaseException):
                 failures.append(answer)
             else:
-                self._met(segment, end, answer)
+                self._on_position(segment, end, answer)
         if failures:
             raise failures[0]
 
-    def _met(self, segment: str, end: int, position: int) -> None:
+    def _on_position(self, segment: str, end: int, position: int) -> None:
         self._set[segment] = end
         if position > end:
             self._others.add(segment)

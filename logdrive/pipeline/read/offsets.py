@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NO_HEADER = -1
-NONE_BEGUN = -1
+NO_UNFINISHED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +18,13 @@ class Point:
     where none was read.
 
     *since* is where the first event in pieces begins that is not whole at *next* (rule R6),
-    `NONE_BEGUN` where there is none.
+    `NO_UNFINISHED` where there is none.
     """
 
     next: int = 0
     offset: int = NO_HEADER
     crc: int = 0
-    since: int = NONE_BEGUN
+    since: int = NO_UNFINISHED
 
     def as_list(self) -> list[int]:
         """Return what Spark keeps."""
@@ -32,7 +32,7 @@ class Point:
             self.next,
             self.offset,
             self.crc,
-            *([] if self.since == NONE_BEGUN else [self.since]),
+            *([] if self.since == NO_UNFINISHED else [self.since]),
         ]
 
 
@@ -58,7 +58,7 @@ class Progress:
         return {"segments": points} | ({"restarts": restarts} if restarts else {})
 
 
-def progress_of(value: Mapping[str, Any]) -> Progress:
+def parse_progress(value: Mapping[str, Any]) -> Progress:
     """Read what `as_json` wrote. Raises ValueError where it is something else."""
     try:
         points = {

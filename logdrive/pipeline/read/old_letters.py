@@ -37,9 +37,9 @@ def note_old_letters(face: StreamClient) -> None:
     Where that fails, it is logged, and the next run tries again: no row depends on it.
     """
     log = structlog.get_logger("logdrive.pipeline")
-    beside = replace(face, stream=face.stream + DEAD_STREAM, found=StreamLocation())
+    beside = replace(face, stream=face.stream + DEAD_STREAM, location=StreamLocation())
     try:
-        count = sum(asyncio.run(_note_all(face, beside, state)) for state in beside.segments())
+        count = sum(asyncio.run(_note_all(face, beside, state)) for state in beside.list_segments())
     except (LogdriveError, ValueError) as error:
         log.info(
             "dead letters of earlier versions can't be looked for",
@@ -55,7 +55,7 @@ def note_old_letters(face: StreamClient) -> None:
 
 async def _note_all(face: StreamClient, beside: StreamClient, there: SegmentState) -> int:
     """Note the letters in *there* since the last look; return how many."""
-    home = await beside.home(there.segment)
+    home = await beside.locate_store(there.segment)
     async with connected(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
@@ -72,10 +72,10 @@ async def _note_all(face: StreamClient, beside: StreamClient, there: SegmentStat
 
 
 async def _append(face: StreamClient, letters: Sequence[DeadLetter]) -> None:
-    there = [state for state in await asyncio.to_thread(face.segments) if not state.sealed]
+    there = [state for state in await asyncio.to_thread(face.list_segments) if not state.sealed]
     if not there:
         raise ValueError("the stream is sealed: nothing can be appended")
-    home = await face.home(there[0].segment, update=True)
+    home = await face.locate_store(there[0].segment, update=True)
     async with connected(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:
@@ -94,7 +94,7 @@ async def _remember(
 ) -> None:
     """Begin behind *there* next time, or at the first letter that may still get its last pieces."""
     begun = [letter.places[0][0] for letter in letters if letter.places and not letter.whole]
-    home = await beside.home(there.segment, update=True)
+    home = await beside.locate_store(there.segment, update=True)
     async with connected(
         SystemTransport(), home.host, home.port, home.tls, token=home.token_of
     ) as client:

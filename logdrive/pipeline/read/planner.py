@@ -10,7 +10,7 @@ from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.pieces import UnfinishedEvents, WholeEvent, piece_of
 from logdrive.pipeline.decode.schema import FOREIGN
-from logdrive.pipeline.read.offsets import NO_HEADER, NONE_BEGUN, Point, Progress
+from logdrive.pipeline.read.offsets import NO_HEADER, NO_UNFINISHED, Point, Progress
 from logdrive.pipeline.read.stream import StreamClient
 
 
@@ -36,7 +36,7 @@ class _Plan:
     events: list[WholeEvent]
 
 
-def events_in(hops: Sequence[BatchRef], unfinished: UnfinishedEvents) -> list[WholeEvent]:
+def find_whole_events(hops: Sequence[BatchRef], unfinished: UnfinishedEvents) -> list[WholeEvent]:
     """Return the events in pieces that end in *hops*; *unfinished*, which is as before them, goes
     on to what it is behind them.
     """
@@ -59,21 +59,21 @@ class Planner:
     batches begin.
     """
 
-    face: StreamClient
+    stream: StreamClient
     range_bytes: int
     _checked: dict[int, Point] = field(default_factory=dict)
     _plans: dict[int, _Plan] = field(default_factory=dict)
     # by segment and place
     _unfinished: dict[tuple[int, int], UnfinishedEvents] = field(default_factory=dict)
 
-    def lengths(self) -> dict[int, tuple[int, int]]:
+    def segment_bounds(self) -> dict[int, tuple[int, int]]:
         """Return where each segment begins and ends now."""
         return {
-            self.face.number(state.segment): (state.start, state.length)
-            for state in self.face.segments()
+            self.stream.segment_number(state.segment): (state.start, state.length)
+            for state in self.stream.list_segments()
         }
 
-    def advance(
+    def plan_micro_batch(
         self, start: Progress, lengths: Mapping[int, tuple[int, int]], most: int | None
     ) -> Progress:
         """Return how far to read from *start*, over all segments at most *most* bytes but at least
@@ -87,7 +87,7 @@ class Planner:
         self._plans.clear()
         waiting = []
         for number, (first, length) in sorted(lengths.items()):
-            at = self._begin(number, start.point(number), first, length)
+            at = self._resume_at(number, start.point(number), first, length)
             if at != start.point(number).next:
                 restarts[number] = at
             points.setdefault(number, Point(first))
@@ -95,9 +95,11 @@ class Planner:
         left = most
         for turn, (_, number, at, length) in enumerate(sorted(waiting)):
             share = None if left is None else left // (len(waiting) - turn)
-            hops = self.face.hops(self.face.segment(number), at, length, share)
+            hops = self.stream.read_batch_refs(
+                self.stream.name_of_segment(number), at, length, share
+            )
             if hops:
-                point = points[number] = self._checked[number] = self._planned(
+                point = points[number] = self._checked[number] = self._keep_plan(
                     number, start.point(number), at, hops
                 )
                 left = None if left is None else max(0, left - (point.next - at))
@@ -105,7 +107,7 @@ class Planner:
             points, {number: at for number, at in restarts.items() if number in self._plans}
         )
 
-    def ranges(self, start: Progress, end: Progress) -> list[BatchRange]:
+    def cut_ranges(self, start: Progress, end: Progress) -> list[BatchRange]:
         """Return the ranges from *start* to *end*, none much longer than `range_bytes`, all cut
         where batches begin.
         """
@@ -117,24 +119,26 @@ class Planner:
             plan = self._plans.get(number)
             # another process planned this
             if plan is None or plan.places[0] > at or plan.places[-1] != point.next:
-                self._planned(
+                self._keep_plan(
                     number,
                     start.point(number),
                     at,
-                    self.face.hops(self.face.segment(number), at, point.next),
+                    self.stream.read_batch_refs(
+                        self.stream.name_of_segment(number), at, point.next
+                    ),
                 )
                 plan = self._plans[number]
             for place in plan.places:
                 if place > at and (place - at >= self.range_bytes or place == point.next):
                     events = tuple(event for event in plan.events if at <= event.last < place)
-                    found.append(BatchRange(self.face.segment(number), at, place, events))
+                    found.append(BatchRange(self.stream.name_of_segment(number), at, place, events))
                     at = place
         return found
 
-    def _planned(self, number: int, start: Point, at: int, hops: Sequence[BatchRef]) -> Point:
+    def _keep_plan(self, number: int, start: Point, at: int, hops: Sequence[BatchRef]) -> Point:
         """Keep what *hops* say, which go on from *at*, and return the point behind them."""
-        unfinished, end = self._begun_before(number, start, at), hops[-1].next
-        events = events_in(hops, unfinished)
+        unfinished, end = self._unfinished_before(number, start, at), hops[-1].next
+        events = find_whole_events(hops, unfinished)
         self._plans[number] = _Plan([*(hop.offset for hop in hops), end], events)
         kept = {
             place: one
@@ -143,25 +147,28 @@ class Planner:
         }
         self._unfinished = kept | {(number, end): unfinished}
         since = unfinished.since(end)
-        return Point(end, hops[-1].offset, hops[-1].crc, NONE_BEGUN if since == end else since)
+        return Point(end, hops[-1].offset, hops[-1].crc, NO_UNFINISHED if since == end else since)
 
-    def _begun_before(self, number: int, point: Point, at: int) -> UnfinishedEvents:
+    def _unfinished_before(self, number: int, point: Point, at: int) -> UnfinishedEvents:
         """Return the events that have begun before *at* and are not whole there; *point* is where
         the reader goes on.
         """
         if (known := self._unfinished.get((number, at))) is not None:
             return known.copy()
         unfinished = UnfinishedEvents()
-        if point.next == at and point.since != NONE_BEGUN:
-            segment = self.face.segment(number)
+        if point.next == at and point.since != NO_UNFINISHED:
+            segment = self.stream.name_of_segment(number)
             first = next(
-                (state.start for state in self.face.segments() if state.segment == segment), 0
+                (state.start for state in self.stream.list_segments() if state.segment == segment),
+                0,
             )
-            events_in(self.face.hops(segment, max(point.since, first), at), unfinished)
+            find_whole_events(
+                self.stream.read_batch_refs(segment, max(point.since, first), at), unfinished
+            )
         self._unfinished[number, at] = unfinished.copy()
         return unfinished
 
-    def _begin(self, number: int, point: Point, first: int, length: int) -> int:
+    def _resume_at(self, number: int, point: Point, first: int, length: int) -> int:
         """Return where to go on in a segment that now is [*first*, *length*): at *point*, if that
         is still its past (rule R5).
         """
@@ -169,12 +176,12 @@ class Planner:
         if point.next > length or not (
             known
             or point.offset < first
-            or self.face.last_match(self.face.segment(number), [point])
+            or self.stream.count_known_headers(self.stream.name_of_segment(number), [point])
         ):
             return first
         if 0 < point.next < first:
             raise StorageError(
-                f"{self.face.segment(number)}: the bytes from {point.next} to {first} "
+                f"{self.stream.name_of_segment(number)}: the bytes from {point.next} to {first} "
                 "were removed before they were read: "
                 "the next run goes on behind them; `readers` in the stream's "
                 "[[retention]] makes retention wait"

@@ -58,7 +58,7 @@ class StreamClient:
     target: Target
     scope: str
     stream: str
-    found: StreamLocation = field(default_factory=StreamLocation, compare=False, repr=False)
+    location: StreamLocation = field(default_factory=StreamLocation, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -71,25 +71,27 @@ class StreamClient:
         host = f"[{self.target.host}]" if ":" in self.target.host else self.target.host
         return f"pravega://{host}:{self.target.port}/{self.name}"
 
-    def segment(self, number: int) -> str:
+    def name_of_segment(self, number: int) -> str:
         """Return the full name of a segment. Raises `TransientError`."""
-        if number not in self.found.names:
-            self.segments()
-        return self.found.names.get(number) or segment_name(self.scope, self.stream, number)
+        if number not in self.location.names:
+            self.list_segments()
+        return self.location.names.get(number) or segment_name(self.scope, self.stream, number)
 
-    def segments(self) -> list[SegmentState]:
+    def list_segments(self) -> list[SegmentState]:
         """Return what the stream's segments are like, by number; of a stream that scales those that
         it still has.
 
         Raises `TransientError`, `ConfigError`.
         """
-        return _persisted(self._states)
+        return _persisted(self._ask_segments)
 
-    def number(self, segment: str) -> int:
+    def segment_number(self, segment: str) -> int:
         """Return the number of one of its segments."""
         return int(segment.rpartition("/")[2].partition(".")[0])
 
-    def hops(self, segment: str, start: int, end: int, most: int | None = None) -> list[BatchRef]:
+    def read_batch_refs(
+        self, segment: str, start: int, end: int, most: int | None = None
+    ) -> list[BatchRef]:
         """Return the batches in [start, end), records left where they are; *most* bounds their
         bytes, but not the first's.
 
@@ -105,9 +107,9 @@ class StreamClient:
                 found.append(hop)
             return found
 
-        return self._asked(segment, ask)
+        return self._ask_segment_store(segment, ask)
 
-    def last_match(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
+    def count_known_headers(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
         """Return how many of *marks*, from the first on, still stand in *segment* (rule R5).
 
         Raises `TransientError`.
@@ -123,49 +125,49 @@ class StreamClient:
                 )
             )
 
-        return self._asked(segment, ask)
+        return self._ask_segment_store(segment, ask)
 
-    def pieces(self, segment: str, start: int, end: int) -> Iterator[bytes]:
+    def read_bytes(self, segment: str, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes of [start, end) in order, some MiB at a time; a broken connection is made
         anew. Raises `TransientError`.
         """
         attempt = 0
         while start < end:
-            renewable = bool(self.found.tokens)
+            renewable = bool(self.location.tokens)
             try:
-                with BlockingClient(asyncio.run(self.home(segment))) as client:
+                with BlockingClient(asyncio.run(self.locate_store(segment))) as client:
                     while start < end:
                         data = client.fetch(segment, start, min(start + _PIECE_BYTES, end))
                         start, attempt, renewable = start + len(data), 0, True
                         yield data
             except TokenError as error:
-                attempt = _pause(attempt, self._refused(error, renewable))
+                attempt = _pause(attempt, self._forget_tokens(error, renewable))
             except TransientError as error:
-                self.found.homes.pop(segment, None)
+                self.location.homes.pop(segment, None)
                 attempt = _pause(attempt, error)
 
-    def _asked(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
+    def _ask_segment_store(self, segment: str, ask: Callable[[SegmentClient], Awaitable[T]]) -> T:
         async def asked() -> T:
-            renewable = bool(self.found.tokens)
-            home = await self.home(segment)
+            renewable = bool(self.location.tokens)
+            home = await self.locate_store(segment)
             try:
                 async with connected(
                     SystemTransport(), home.host, home.port, home.tls, token=home.token_of
                 ) as client:
                     return await ask(client)
             except TokenError as error:
-                raise self._refused(error, renewable) from error
+                raise self._forget_tokens(error, renewable) from error
             except TransientError:
-                self.found.homes.pop(segment, None)
+                self.location.homes.pop(segment, None)
                 raise
 
         return _persisted(asked)
 
-    def _refused(self, error: TokenError, renewable: bool) -> TransientError:
+    def _forget_tokens(self, error: TokenError, renewable: bool) -> TransientError:
         """Forget a token that may have ended, and return why to try again; raise *error* where a
         new one was refused, too.
         """
-        self.found.tokens.clear()
+        self.location.tokens.clear()
         if not renewable:
             raise error
         return TransientError(str(error))
@@ -173,37 +175,37 @@ class StreamClient:
     # Where segments are --------------------------------------------------------------------------
 
     async def _asks_controller(self) -> bool:
-        if self.found.controller is None:
-            self.found.controller = await is_controller(SystemTransport(), self.target)
-        return self.found.controller
+        if self.location.controller is None:
+            self.location.controller = await is_controller(SystemTransport(), self.target)
+        return self.location.controller
 
-    async def _states(self) -> list[SegmentState]:
+    async def _ask_segments(self) -> list[SegmentState]:
         found = await locate_segments(SystemTransport(), self.target, self.scope, self.stream)
-        self.found.names.update({one.number: one.state.segment for one in found})
-        self.found.homes.update({one.state.segment: one.home for one in found})
+        self.location.names.update({one.number: one.state.segment for one in found})
+        self.location.homes.update({one.state.segment: one.home for one in found})
         return [one.state for one in found]
 
-    async def home(self, segment: str, *, update: bool = False) -> Target:
+    async def locate_store(self, segment: str, *, update: bool = False) -> Target:
         """Return the segment store that has *segment*, to read or *update* it there.
 
         Raises `TransientError`.
         """
         if not await self._asks_controller():
             return self.target
-        if segment not in self.found.homes or update not in self.found.tokens:
+        if segment not in self.location.homes or update not in self.location.tokens:
             number, _, epoch = segment.rpartition("/")[2].partition(".#epoch.")
             asked = StreamSegment(self.scope, self.stream, int(epoch) << 32 | int(number), 0.0, 1.0)
             async with over_grpc(
                 self.target.host, self.target.port, self.target.tls, self.target.login
             ) as controller:
-                if update not in self.found.tokens:
-                    self.found.tokens[update] = await controller.token(
+                if update not in self.location.tokens:
+                    self.location.tokens[update] = await controller.token(
                         self.scope, self.stream, update=update
                     )
-                self.found.homes[segment] = home_of(
+                self.location.homes[segment] = home_of(
                     self.target, await controller.endpoint(asked), ""
                 )
-        return replace(self.found.homes[segment], token=self.found.tokens[update])
+        return replace(self.location.homes[segment], token=self.location.tokens[update])
 
 
 def stream_client(

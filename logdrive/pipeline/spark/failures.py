@@ -23,7 +23,7 @@ class WorkerStartError(TransientError):
 
 
 @contextmanager
-def spark_failures(log: Path | None = None) -> Iterator[None]:
+def convert_spark_failures(log: Path | None = None) -> Iterator[None]:
     """Raise what Spark raises within as a `TransientError` that says the cause and names *log*."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -31,10 +31,10 @@ def spark_failures(log: Path | None = None) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise spark_failure("Spark failed", error, log) from error
+        raise to_transient_error("Spark failed", error, log) from error
 
 
-def spark_failure(what: str, error: Any, log: Path | None = None) -> TransientError:
+def to_transient_error(what: str, error: Any, log: Path | None = None) -> TransientError:
     """Return the `TransientError` for *error*, as Spark raised it or a query ended with it."""
     reason = _reason(error)
     more = f"; {log} has the whole of it" if log is not None else ""

@@ -26,7 +26,7 @@ class NoJavaError(LogdriveError):
     """No Java that Spark could run on."""
 
 
-def java_home(environ: Mapping[str, str]) -> Path:
+def find_java_home(environ: Mapping[str, str]) -> Path:
     """Return what JAVA_HOME has to be.
 
     The Java of *environ* goes before pip's. Raises `NoJavaError`.

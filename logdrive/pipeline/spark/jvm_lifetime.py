@@ -19,7 +19,7 @@ _BIND = (
 )
 
 
-def bound_java_home(java_home: Path, directory: Path) -> Path:
+def make_bound_java_home(java_home: Path, directory: Path) -> Path:
     """Make a JAVA_HOME in *directory* whose `java` is that of *java_home*, killed when its parent
     ends.
 

@@ -19,13 +19,13 @@ _LOCK = "lock"
 
 
 @contextmanager
-def scratch(parent: str | None = None) -> Iterator[Path]:
+def open_scratch_directory(parent: str | None = None) -> Iterator[Path]:
     """Yield a directory of this process's own in *parent*, the system's directory for temporary
     files by default.
     """
     parent = parent or tempfile.gettempdir()
-    _sweep(parent)
-    directory, lock = _locked(parent)
+    _remove_abandoned(parent)
+    directory, lock = _make_locked_directory(parent)
     try:
         yield Path(directory)
     finally:
@@ -33,7 +33,7 @@ def scratch(parent: str | None = None) -> Iterator[Path]:
         os.close(lock)
 
 
-def _locked(parent: str) -> tuple[str, int]:
+def _make_locked_directory(parent: str) -> tuple[str, int]:
     """Make a directory and hold its lock.
 
     One that a sweeper met before it was locked is given up for another.
@@ -50,7 +50,7 @@ def _locked(parent: str) -> tuple[str, int]:
             os.close(lock)
 
 
-def _sweep(parent: str) -> None:
+def _remove_abandoned(parent: str) -> None:
     """Remove what processes that are gone have left.
 
     Others' directories stay, and so do those that are just being made.

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from logdrive.errors import LogdriveError, TransientError
-from logdrive.pipeline.spark.failures import spark_failures
-from logdrive.pipeline.spark.java import java_home
-from logdrive.pipeline.spark.jvm_lifetime import bound_java_home
-from logdrive.pipeline.spark.scratch import scratch
+from logdrive.pipeline.spark.failures import convert_spark_failures
+from logdrive.pipeline.spark.java import find_java_home
+from logdrive.pipeline.spark.jvm_lifetime import make_bound_java_home
+from logdrive.pipeline.spark.scratch import open_scratch_directory
 
 _LOGGING = """\
 rootLogger.level = {level}
@@ -51,7 +51,7 @@ def require_spark() -> None:
 
 
 @contextmanager
-def session(
+def open_spark_session(
     name: str,
     *,
     master: str | None = None,
@@ -66,22 +66,22 @@ def session(
     does not start.
     """
     require_spark()
-    java = java_home(os.environ)
+    java = find_java_home(os.environ)
     # not the python3 that PATH names
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    with scratch() as place:
-        values = settings(name, master or _local(), memory, str(place), level)
-        with _environment("JAVA_HOME", str(bound_java_home(java, place))):
-            spark = _started(values, log)
+    with open_scratch_directory() as place:
+        values = spark_settings(name, master or _local_master(), memory, str(place), level)
+        with _environment("JAVA_HOME", str(make_bound_java_home(java, place))):
+            spark = _start_session(values, log)
         try:
             yield spark
         finally:
             gateway = spark.sparkContext._gateway
             spark.stop()
-            _end(gateway)
+            _stop_jvm(gateway)
 
 
-def settings(name: str, master: str, memory: str, place: str, level: str) -> dict[str, str]:
+def spark_settings(name: str, master: str, memory: str, place: str, level: str) -> dict[str, str]:
     """Return Spark's configuration, its files in *place*: what differs from its defaults, with the
     reason where it is not plain.
     """
@@ -117,7 +117,7 @@ def settings(name: str, master: str, memory: str, place: str, level: str) -> dic
     return values
 
 
-def _started(values: dict[str, str], log: Path | None) -> Any:
+def _start_session(values: dict[str, str], log: Path | None) -> Any:
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -130,7 +130,7 @@ def _started(values: dict[str, str], log: Path | None) -> Any:
     except (PySparkException, OSError) as error:
         where = f"{log} says why" if log else "it says why above"
         raise TransientError(f"Spark did not start; {where}: {error}") from error
-    with spark_failures(log):
+    with convert_spark_failures(log):
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
 
 
@@ -148,7 +148,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _end(gateway: Any) -> None:
+def _stop_jvm(gateway: Any) -> None:
     """End the JVM and let a later session of this process start another: it could not change its
     memory or its Java.
     """
@@ -161,7 +161,7 @@ def _end(gateway: Any) -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-def _local() -> str:
+def _local_master() -> str:
     return f"local[{_cores()},3]"  # a task may fail twice; plain local[N] never tries again
 
 

@@ -44,8 +44,8 @@ from logdrive.errors import ConfigError, Mistake, StorageError
 from logdrive.model.units import MIB
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.decode.decode import Decoder
-from logdrive.pipeline.decode.schema import EVENTS, plain
-from logdrive.pipeline.read.offsets import Point, Progress, progress_of
+from logdrive.pipeline.decode.schema import EVENTS, plain_schema
+from logdrive.pipeline.read.offsets import Point, Progress, parse_progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
 from logdrive.pipeline.read.stream import StreamClient, stream_client
 from logdrive.pipeline.spark.task import CHUNKS, SegmentChunk
@@ -68,7 +68,7 @@ class Options:
     start: str = _EARLIEST
 
 
-def options_of(given: Mapping[str, str]) -> Options:
+def parse_options(given: Mapping[str, str]) -> Options:
     """Read the options of a query; names are as Spark passes them, in any case.
 
     Raises `ConfigError` naming every mistake.
@@ -79,12 +79,12 @@ def options_of(given: Mapping[str, str]) -> Options:
     if form not in ("events", "raw"):
         mistakes.append(Mistake("form", form, "write events or raw"))
     sizes = {
-        name: _size(name, values.get(name.lower(), ""), default, mistakes)
+        name: _parse_size(name, values.get(name.lower(), ""), default, mistakes)
         for name, default in _SIZES.items()
     }
     try:
         if start not in (_EARLIEST, _LATEST):
-            progress_of(json.loads(start))
+            parse_progress(json.loads(start))
     except ValueError:
         mistakes.append(
             Mistake(
@@ -111,7 +111,7 @@ def options_of(given: Mapping[str, str]) -> Options:
 _SIZES = {"maxBytesPerBatch": MAX_BYTES_PER_BATCH, "rangeBytes": RANGE_BYTES}
 
 
-def _size(name: str, value: str, default: int, mistakes: list[Mistake]) -> int:
+def _parse_size(name: str, value: str, default: int, mistakes: list[Mistake]) -> int:
     if value and not (value.isdecimal() and int(value) > 0):
         mistakes.append(Mistake(name, value, "write a number of bytes"))
         return default
@@ -135,15 +135,17 @@ class LogdriveSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> Any:
         """Return the columns for the form asked for."""
-        return from_arrow_schema(CHUNKS if options_of(self.options).raw else plain(EVENTS))
+        return from_arrow_schema(
+            CHUNKS if parse_options(self.options).raw else plain_schema(EVENTS)
+        )
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Return the reader of a batch query."""
-        return BatchReader(options_of(self.options))
+        return BatchReader(parse_options(self.options))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a streaming query."""
-        return StreamReader(options_of(self.options))
+        return StreamReader(parse_options(self.options))
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
@@ -158,16 +160,18 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         start = Progress({}, {})
         return [
             RangePartition(one)
-            for one in planner.ranges(start, planner.advance(start, planner.lengths(), None))
+            for one in planner.cut_ranges(
+                start, planner.plan_micro_batch(start, planner.segment_bounds(), None)
+            )
         ]
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition."""
-        return read(self._options, partition.value)
+        return read_rows_of_range(self._options, partition.value)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Follows a stream. All but `read` is called in the query's planner process."""
+    """Follows a stream. All methods but `read` are called in the query's planner process."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -180,7 +184,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if self._initial is None:
             start = self._options.start
             if start in (_EARLIEST, _LATEST):
-                ends = self._planner.lengths() if self._frozen is None else self._frozen
+                ends = self._planner.segment_bounds() if self._frozen is None else self._frozen
                 points = {
                     number: Point(first if start == _EARLIEST else length)
                     for number, (first, length) in ends.items()
@@ -196,7 +200,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Freeze the end; Spark calls this before anything else."""
-        self._frozen = self._planner.lengths()
+        self._frozen = self._planner.segment_bounds()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return how far the next micro-batch goes."""
@@ -205,32 +209,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             if isinstance(limit, ReadAllAvailable)
             else getattr(limit, "max_bytes", self._options.max_bytes)
         )
-        lengths = self._planner.lengths() if self._frozen is None else self._frozen
-        return self._planner.advance(progress_of(start), lengths, most).as_json()
+        lengths = self._planner.segment_bounds() if self._frozen is None else self._frozen
+        return self._planner.plan_micro_batch(parse_progress(start), lengths, most).as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
         """Return a partition a range."""
         return [
             RangePartition(one)
-            for one in self._planner.ranges(progress_of(start), progress_of(end))
+            for one in self._planner.cut_ranges(parse_progress(start), parse_progress(end))
         ]
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition, in a task."""
-        return read(self._options, partition.value)
+        return read_rows_of_range(self._options, partition.value)
 
 
-def read(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
+def read_rows_of_range(options: Options, wanted: BatchRange) -> Iterator[pa.RecordBatch]:
     """Yield a range as rows of the form asked for."""
-    chunks = chunks_of(wanted, partial(options.face.pieces, wanted.segment))
+    chunks = read_chunks(wanted, partial(options.face.read_bytes, wanted.segment))
     return (
-        raw_batches(options.face.name, wanted, chunks)
+        chunk_rows(options.face.name, wanted, chunks)
         if options.raw
-        else _decoded(options.face.name, wanted, chunks)
+        else _event_rows(options.face.name, wanted, chunks)
     )
 
 
-def chunks_of(
+def read_chunks(
     wanted: BatchRange, pieces: Callable[[int, int], Iterator[bytes]]
 ) -> Iterator[SegmentChunk]:
     """Yield the bytes of a range, *pieces* gives those of any part of its segment.
@@ -250,7 +254,7 @@ def chunks_of(
         at += len(piece)
 
 
-def raw_batches(
+def chunk_rows(
     stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
 ) -> Iterator[pa.RecordBatch]:
     """Yield *chunks* of a range as rows for a sink."""
@@ -261,19 +265,19 @@ def raw_batches(
         )
 
 
-def _decoded(
+def _event_rows(
     stream: str, wanted: BatchRange, chunks: Iterator[SegmentChunk]
 ) -> Iterator[pa.RecordBatch]:
     decoder, rest, at = Decoder(stream), b"", wanted.start
-    columns = plain(EVENTS)
+    columns = plain_schema(EVENTS)
     for chunk in chunks:
         if chunk.recalled:
-            decoder.recall(wanted.segment, chunk.offset, chunk.data)
+            decoder.recall_pieces(wanted.segment, chunk.offset, chunk.data)
             continue
         data = rest + chunk.data
-        following = decoder.feed(wanted.segment, at, data)
+        following = decoder.decode_batches(wanted.segment, at, data)
         rest, at = data[following - at :], following
         if decoder.text_bytes >= _ROWS_BYTES or at == wanted.end:
-            yield from decoder.take()[0].cast(columns).combine_chunks().to_batches()
+            yield from decoder.take_tables()[0].cast(columns).combine_chunks().to_batches()
     if rest:
         raise StorageError(f"{wanted.segment}: {len(rest)} bytes at {at} are no whole batch")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from logdrive.errors import StorageError
-from logdrive.pipeline.bronze.files import Added, EventFile
-from logdrive.pipeline.bronze.writer import Written
+from logdrive.pipeline.bronze.files import AddedFile, EventFile
+from logdrive.pipeline.bronze.writer import WrittenRange
 from logdrive.pipeline.decode.decode import Decoder
-from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_of
+from logdrive.pipeline.decode.headers import BatchRow, batches_table, rows_from_table
 from logdrive.pipeline.decode.schema import EVENTS
 
 CHUNKS = pa.schema(
@@ -50,7 +50,7 @@ MESSAGES = pa.schema(
         pa.field("headers", pa.binary(), nullable=False),
     ]
 )
-"""A `Written` on its way to the driver; the headers are an Arrow stream, compressed."""
+"""A `WrittenRange` on its way to the driver; the headers are an Arrow stream, compressed."""
 
 _ROW_GROUP_BYTES = 48 << 20
 
@@ -69,7 +69,7 @@ def write_events(
             if decoder is None:
                 decoder, segment = Decoder(stream), name
             if chunk.recalled:
-                decoder.recall(name, chunk.offset, chunk.data)
+                decoder.recall_pieces(name, chunk.offset, chunk.data)
                 continue
             if start < 0:
                 start = at = chunk.offset
@@ -79,7 +79,7 @@ def write_events(
                     f"{at + len(rest)}"
                 )
             data = rest + chunk.data
-            following = decoder.feed(segment, at, data)
+            following = decoder.decode_batches(segment, at, data)
             rest, at = data[following - at :], following
             if decoder.text_bytes >= _ROW_GROUP_BYTES:
                 headers += _flush(decoder, file)
@@ -88,7 +88,7 @@ def write_events(
         if decoder is not None:
             headers += _flush(decoder, file)
     if decoder is not None:
-        yield message(Written(segment, start, at, file.added, headers))
+        yield encode_result(WrittenRange(segment, start, at, file.added_file, headers))
 
 
 def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentChunk]]:
@@ -100,12 +100,12 @@ def _rows(chunks: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, SegmentC
 
 
 def _flush(decoder: Decoder, file: EventFile) -> list[BatchRow]:
-    table, headers = decoder.take()
-    file.write(table)
+    table, headers = decoder.take_tables()
+    file.write_row_group(table)
     return headers
 
 
-def message(written: Written) -> pa.RecordBatch:
+def encode_result(written: WrittenRange) -> pa.RecordBatch:
     """Return *written* as one row of `MESSAGES`."""
     table, stream = batches_table(written.headers), pa.BufferOutputStream()
     with pa.ipc.new_stream(
@@ -124,9 +124,9 @@ def message(written: Written) -> pa.RecordBatch:
     )
 
 
-def written_of(row: dict[str, object]) -> Written:
+def decode_result(row: dict[str, object]) -> WrittenRange:
     """Return what a row of `MESSAGES` says."""
     with pa.ipc.open_stream(row["headers"]) as reader:
-        headers = rows_of(reader.read_all())
-    file = None if row["name"] is None else Added(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]
-    return Written(row["segment"], row["start"], row["end"], file, headers)  # type: ignore[arg-type]
+        headers = rows_from_table(reader.read_all())
+    file = None if row["name"] is None else AddedFile(row["name"], row["size"], row["rows"])  # type: ignore[arg-type]
+    return WrittenRange(row["segment"], row["start"], row["end"], file, headers)  # type: ignore[arg-type]

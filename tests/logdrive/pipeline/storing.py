@@ -11,7 +11,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.model.numbers import ABSENT
 from logdrive.pipeline.decode.batches import walk_batches
-from logdrive.pipeline.read.connect import reached
+from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.store.engine import Store
 from tests.logdrive.pipeline.segments import STREAM, Segment
@@ -77,5 +77,5 @@ async def _append(opened: Store, segment: Segment, since: int) -> None:
 @contextmanager
 def served(directory: Path, *segments: Segment) -> Iterator[StreamClient]:
     """Store *segments* in *directory* and serve them while the context lasts."""
-    with reached(store(directory, *segments)) as face:
+    with open_stream(store(directory, *segments)) as face:
         yield face

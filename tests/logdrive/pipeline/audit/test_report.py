@@ -13,7 +13,7 @@ from logdrive.pipeline.audit.dead_letters import dead_letters
 from logdrive.pipeline.audit.figures import cover_bar
 from logdrive.pipeline.audit.report import page
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
-from logdrive.pipeline.bronze.tables import open_both
+from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import bronze, catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
 
@@ -48,9 +48,9 @@ class Reader(HTMLParser):
 
 
 def judged(directory: Path, faults: list[Fault] | None = None) -> Verdict:
-    _, batches = open_both(str(directory))
+    _, batches = open_tables(str(directory))
     heads = heads_of(
-        batches.read(
+        batches.read_rows(
             (
                 "segment",
                 "offset",

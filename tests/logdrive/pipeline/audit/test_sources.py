@@ -16,8 +16,8 @@ from tests.logdrive.pipeline.segments import SEGMENT, STREAM, Segment, lines, so
 
 def batches_in(segment: Segment) -> pa.Table:
     decoder = Decoder(STREAM)
-    decoder.feed(SEGMENT, 0, bytes(segment.data))
-    return batches_table(decoder.take()[1])
+    decoder.decode_batches(SEGMENT, 0, bytes(segment.data))
+    return batches_table(decoder.take_tables()[1])
 
 
 def judged(segment: Segment) -> dict[str, AuditedSource]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from logdrive.errors import StorageError
-from logdrive.pipeline.bronze.tables import open_both
+from logdrive.pipeline.bronze.tables import open_tables
 from tests.logdrive.pipeline.filling import bronze
 
 
@@ -14,7 +14,7 @@ def test_a_directory_without_tables_is_told_what_makes_them(tmp_path: Path) -> N
     with pytest.raises(
         StorageError, match="is no table: run `logdrive pipeline run --to DIR` first"
     ):
-        open_both(str(tmp_path))
+        open_tables(str(tmp_path))
 
 
 def test_tables_of_another_user_are_not_taken_for_none(
@@ -30,4 +30,4 @@ def test_tables_of_another_user_are_not_taken_for_none(
     with pytest.raises(
         StorageError, match="can't be read: run this as the user whose tables they are"
     ):
-        open_both(str(tmp_path))
+        open_tables(str(tmp_path))

@@ -14,7 +14,7 @@ from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.run import to_connect
-from logdrive.pipeline.spark.source import options_of
+from logdrive.pipeline.spark.source import parse_options
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Login
 from tests.logdrive.pipeline.filling import send
@@ -117,7 +117,7 @@ def _middle(segment: Segment) -> int:
 
 def test_every_mistake_in_the_options_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        options_of(
+        parse_options(
             {
                 "URI": "pravega://h",
                 "form": "rows",
@@ -142,12 +142,12 @@ def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown()
         Target("h", 1),
     ):
         face = StreamClient(target, "a", "b")
-        assert options_of({"uri": face.uri, **to_connect(face)}).face.target == target
+        assert parse_options({"uri": face.uri, **to_connect(face)}).face.target == target
         assert "a secret" not in repr(face)
 
 
 def test_options_are_read_in_any_case() -> None:
-    options = options_of(
+    options = parse_options(
         {
             "uri": "pravega://h:1/a/b",
             "FORM": "raw",
