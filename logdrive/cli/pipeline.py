@@ -23,7 +23,7 @@ from logdrive.host.disk import words_of
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
-    from logdrive.pipeline.run import Plan
+    from logdrive.pipeline.plan import Plan
 
 _INCOMPLETE = 1
 
@@ -228,7 +228,7 @@ def _run_audit(directory: str) -> "Verdict":
 
 def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
     from logdrive.pipeline.config import PipelineConfig
-    from logdrive.pipeline.run import Plan
+    from logdrive.pipeline.plan import Plan
 
     config = load(path, PipelineConfig, os.environ)
     return Plan(
@@ -249,7 +249,7 @@ def _plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
 def _plan_from_options(
     source: str | None, target: str | None, once: bool, master: str | None, access: AccessOptions
 ) -> "Plan":
-    from logdrive.pipeline.run import Plan
+    from logdrive.pipeline.plan import Plan
 
     if source is None or target is None:
         raise click.UsageError("give --from URI and --to DIR, or --config FILE")

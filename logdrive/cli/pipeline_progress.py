@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.run import Plan, ProgressCallback, RunResult
+    from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 
 _STARTING = "starting Spark, which may take half a minute"
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from logdrive.cli.pipeline_progress import show_progress, show_spark_start
-from logdrive.pipeline.run import Plan, RunResult
+from logdrive.pipeline.plan import Plan, RunResult
 
 
 class Terminal(io.StringIO):

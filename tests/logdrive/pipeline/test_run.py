@@ -19,7 +19,8 @@ from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.decode.batches import walk_batches
-from logdrive.pipeline.run import Plan, RunResult, run_pipeline
+from logdrive.pipeline.plan import Plan, RunResult
+from logdrive.pipeline.run import run_pipeline
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.read.test_old_letters import old_records
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
@@ -203,7 +204,7 @@ def test_a_stream_that_is_not_there_at_a_face_makes_no_tables(tmp_path: Path) ->
         uri = f"file://{tmp_path / 'store'}#logs/ap"
         with pytest.raises(
             ConfigError,
-            match="there is no stream logs/ap; which there are can't be asked over the network",
+            match="there is no stream logs/ap; the service can't list the streams that exist",
         ):
             run_pipeline(plan(uri, tmp_path / "tables"), threading.Event())
     assert not (tmp_path / "tables").exists()

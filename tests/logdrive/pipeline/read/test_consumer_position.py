@@ -14,10 +14,11 @@ import pytest
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.plan import Plan, RunResult
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.read.consumer_position import ConsumerPosition
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.pipeline.run import Plan, RunResult, run_pipeline
+from logdrive.pipeline.run import run_pipeline
 from logdrive.services.pravega.client.blocking import BlockingClient
 from logdrive.services.pravega.client.client import SegmentState
 from logdrive.services.pravega.reader.position import position

@@ -12,8 +12,8 @@ import pytest
 from logdrive.errors import ConfigError
 from logdrive.net.stream import ClientTls
 from logdrive.pipeline.bronze.rebuild import COLUMNS, rebuild
+from logdrive.pipeline.query import connection_options
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.pipeline.run import to_connect
 from logdrive.pipeline.spark.source import parse_options
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.controller import Login
@@ -62,7 +62,7 @@ def _check(rows: pa.Table) -> None:
 def test_a_batch_query_gives_a_row_an_event(face: StreamClient, spark: Any) -> None:
     frame = (
         spark.read.format("logdrive")
-        .options(uri=face.uri, **to_connect(face))
+        .options(uri=face.uri, **connection_options(face))
         .option("rangeBytes", 10_000)
         .load()
     )
@@ -80,7 +80,7 @@ def test_a_streaming_query_goes_on_where_its_checkpoint_says(
     def run(face: StreamClient) -> None:
         stream = (
             spark.readStream.format("logdrive")
-            .options(uri=face.uri, **to_connect(face))
+            .options(uri=face.uri, **connection_options(face))
             .option("maxBytesPerBatch", 5000)
             .load()
         )
@@ -142,7 +142,7 @@ def test_what_lets_a_run_in_reaches_sparks_workers_as_options_and_is_not_shown()
         Target("h", 1),
     ):
         face = StreamClient(target, "a", "b")
-        assert parse_options({"uri": face.uri, **to_connect(face)}).face.target == target
+        assert parse_options({"uri": face.uri, **connection_options(face)}).face.target == target
         assert "a secret" not in repr(face)
 
 
