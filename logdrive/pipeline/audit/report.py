@@ -58,7 +58,7 @@ def page(directory: str, verdict: Verdict, made: datetime | None = None) -> str:
         delay=_delay(found),
         legs=found.legs,
         times=_times(found),
-        table_paths=found.paths,
+        paths=found.paths,
         most_events=max((path.events for path in found.paths), default=1),
         sources=[(source, cover_bar(source)) for source in shown],
         more_sources=len(verdict.by_source) - len(shown),

@@ -143,7 +143,7 @@ def test_a3_rows_kept_twice_are_counted(
     at = send(segment, "a", lines("a", 0, 20))
     send(segment, "a", lines("a", 0, 20))
     monkeypatch.setattr(
-        "logdrive.pipeline.decode.coverage.Cover.add",
+        "logdrive.pipeline.decode.coverage.Coverage.cover_interval",
         lambda self, source, start, end: [(start, end)],
     )
     catch_up(tmp_path, segment)

@@ -94,7 +94,7 @@ def test_a_service_that_refuses_the_dead_letters_ends_no_run(
     segment = Segment()
     send(segment, "a", lines("a", 0, 3))
     with open_stream(store(tmp_path, segment)) as face:
-        monkeypatch.setattr(StreamClient, "segments", refuse)
+        monkeypatch.setattr(StreamClient, "list_segments", refuse)
         with structlog.testing.capture_logs() as logs:
             note_old_letters(face)
     assert [log["reason"] for log in logs] == ["no answer"]
