@@ -1,9 +1,8 @@
-"""A stream at a streaming service, as Spark's processes see it: plain calls that connect, ask, and
-hang up.
+"""Reads a stream at a streaming service, from Spark's processes: each blocking call connects anew.
 
-No connection is held between calls, so a `StreamClient` travels to executors as it is, and a
-service that restarts is simply asked again. What the address names may be a segment store, which
-has all segments, or a controller, which tells where each one is.
+No connection is held between calls, so that a `StreamClient` can be pickled for executors, and a
+service that was restarted is simply asked again. The address names a segment store, which has all
+segments, or a controller, which says where each one is.
 """
 
 import asyncio
@@ -39,21 +38,21 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds; all attempts together wait a
 
 @dataclass(slots=True)
 class StreamLocation:
-    """What a `StreamClient` has learned: whether a controller is asked, the segments' names by
-    number, where they are, and tokens.
-
-    There is one token to read, and one to update (True).
-    """
+    """What a `StreamClient` has learned about its stream; a cache."""
 
     controller: bool | None = None
+    """True if the address is a controller's; None if not known."""
     names: dict[int, str] = field(default_factory=dict)
+    """Full names of segments, by number."""
     homes: dict[str, Target] = field(default_factory=dict)
+    """The segment store of each segment, by name."""
     tokens: dict[bool, str] = field(default_factory=dict)
+    """Delegation tokens: one for reading (False), one for updates (True)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamClient:
-    """Where a stream is read."""
+    """A stream and the service that has it."""
 
     target: Target
     scope: str
@@ -62,41 +61,40 @@ class StreamClient:
 
     @property
     def name(self) -> str:
-        """The stream, as tables name it."""
+        """The stream's name `scope/stream`, as in the tables."""
         return f"{self.scope}/{self.stream}"
 
     @property
     def uri(self) -> str:
-        """The address as the data source takes it."""
+        """The address, as the option `uri` of the data source."""
         host = f"[{self.target.host}]" if ":" in self.target.host else self.target.host
         return f"pravega://{host}:{self.target.port}/{self.name}"
 
     def name_of_segment(self, number: int) -> str:
-        """Return the full name of a segment. Raises `TransientError`."""
+        """Return the full name of segment *number*. Raises `TransientError`."""
         if number not in self.location.names:
             self.list_segments()
         return self.location.names.get(number) or segment_name(self.scope, self.stream, number)
 
     def list_segments(self) -> list[SegmentState]:
-        """Return what the stream's segments are like, by number; of a stream that scales those that
-        it still has.
+        """Return the states of the stream's segments, by number; [] if there is no such stream.
 
-        Raises `TransientError`, `ConfigError`.
+        Segments that retention has removed are not among them. Raises `TransientError`,
+        `ConfigError`.
         """
         return _persisted(self._ask_segments)
 
     def segment_number(self, segment: str) -> int:
-        """Return the number of one of its segments."""
+        """Return the number of the segment with the full name *segment*."""
         return int(segment.rpartition("/")[2].partition(".")[0])
 
     def read_batch_refs(
         self, segment: str, start: int, end: int, most: int | None = None
     ) -> list[BatchRef]:
-        """Return the batches in [start, end), records left where they are; *most* bounds their
-        bytes, but not the first's.
+        """Return the batches that lie whole in [start, end), without reading their records.
 
-        *start* is where one begins. Raises `TransientError`, and `StorageError` where no batches
-        are there.
+        *start* is where a batch begins. *most* limits their bytes together, but the first batch is
+        returned in any case. Raises `TransientError`, and `StorageError` where no event is.
         """
 
         async def ask(client: SegmentClient) -> list[BatchRef]:
@@ -110,7 +108,7 @@ class StreamClient:
         return self._ask_segment_store(segment, ask)
 
     def count_known_headers(self, segment: str, marks: Sequence[HeaderDigest]) -> int:
-        """Return how many of *marks*, from the first on, still stand in *segment* (rule R5).
+        """Return how many of the headers *marks*, from the first on, *segment* still has (rule R5).
 
         Raises `TransientError`.
         """
@@ -128,8 +126,9 @@ class StreamClient:
         return self._ask_segment_store(segment, ask)
 
     def read_bytes(self, segment: str, start: int, end: int) -> Iterator[bytes]:
-        """Yield the bytes of [start, end) in order, some MiB at a time; a broken connection is made
-        anew. Raises `TransientError`.
+        """Yield the bytes of [start, end) in order, at most 4 MiB at a time.
+
+        Connects again after a failure. Raises `TransientError` once too many attempts have failed.
         """
         attempt = 0
         while start < end:
@@ -186,7 +185,7 @@ class StreamClient:
         return [one.state for one in found]
 
     async def locate_store(self, segment: str, *, update: bool = False) -> Target:
-        """Return the segment store that has *segment*, to read or *update* it there.
+        """Return the segment store that has *segment*, with a token to read or to *update* it.
 
         Raises `TransientError`.
         """
@@ -211,7 +210,7 @@ class StreamClient:
 def stream_client(
     uri: str, tls: ClientTls | None = None, login: Login | None = None, token: str = ""
 ) -> StreamClient:
-    """Read `pravega://host:port/scope/stream`. Raises ValueError saying what is wrong."""
+    """Return the client for `pravega://host:port/scope/stream`. Raises ValueError with a remedy."""
     parts = urlsplit(uri)
     names = parts.path.strip("/").split("/")
     if parts.scheme != "pravega" or len(names) != 2 or not all(names):

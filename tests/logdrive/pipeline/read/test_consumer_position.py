@@ -95,10 +95,10 @@ def test_a_service_that_is_away_is_told_of_once_and_told_with_a_later_commit(
         away = StreamClient(type(face.target)("127.0.0.1", free_port()), face.scope, face.stream)
         reader.publish_ends(away, {SEGMENT: 100})
         reader.publish_ends(away, {SEGMENT: 100})
-        assert capsys.readouterr().out.count("the store can't be told how far the tables are") == 1
+        assert capsys.readouterr().out.count("position can't be published") == 1
         reader.publish_ends(face, {SEGMENT: 100, "logs/app/9.#epoch.0": 5})
         assert positions(face)[SEGMENT] == 100
-        assert "told again" in capsys.readouterr().out
+        assert "published again" in capsys.readouterr().out
 
 
 # When it is told --------------------------------------------------------------------------------

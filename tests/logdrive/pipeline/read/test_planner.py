@@ -114,7 +114,7 @@ def test_offsets_are_json_of_one_form() -> None:
     )
     assert parse_progress(progress.as_json()) == progress
     for wrong in ({}, {"segments": {"a": [1, 2, 3]}}, {"segments": {"1": ["x"]}}, {"segments": 5}):
-        with pytest.raises(ValueError, match="no offsets"):
+        with pytest.raises(ValueError, match="not the offsets"):
             parse_progress(wrong)
 
 
